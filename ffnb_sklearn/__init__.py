@@ -1,0 +1,1 @@
+"""Forgetting-free neural blocks as scikit-learn estimators."""
