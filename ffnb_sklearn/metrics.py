@@ -1,0 +1,310 @@
+"""Numbers that summarise a class-incremental run, each with the definition it follows.
+
+Every function reads the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
+on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i`` concern
+tasks not learned yet; they may be NaN.
+
+The names are easily confused. "Average accuracy" is taken *once*, after the last task, over tasks.
+"Average *incremental* accuracy" is taken over *time*: the mean of the accuracies after every task.
+"""
+
+import numpy as np
+from sklearn.utils import check_array
+
+__all__ = [
+    "average_accuracy",
+    "average_incremental_accuracy",
+    "backward_transfer",
+    "forgetting",
+    "forward_transfer",
+]
+
+
+def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
+    r"""Mean over time of the accuracy on all classes learned so far.
+
+    .. math:: \frac{1}{T} \sum_{i=1}^{T} A_i, \qquad
+              A_i = \frac{\sum_{j \le i} n_j A_{ij}}{\sum_{j \le i} n_j}
+
+    :math:`A_i` is the accuracy over the test samples of every class learned so far, so a task
+    counts by its number of test samples :math:`n_j`. The first task is included in the mean; some
+    papers leave it out, which changes the number.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1]; NaN is allowed above the diagonal only.
+
+    task_sizes : array-like of shape (n_tasks,), default=None
+        Number of test samples of each task. None: all tasks have the same size.
+
+    Returns
+    -------
+    accuracy : float
+        A value in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, holds a value outside [0, 1] or a NaN on or below the
+        diagonal, or if the sizes are not one positive number per task.
+
+    See Also
+    --------
+    average_accuracy : Accuracy after the last task, each task counted once.
+
+    References
+    ----------
+    Rebuffi, Kolesnikov, Sperl and Lampert, "iCaRL: Incremental Classifier and Representation
+    Learning", CVPR 2017, section 4.1.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import average_incremental_accuracy
+    >>> matrix = [[1.0, float("nan")], [0.8, 0.6]]
+    >>> round(average_incremental_accuracy(matrix), 3)  # mean of 1.0 and 0.7
+    0.85
+    >>> round(average_incremental_accuracy(matrix, [30, 10]), 3)  # mean of 1.0 and 0.75
+    0.875
+    """
+    matrix = _check_accuracy_matrix(accuracy_matrix)
+    sizes = _check_task_sizes(task_sizes, len(matrix))
+    correct = np.tril(np.nan_to_num(matrix)) @ sizes
+    return float(np.mean(correct / np.cumsum(sizes)))
+
+
+def average_accuracy(accuracy_matrix):
+    r"""Mean over tasks of the accuracy after the last task.
+
+    .. math:: \mathrm{ACC} = \frac{1}{T} \sum_{j=1}^{T} A_{Tj}
+
+    Every task counts once, whatever its number of test samples. Tables that report the "last" or
+    "final" accuracy usually mean the accuracy over all test samples after the last task, which is
+    the same number only if the tasks have the same number of test samples.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1]; NaN is allowed above the diagonal only.
+
+    Returns
+    -------
+    accuracy : float
+        A value in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, or holds a value outside [0, 1] or a NaN on or below the
+        diagonal.
+
+    See Also
+    --------
+    average_incremental_accuracy : Mean over time instead of over tasks.
+
+    References
+    ----------
+    Lopez-Paz and Ranzato, "Gradient Episodic Memory for Continual Learning", NeurIPS 2017, eq. 2.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import average_accuracy
+    >>> round(average_accuracy([[1.0, float("nan")], [0.8, 0.6]]), 3)
+    0.7
+    """
+    return float(np.mean(_check_accuracy_matrix(accuracy_matrix)[-1]))
+
+
+def forgetting(accuracy_matrix):
+    r"""Mean drop of each earlier task from its best accuracy to its last one.
+
+    .. math:: F = \frac{1}{T-1} \sum_{j=1}^{T-1}
+              \Bigl( \max_{i \in \{1, \dots, T-1\}} A_{ij} - A_{Tj} \Bigr)
+
+    The last task is left out: it had no time to be forgotten. Unknown (NaN) accuracies of a task
+    before it was learned are left out of its maximum. A class-incremental learner
+    also "forgets" in this sense when new classes merely make the problem harder.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1] of at least two tasks; NaN is allowed above the diagonal only.
+
+    Returns
+    -------
+    forgetting : float
+        A value in [-1, 1]; smaller is better, negative if earlier tasks have improved.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two tasks, the matrix is not square, or it holds a value outside
+        [0, 1] or a NaN on or below the diagonal.
+
+    See Also
+    --------
+    backward_transfer : Change since the task was learned, instead of since its best moment.
+
+    References
+    ----------
+    Chaudhry, Dokania, Ajanthan and Torr, "Riemannian Walk for Incremental Learning: Understanding
+    Forgetting and Intransigence", ECCV 2018, eq. 3 and the mean below it.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import forgetting
+    >>> round(forgetting([[1.0, float("nan")], [0.8, 0.6]]), 3)
+    0.2
+    """
+    matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
+    best = np.nanmax(matrix[:-1, :-1], axis=0)
+    return float(np.mean(best - matrix[-1, :-1]))
+
+
+def backward_transfer(accuracy_matrix):
+    r"""Mean change of each earlier task since it was learned.
+
+    .. math:: \mathrm{BWT} = \frac{1}{T-1} \sum_{j=1}^{T-1} \left( A_{Tj} - A_{jj} \right)
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1] of at least two tasks; NaN is allowed above the diagonal only.
+
+    Returns
+    -------
+    transfer : float
+        A value in [-1, 1]; negative if later tasks harmed earlier ones.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two tasks, the matrix is not square, or it holds a value outside
+        [0, 1] or a NaN on or below the diagonal.
+
+    See Also
+    --------
+    forgetting : Never smaller than the negative of this number.
+
+    References
+    ----------
+    Lopez-Paz and Ranzato, "Gradient Episodic Memory for Continual Learning", NeurIPS 2017, eq. 3.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import backward_transfer
+    >>> round(backward_transfer([[1.0, float("nan")], [0.8, 0.6]]), 3)
+    -0.2
+    """
+    matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
+    return float(np.mean((matrix[-1] - np.diag(matrix))[:-1]))
+
+
+def forward_transfer(accuracy_matrix, baseline=0.0):
+    r"""Mean gain on each task just before it is learned, over an untrained model.
+
+    .. math:: \mathrm{FWT} = \frac{1}{T-1} \sum_{j=2}^{T} \left( A_{j-1,j} - b_j \right)
+
+    It needs the accuracies just above the diagonal, which ``evaluate_stream`` measures with
+    ``score_future=True``. A class-incremental learner that only knows the labels it has seen is
+    always wrong there, so this number says something only about learners whose labels are shared
+    by the tasks or declared in advance.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1] of at least two tasks, known on, below and just above the diagonal.
+
+    baseline : float or array-like of shape (n_tasks,), default=0.0
+        Accuracy :math:`b_j` of the untrained model on each task. A model that knows no label yet
+        is always wrong: 0.
+
+    Returns
+    -------
+    transfer : float
+        A value in [-1, 1]; positive if earlier tasks help later ones.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two tasks, the matrix is not square, an entry it needs is NaN, or
+        a value lies outside [0, 1].
+
+    References
+    ----------
+    Lopez-Paz and Ranzato, "Gradient Episodic Memory for Continual Learning", NeurIPS 2017, eq. 4.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.metrics import forward_transfer
+    >>> round(forward_transfer([[1.0, 0.3], [0.8, 0.6]], baseline=0.1), 3)
+    0.2
+    """
+    matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
+    ahead = np.diag(matrix, k=1)
+    if np.isnan(ahead).any():
+        raise ValueError(
+            "forward_transfer needs accuracy_matrix[j - 1, j] for every task j, but got NaN for "
+            f"task {int(np.flatnonzero(np.isnan(ahead))[0]) + 1}. Measure them with "
+            "evaluate_stream(..., score_future=True)."
+        )
+    return float(np.mean(ahead - _check_baseline(baseline, len(matrix))[1:]))
+
+
+def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
+    """Return the matrix as float64, or say what is wrong with it."""
+    matrix = check_array(
+        accuracy_matrix,
+        dtype=np.float64,
+        ensure_all_finite="allow-nan",
+        input_name="accuracy_matrix",
+    )
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            "accuracy_matrix must be square, one row and one column per task; "
+            f"got shape {matrix.shape}."
+        )
+    if len(matrix) < min_tasks:
+        raise ValueError(f"At least {min_tasks} tasks are needed; accuracy_matrix has 1.")
+    if np.isnan(matrix[np.tril_indices_from(matrix)]).any():
+        raise ValueError(
+            "accuracy_matrix may hold NaN above the diagonal only: row i needs the accuracy on "
+            "every task up to task i."
+        )
+    _check_fractions(matrix, "accuracy_matrix")
+    return matrix
+
+
+def _check_fractions(values, name):
+    """Reject accuracies given in percent, or no accuracies at all."""
+    outside = values[(values < 0) | (values > 1)]
+    if outside.size:
+        raise ValueError(
+            f"{name} must hold accuracies as fractions in [0, 1]; got {float(outside[0])!r}."
+        )
+
+
+def _check_task_sizes(task_sizes, n_tasks):
+    """Return one positive weight per task."""
+    if task_sizes is None:
+        return np.ones(n_tasks)
+    sizes = check_array(
+        task_sizes, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="task_sizes"
+    )
+    if sizes.shape != (n_tasks,) or (sizes <= 0).any():
+        raise ValueError(
+            f"task_sizes must hold one positive number per task, so {n_tasks}; got {task_sizes!r}."
+        )
+    return sizes
+
+
+def _check_baseline(baseline, n_tasks):
+    """Return the untrained model's accuracy on each task."""
+    values = np.asarray(baseline, dtype=np.float64)
+    if values.shape not in ((), (n_tasks,)) or np.isnan(values).any():
+        raise ValueError(
+            f"baseline must be one accuracy, or one per task, so {n_tasks}; got {baseline!r}."
+        )
+    values = np.broadcast_to(values, n_tasks)
+    _check_fractions(values, "baseline")
+    return values

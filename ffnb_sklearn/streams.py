@@ -1,0 +1,412 @@
+"""Cut labelled data into tasks of new classes, and score an estimator that learns them in turn."""
+
+import inspect
+import pickle
+import time
+from collections import Counter
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
+from sklearn.utils.multiclass import check_classification_targets
+
+from . import metrics
+
+__all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
+
+_SPLIT_CONSTRAINTS = {
+    "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
+    "first_task_classes": [Interval(Integral, 1, None, closed="left"), None],
+    "class_order": [StrOptions({"random"}), "array-like", None],
+    "random_state": ["random_state"],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StreamResult:
+    """What :func:`evaluate_stream` measured.
+
+    Attributes
+    ----------
+    accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
+        Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
+        j > i, unless future tasks were scored.
+
+    accuracies : ndarray of shape (n_tasks,)
+        Accuracy over the test samples of all classes learned so far, after each task.
+
+    task_classes : list of ndarray
+        The labels of each task, in the order in which they were dealt.
+
+    n_test_per_task : ndarray of shape (n_tasks,)
+        Number of test samples of each task.
+
+    fit_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``partial_fit`` on each task.
+
+    score_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``predict`` on the test samples scored after each task.
+
+    state_bytes : ndarray of shape (n_tasks,)
+        Size of the pickled estimator after each task; NaN if it cannot be pickled.
+
+    estimator : estimator instance
+        The clone that learned the stream.
+    """
+
+    accuracy_matrix: np.ndarray
+    accuracies: np.ndarray
+    task_classes: list[np.ndarray]
+    n_test_per_task: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
+    state_bytes: np.ndarray
+    estimator: Any
+
+    @property
+    def final_accuracy(self):
+        """Accuracy over all test samples after the last task (the "last" of most tables)."""
+        return float(self.accuracies[-1])
+
+    @property
+    def average_incremental_accuracy(self):
+        """See :func:`ffnb_sklearn.average_incremental_accuracy`."""
+        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
+
+    @property
+    def average_accuracy(self):
+        """See :func:`ffnb_sklearn.average_accuracy`."""
+        return metrics.average_accuracy(self.accuracy_matrix)
+
+    @property
+    def forgetting(self):
+        """See :func:`ffnb_sklearn.forgetting`."""
+        return metrics.forgetting(self.accuracy_matrix)
+
+    @property
+    def backward_transfer(self):
+        """See :func:`ffnb_sklearn.backward_transfer`."""
+        return metrics.backward_transfer(self.accuracy_matrix)
+
+
+@validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
+def class_incremental_tasks(
+    y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None
+):
+    """Split the samples of `y` into tasks of classes that no other task holds.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Class labels of one kind.
+
+    classes_per_task : int or sequence of int, default=1
+        Number of classes of each task. An int serves every task, and the last one takes what is
+        left. A sequence gives one number per task and must sum to the number of classes.
+
+    first_task_classes : int, default=None
+        Number of classes of the first task, such as 50 for the usual "base" task of CIFAR-100.
+        `classes_per_task` then deals out the remaining classes.
+
+    class_order : "random" or array-like of shape (n_classes,), default=None
+        Order in which the classes arrive, each label once. None: sorted. "random": shuffled by
+        `random_state`; the seed 1993 gives 100 classes the order in which most papers
+        stream CIFAR-100.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the "random" class order; unused otherwise.
+
+    Returns
+    -------
+    tasks : list of ndarray of int
+        The sample indices of each task, increasing within a task. Every sample is in one task.
+
+    Raises
+    ------
+    ValueError
+        If `y` does not hold class labels, or the classes cannot be dealt out as asked.
+
+    See Also
+    --------
+    evaluate_stream : Learn and score the tasks one after the other.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.streams import class_incremental_tasks
+    >>> y = ["dog", "cat", "cow", "cat", "owl"]
+    >>> [task.tolist() for task in class_incremental_tasks(y, classes_per_task=2)]
+    [[1, 2, 3], [0, 4]]
+    >>> order = ["owl", "dog", "cow", "cat"]
+    >>> tasks = class_incremental_tasks(y, first_task_classes=2, class_order=order)
+    >>> [task.tolist() for task in tasks]
+    [[0, 4], [2], [1, 3]]
+    """
+    labels = _check_labels(y, "y")
+    groups = _deal_classes(
+        np.unique(labels), classes_per_task, first_task_classes, class_order, random_state
+    )
+    return _samples_of_tasks(labels, groups, "y")
+
+
+@validate_params(
+    {
+        "estimator": [HasMethods(["partial_fit", "predict"])],
+        "y": ["array-like"],
+        "y_test": ["array-like"],
+        **_SPLIT_CONSTRAINTS,
+        "declare_classes": ["boolean", StrOptions({"auto"})],
+        "score_future": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def evaluate_stream(
+    estimator,
+    X,
+    y,
+    X_test,
+    y_test,
+    *,
+    classes_per_task=1,
+    first_task_classes=None,
+    class_order=None,
+    random_state=None,
+    declare_classes="auto",
+    score_future=False,
+):
+    """Let a clone of an estimator learn task after task, and score it after each of them.
+
+    Works with every classifier that has `partial_fit`, scikit-learn's own included. A plain
+    scikit-learn ``Pipeline`` has none; ``ContinualPipeline`` has.
+
+    Parameters
+    ----------
+    estimator : classifier with `partial_fit` and `predict`
+        Left untouched: a clone without its fitted state learns the stream.
+
+    X : {array-like, sparse matrix, dataframe, list} of n_samples samples
+        Training samples, in whatever form the estimator accepts; rows are selected, never
+        converted.
+
+    y : array-like of shape (n_samples,)
+        Training labels.
+
+    X_test : {array-like, sparse matrix, dataframe, list} of n_test_samples samples
+        Test samples.
+
+    y_test : array-like of shape (n_test_samples,)
+        Test labels: only labels of `y`, and at least one sample for each task.
+
+    classes_per_task : int or sequence of int, default=1
+        See :func:`class_incremental_tasks`.
+
+    first_task_classes : int, default=None
+        See :func:`class_incremental_tasks`.
+
+    class_order : "random" or array-like of shape (n_classes,), default=None
+        See :func:`class_incremental_tasks`.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the "random" class order; unused otherwise.
+
+    declare_classes : bool or "auto", default="auto"
+        Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
+        scikit-learn's own estimators demand. "auto": the first task is tried without; if the
+        estimator refuses with an error about "classes", a fresh clone starts again with
+        all labels declared, and only that second call is timed.
+
+    score_future : bool, default=False
+        Whether to score the tasks still to come as well. :func:`forward_transfer` needs it.
+
+    Returns
+    -------
+    result : StreamResult
+        Accuracies, times and sizes, task by task.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a test label was never trained, a task has no test sample, or the
+        classes cannot be dealt out as asked.
+
+    See Also
+    --------
+    AccuracyMatrixDisplay : Picture of the task-by-task accuracies.
+    IncrementalAccuracyDisplay : Accuracy as the classes arrive.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> from ffnb_sklearn.streams import evaluate_stream
+    >>> X, y = load_digits(return_X_y=True)
+    >>> result = evaluate_stream(
+    ...     SGDClassifier(random_state=0), X[:1000], y[:1000], X[1000:], y[1000:],
+    ...     classes_per_task=5,
+    ... )
+    >>> result.accuracy_matrix.shape
+    (2, 2)
+    >>> bool(result.forgetting > 0.5)  # the second task wipes out the first
+    True
+    """
+    X, y = indexable(X, _check_labels(y, "y"))
+    X_test, y_test = indexable(X_test, _check_labels(y_test, "y_test"))
+    classes = np.unique(y)
+    groups = _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state)
+    tasks = _samples_of_tasks(y, groups, "y")
+    test_tasks = _samples_of_tasks(y_test, groups, "y_test")
+    n_test = np.array([len(task) for task in test_tasks])
+    if not n_test.all():
+        untested = int(np.flatnonzero(n_test == 0)[0])
+        raise ValueError(
+            f"y_test holds no sample of task {untested}, whose classes are "
+            f"{groups[untested].tolist()}."
+        )
+
+    n_tasks = len(tasks)
+    n_correct = np.full((n_tasks, n_tasks), np.nan)
+    fit_seconds, score_seconds, state_bytes = np.empty((3, n_tasks))
+    for i, task in enumerate(tasks):
+        X_task, y_task = _safe_indexing(X, task), y[task]
+        if i == 0:
+            learner, fit_seconds[i] = _learn_first_task(
+                estimator, X_task, y_task, classes, declare_classes
+            )
+        else:
+            _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
+        scored = test_tasks if score_future else test_tasks[: i + 1]
+        n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
+        state_bytes[i] = _pickled_size(learner)
+
+    return StreamResult(
+        accuracy_matrix=n_correct / n_test,
+        accuracies=np.tril(np.nan_to_num(n_correct)).sum(axis=1) / np.cumsum(n_test),
+        task_classes=groups,
+        n_test_per_task=n_test,
+        fit_seconds=fit_seconds,
+        score_seconds=score_seconds,
+        state_bytes=state_bytes,
+        estimator=learner,
+    )
+
+
+def _check_labels(y, name):
+    """Return the labels as one array of class labels."""
+    labels = column_or_1d(y)
+    if len(labels) == 0:
+        raise ValueError(f"{name} holds no sample; at least one is needed.")
+    check_classification_targets(labels)
+    return labels
+
+
+def _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state):
+    """Return the labels of each task, in the order of their arrival."""
+    ordered = _order_classes(classes, class_order, random_state)
+    sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
+    return np.split(ordered, np.cumsum(sizes)[:-1])
+
+
+def _order_classes(classes, class_order, random_state):
+    """Return the labels in the order in which they arrive."""
+    if class_order is None:
+        return classes
+    if isinstance(class_order, str):
+        return classes[check_random_state(random_state).permutation(len(classes))]
+    # Python values, not one array: an array would turn [1, "b"] into strings that match no label.
+    order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
+    position = {label: k for k, label in enumerate(classes.tolist())}
+    try:
+        given = Counter(order)
+    except TypeError as error:
+        raise ValueError(
+            f"class_order must be a flat sequence of labels; got {class_order!r}."
+        ) from error
+    if given != Counter(position.keys()):
+        raise ValueError(
+            f"class_order must hold each of the {len(classes)} labels of y once; "
+            f"missing: {[label for label in position if label not in given]}, "
+            f"not in y: {[label for label in given if label not in position]}, "
+            f"repeated: {[label for label, count in given.items() if count > 1]}."
+        )
+    return classes[[position[label] for label in order]]
+
+
+def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
+    """Return the number of classes of each task."""
+    first = [] if first_task_classes is None else [first_task_classes]
+    left = n_classes - sum(first)
+    if left < 0:
+        raise ValueError(
+            f"first_task_classes must be at most the number of classes of y, {n_classes}; "
+            f"got {first_task_classes}."
+        )
+    if isinstance(classes_per_task, Integral):
+        full, rest = divmod(left, classes_per_task)
+        return first + [classes_per_task] * full + [rest] * (rest > 0)
+    sizes = list(classes_per_task)
+    if not all(isinstance(size, Integral) and size > 0 for size in sizes) or sum(sizes) != left:
+        raise ValueError(
+            f"classes_per_task must hold positive integers that sum to {left}, the number of "
+            f"classes {'after the first task' if first else 'of y'}; got {classes_per_task!r}."
+        )
+    return first + sizes
+
+
+def _samples_of_tasks(labels, groups, name):
+    """Return the sample indices of each task, in their original order."""
+    # Looked up as Python values, because NumPy compares 1 and "1" as equal strings.
+    task_of_label = {label: t for t, group in enumerate(groups) for label in group.tolist()}
+    present, codes = np.unique(labels, return_inverse=True)
+    unknown = [label for label in present.tolist() if label not in task_of_label]
+    if unknown:
+        raise ValueError(f"{name} holds labels that y does not: {unknown}.")
+    task_of_sample = np.array([task_of_label[label] for label in present.tolist()])[codes]
+    return [np.flatnonzero(task_of_sample == t) for t in range(len(groups))]
+
+
+def _learn_first_task(estimator, X, y, classes, declare_classes):
+    """Return a clone that has learned the first task, and the seconds it took."""
+    if declare_classes != "auto":
+        declared = {"classes": classes} if declare_classes else {}
+        learner = clone(estimator)
+        return learner, _timed(learner.partial_fit, X, y, **declared)[1]
+    try:
+        return _learn_first_task(estimator, X, y, classes, False)
+    except (TypeError, ValueError) as error:
+        if "classes" not in str(error) or not _accepts_classes(estimator):
+            raise
+    return _learn_first_task(estimator, X, y, classes, True)
+
+
+def _accepts_classes(estimator):
+    """Tell whether `partial_fit` takes ``classes=``, by name or among its keyword arguments."""
+    parameters = inspect.signature(estimator.partial_fit).parameters.values()
+    return any(p.name == "classes" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _score(estimator, X_test, y_test, tasks):
+    """Return the number of right predictions of each task, and the seconds of `predict`."""
+    samples = np.concatenate(tasks)
+    predicted, seconds = _timed(estimator.predict, _safe_indexing(X_test, samples))
+    right = np.asarray(predicted) == y_test[samples]
+    starts = np.cumsum([0, *map(len, tasks[:-1])])
+    return np.add.reduceat(right, starts, dtype=np.float64), seconds
+
+
+def _timed(call, *args, **kwargs):
+    """Return what a call returns, and the seconds it took."""
+    start = time.perf_counter()
+    returned = call(*args, **kwargs)
+    return returned, time.perf_counter() - start
+
+
+def _pickled_size(estimator):
+    """Return the bytes of a pickle of the estimator, NaN if it cannot be pickled."""
+    try:
+        return len(pickle.dumps(estimator, protocol=pickle.HIGHEST_PROTOCOL))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        # A lambda among the parameters, say: no reason to lose a long run.
+        return np.nan
