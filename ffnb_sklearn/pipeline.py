@@ -1,0 +1,317 @@
+"""A pipeline that learns task by task."""
+
+from contextlib import contextmanager
+from copy import deepcopy
+
+import joblib
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import Bunch
+from sklearn.utils._user_interface import _print_elapsed_time
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, check_memory
+
+__all__ = ["ContinualPipeline", "make_continual_pipeline"]
+
+
+def _last_step_has(method):
+    """Make an `available_if` check that names the last step where it lacks `method`."""
+
+    def check(pipeline):
+        if hasattr(pipeline._final_estimator, method):
+            return True
+        name, step = pipeline.steps[-1]
+        raise AttributeError(
+            f"the last step of the pipeline must have the method {method!r}; "
+            f"step {name!r} is {step!r} of type {type(step).__name__}, which has none."
+        )
+
+    return check
+
+
+def _fit_transform(transformer, X, y, params):
+    """Fit a transformer; return what it makes of X, and the fitted transformer."""
+    if hasattr(transformer, "fit_transform"):
+        return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
+    transformer.fit(X, y, **params["fit"])
+    return transformer.transform(X, **params["transform"]), transformer
+
+
+@contextmanager
+def _restored_on_error(pipeline, estimators):
+    """Bring the pipeline and these steps of it back to their state if the block raises."""
+    steps = pipeline.steps
+    states = [deepcopy(vars(estimator)) for estimator in estimators]
+    try:
+        yield
+    except BaseException:
+        pipeline.steps = steps
+        for estimator, state in zip(estimators, states, strict=True):
+            vars(estimator).clear()
+            vars(estimator).update(state)
+        raise
+
+
+class ContinualPipeline(Pipeline):
+    """Pipeline with `partial_fit`: transformers are fitted once, the last step goes on.
+
+    The first call of `partial_fit` fits the transformers and starts the last step. Every
+    later call only transforms, then hands the result to `partial_fit` of the last step.
+    All else is :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator) tuples
+        Names and steps in order. All but the last are transformers, `None` or
+        `"passthrough"`. `partial_fit` exists if the last step has it.
+    memory : str or object with the joblib.Memory interface, default=None
+        Cache of the fitted transformers. As in :class:`sklearn.pipeline.Pipeline`, a
+        cache makes the pipeline fit clones, so inspect `named_steps`, not the instances
+        that were passed.
+    verbose : bool, default=False
+        Whether to print the time that each step took.
+
+    Attributes
+    ----------
+    named_steps : Bunch
+        The steps by name.
+    classes_ : ndarray of shape (n_classes,)
+        The classes of the last step, if it is a classifier.
+    n_features_in_ : int
+        Number of features that the first step has seen.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of these features, if the first step has seen any.
+
+    See Also
+    --------
+    make_continual_pipeline : Construct one without naming the steps.
+    sklearn.frozen.FrozenEstimator : Keeps a transformer that is already fitted.
+
+    Notes
+    -----
+    *Transformers are frozen after the first task.* What the last step has learned is
+    expressed in the features of that moment; refitting a transformer would move the
+    features of all earlier tasks, whose data are gone. So choose transformers that are
+    stateless (:class:`~sklearn.preprocessing.Normalizer`, a trained backbone), or whose
+    statistics on the first task stand for the later ones. Only `fit` refits them.
+
+    *Transformers that are already fitted* are fitted again by the first call, as in
+    `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
+
+    *A call is a transaction.* Whatever raises, each step is as it was before. To that end
+    a call keeps a copy of the last step until it has succeeded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.preprocessing import Normalizer
+    >>> from ffnb_sklearn.pipeline import ContinualPipeline
+    >>> pipe = ContinualPipeline([("unit", Normalizer()), ("clf", GaussianNB())])
+    >>> pipe.partial_fit([[1.0, 0.0], [0.9, 0.1]], [0, 0], classes=[0, 1]).classes_
+    array([0, 1])
+    >>> pipe.partial_fit([[0.0, 1.0], [0.1, 0.9]], [1, 1]).predict([[2.0, 0.1]])
+    array([0])
+    """
+
+    # Pipeline.fit reads it. There is no parameter: only extra arguments of `fit`, such as
+    # a validation set, could be transformed, and `partial_fit` takes none.
+    transform_input = None
+
+    def __init__(self, steps, *, memory=None, verbose=False):
+        self.steps = steps
+        self.memory = memory
+        self.verbose = verbose
+
+    @available_if(_last_step_has("partial_fit"))
+    def partial_fit(self, X, y=None, classes=None, **params):
+        """Learn from one more batch or task.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that may ever come, handed to the last step where given. Some
+            classifiers need it at the first call.
+        **params : dict
+            Without metadata routing: arguments of the steps as `step__name`, such as
+            `clf__sample_weight`. With it: metadata that the steps have requested.
+            Arguments of the `fit` of transformers count at the first call only.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline, one task wiser.
+
+        Raises
+        ------
+        ValueError
+            If `params` names no step, or a step refuses its input. Nothing has changed
+            then.
+        """
+        self._validate_params()
+        self._validate_steps()
+        routed = self._route_partial_fit(params)
+        is_first = not self.__sklearn_is_fitted__()
+        fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+        with _restored_on_error(self, fitted_now):
+            Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
+            last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+            if classes is not None:
+                last_params["classes"] = classes
+            with self._timed(len(self) - 1):
+                self[-1].partial_fit(Xt, y, **last_params)
+        return self
+
+    def _timed(self, index):
+        """Print the time a step takes, if verbose."""
+        return _print_elapsed_time("ContinualPipeline", self._log_message(index))
+
+    def _fit_transformers(self, X, y, routed):
+        """Fit each transformer in turn; return X as the last step is to see it."""
+        memory = check_memory(self.memory)
+        fit_transform = memory.cache(_fit_transform)
+        is_cached = getattr(memory, "location", "unknown") is not None
+        steps = list(self.steps)
+        for index, name, transformer in self._iter(with_final=False):
+            unfitted = clone(transformer) if is_cached else transformer
+            with self._timed(index):
+                X, fitted = fit_transform(unfitted, X, y, routed[name])
+            steps[index] = (name, fitted)
+        self.steps = steps
+        return X
+
+    def _map(self, X, routed):
+        """Send X through the fitted transformers."""
+        for index, name, transformer in self._iter(with_final=False):
+            with self._timed(index):
+                X = transformer.transform(X, **routed[name]["transform"])
+        return X
+
+    def _route_partial_fit(self, params):
+        """Sort the arguments of `partial_fit` by step and method."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "partial_fit", **params)
+        methods = ("fit", "fit_transform", "transform", "partial_fit")
+        routed = {name: Bunch(**{m: {} for m in methods}) for name, _ in self.steps}
+        for key, value in params.items():
+            name, separator, argument = key.partition("__")
+            if not separator or name not in routed:
+                raise ValueError(
+                    f"partial_fit takes arguments of the steps as 'step__name' with a step "
+                    f"of {list(routed)}; got {key!r}."
+                )
+            for method in ("fit", "fit_transform", "partial_fit"):
+                routed[name][method][argument] = value
+        return routed
+
+    def get_metadata_routing(self):
+        """Tell which metadata each step receives, also in `partial_fit`.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            The routing of :class:`sklearn.pipeline.Pipeline` with that of `partial_fit`.
+        """
+        router = super().get_metadata_routing()
+        last = self.steps[-1][0]
+        for name, pair in router:
+            if name == last:
+                pair.mapping.add(caller="partial_fit", callee="partial_fit")
+                continue
+            has_both = hasattr(self.named_steps[name], "fit_transform")
+            pair.mapping.add(caller="partial_fit", callee="fit_transform" if has_both else "fit")
+            pair.mapping.add(caller="partial_fit", callee="transform")
+        return router
+
+    @available_if(_last_step_has("forget"))
+    def forget(self, classes):
+        """Let the last step forget classes.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,)
+            Labels to forget, as the last step takes them.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline without these classes.
+        """
+        check_is_fitted(self)
+        with _restored_on_error(self, [self[-1]]):
+            self[-1].forget(classes)
+        return self
+
+    @available_if(_last_step_has("merge"))
+    def merge(self, other):
+        """Merge what another pipeline has learned into the last step.
+
+        Parameters
+        ----------
+        other : ContinualPipeline
+            Fitted pipeline with the same fitted transformers and a last step of the same
+            kind. It is not changed.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline, with the classes of both.
+
+        Raises
+        ------
+        TypeError
+            If `other` is no `ContinualPipeline`.
+        ValueError
+            If the transformers differ: the last steps have then learned different
+            features, and merging them means nothing.
+        """
+        check_is_fitted(self)
+        if not isinstance(other, ContinualPipeline):
+            raise TypeError(
+                f"other must be a ContinualPipeline; got an instance of {type(other).__name__}."
+            )
+        check_is_fitted(other)
+        own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
+        if joblib.hash(own) != joblib.hash(others):
+            raise ValueError(
+                "other must have the same fitted transformers as this pipeline; they differ "
+                f"in type, parameters or state: {own} and {others}. Share them, for example "
+                "as sklearn.frozen.FrozenEstimator."
+            )
+        with _restored_on_error(self, [self[-1]]):
+            self[-1].merge(other[-1])
+        return self
+
+
+def make_continual_pipeline(*steps, memory=None, verbose=False):
+    """Construct a `ContinualPipeline` whose steps are named after their types.
+
+    Parameters
+    ----------
+    *steps : estimators
+        Transformers, then the last step.
+    memory : str or object with the joblib.Memory interface, default=None
+        Cache of the fitted transformers.
+    verbose : bool, default=False
+        Whether to print the time that each step took.
+
+    Returns
+    -------
+    ContinualPipeline
+        The names are those of :func:`sklearn.pipeline.make_pipeline`.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.preprocessing import Normalizer
+    >>> from ffnb_sklearn.pipeline import make_continual_pipeline
+    >>> list(make_continual_pipeline(Normalizer(), GaussianNB()).named_steps)
+    ['normalizer', 'gaussiannb']
+    """
+    return ContinualPipeline(make_pipeline(*steps).steps, memory=memory, verbose=verbose)

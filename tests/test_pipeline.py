@@ -1,0 +1,402 @@
+import pickle
+from copy import deepcopy
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.datasets import load_digits
+from sklearn.decomposition import IncrementalPCA
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
+
+
+class NearestMean(ClassifierMixin, BaseEstimator):
+    """Smallest classifier with partial_fit, forget and merge; fails when it is told to."""
+
+    def __init__(self, fail=False):
+        self.fail = fail
+
+    def fit(self, X, y):
+        self.sums_ = {}
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X, y):
+        self.sums_ = getattr(self, "sums_", {})
+        for label in np.unique(y):
+            # In place, and before the failure: what a transaction must undo.
+            self.sums_[label] = self.sums_.get(label, 0) + X[y == label].sum(axis=0)
+        if self.fail:
+            raise RuntimeError("told to fail")
+        return self
+
+    def predict(self, X):
+        means = np.array([self.sums_[label] for label in self.classes_])
+        return self.classes_[np.argmax(X @ means.T, axis=1)]
+
+    @property
+    def classes_(self):
+        return np.array(sorted(self.sums_))
+
+    def forget(self, classes):
+        for label in classes:
+            del self.sums_[label]
+        return self
+
+    def merge(self, other):
+        self.sums_ = {**self.sums_, **other.sums_}
+        return self
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    """Digits as two tasks: (X, y) of the classes 0..4, then of 5..9."""
+    X, y = load_digits(return_X_y=True)
+    return (X[y < 5], y[y < 5]), (X[y >= 5], y[y >= 5])
+
+
+def learned(pipeline, tasks):
+    for X, y in tasks:
+        pipeline.partial_fit(X, y, classes=np.arange(10))
+    return pipeline
+
+
+# ---- the contract of partial_fit
+
+
+def test_the_first_call_fits_transformers_and_later_calls_only_transform(tasks):
+    pipe = learned(make_continual_pipeline(StandardScaler(), GaussianNB()), tasks)
+
+    scaler, nb = StandardScaler().fit(tasks[0][0]), GaussianNB()
+    for X, y in tasks:
+        nb.partial_fit(scaler.transform(X), y, classes=np.arange(10))
+    assert_array_equal(pipe[0].mean_, scaler.mean_)
+    assert_array_equal(pipe[0].n_samples_seen_, len(tasks[0][0]))
+    X = np.vstack([task[0] for task in tasks])
+    assert_array_equal(pipe.predict_proba(X), nb.predict_proba(scaler.transform(X)))
+    assert_array_equal(pipe.classes_, np.arange(10))
+    assert pipe.n_features_in_ == 64
+
+
+def test_fit_is_that_of_pipeline_and_forgets_everything(tasks):
+    (X1, y1), (X2, y2) = tasks
+    steps = [("scale", StandardScaler()), ("clf", GaussianNB())]
+    pipe = ContinualPipeline(steps).partial_fit(X1, y1, classes=np.arange(5)).fit(X2, y2)
+    expected = clone(Pipeline(steps)).fit(X2, y2)
+    assert_array_equal(pipe.predict_proba(X2), expected.predict_proba(X2))
+    assert_array_equal(pipe.classes_, np.arange(5, 10))
+
+
+def test_partial_fit_goes_on_from_fit(tasks):
+    (X1, y1), (X2, _) = tasks
+    pipe = make_continual_pipeline(StandardScaler(), GaussianNB()).fit(X1, y1)
+    mean = pipe[0].mean_.copy()
+    pipe.partial_fit(X2, np.arange(len(X2)) % 5)
+    assert_array_equal(pipe[0].mean_, mean)
+    assert pipe[-1].class_count_.sum() == len(X1) + len(X2)
+
+
+@pytest.mark.parametrize("nothing", ["passthrough", None])
+def test_steps_that_do_nothing_are_skipped(tasks, nothing):
+    steps = [("none", nothing), ("unit", Normalizer()), ("clf", GaussianNB())]
+    pipe = learned(ContinualPipeline(steps), tasks)
+    plain = learned(make_continual_pipeline(Normalizer(), GaussianNB()), tasks)
+    X = tasks[1][0]
+    assert_array_equal(pipe.predict_proba(X), plain.predict_proba(X))
+
+
+def test_a_last_step_alone_and_a_last_step_without_targets(tasks):
+    X = tasks[0][0]
+    alone = learned(make_continual_pipeline(GaussianNB()), tasks)
+    assert_array_equal(alone.classes_, np.arange(10))
+    pca = make_continual_pipeline(StandardScaler(), IncrementalPCA(3))
+    assert pca.partial_fit(X).partial_fit(X).transform(X).shape == (len(X), 3)
+    clusters = make_continual_pipeline(Normalizer(), MiniBatchKMeans(2, n_init=1, random_state=0))
+    assert set(clusters.partial_fit(X).predict(X)) == {0, 1}
+
+
+def test_classes_reach_the_last_step(tasks):
+    (X, y), _ = tasks
+    pipe = make_continual_pipeline(StandardScaler(), SGDClassifier(random_state=0))
+    with pytest.raises(ValueError, match="classes must be passed"):
+        pipe.partial_fit(X, y)
+    assert_array_equal(pipe.partial_fit(X, y, classes=[*range(12)]).classes_, np.arange(12))
+    assert pipe.decision_function(X[:3]).shape == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("last", "type_name"), [(LogisticRegression(), "LogisticRegression"), ("passthrough", "str")]
+)
+@pytest.mark.parametrize("method", ["partial_fit", "forget", "merge"])
+def test_methods_exist_only_if_the_last_step_has_them(last, type_name, method):
+    pipe = ContinualPipeline([("scale", StandardScaler()), ("head", last)])
+    assert not hasattr(pipe, method)
+    with pytest.raises(AttributeError, match=method) as error:
+        getattr(pipe, method)
+    assert "'head'" in str(error.value.__cause__)
+    assert type_name in str(error.value.__cause__)
+    pipe.set_params(head=NearestMean())
+    assert hasattr(pipe, method)
+
+
+def test_parameters_and_steps_are_checked_at_every_call(tasks):
+    (X, y), _ = tasks
+    pipe = make_continual_pipeline(Normalizer(), NearestMean()).partial_fit(X, y)
+    with pytest.raises(ValueError, match="'verbose' parameter of ContinualPipeline"):
+        pipe.set_params(verbose="loud").partial_fit(X, y)
+    pipe.set_params(verbose=False, normalizer=GaussianNB())
+    with pytest.raises(TypeError, match="intermediate steps should be transformers"):
+        pipe.partial_fit(X, y)
+
+
+# ---- transactions
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_first_call_that_fails_leaves_the_pipeline_unfitted(tasks, tmp_path, cached):
+    (X, y), _ = tasks
+    steps = [("scale", StandardScaler()), ("clf", NearestMean(fail=True))]
+    pipe = ContinualPipeline(steps, memory=str(tmp_path) if cached else None)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        pipe.partial_fit(X, y)
+    assert pipe.steps is steps
+    assert not hasattr(pipe[0], "mean_")
+    assert not hasattr(pipe, "n_features_in_")
+    with pytest.raises(NotFittedError):
+        pipe.predict(X)
+    pipe.set_params(clf__fail=False).partial_fit(X[:50], y[:50])
+    assert pipe[0].n_samples_seen_ == 50
+
+
+def test_a_later_call_that_fails_changes_nothing(tasks):
+    (X1, y1), (X2, y2) = tasks
+    pipe = make_continual_pipeline(Normalizer(), NearestMean()).partial_fit(X1, y1)
+    last, before, sums = pipe[-1], pipe.predict(X1), deepcopy(pipe[-1].sums_)
+    pipe.set_params(nearestmean__fail=True)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        pipe.partial_fit(X2, y2)
+    assert pipe[-1] is last
+    assert_array_equal(pipe.classes_, np.arange(5))
+    for label, total in sums.items():
+        assert_array_equal(pipe[-1].sums_[label], total)
+    assert_array_equal(pipe.predict(X1), before)
+
+
+def test_a_transformer_that_fails_changes_nothing(tasks):
+    (X1, y1), (X2, y2) = tasks
+    pipe = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)
+    before = pipe.predict(X1)
+    with pytest.raises(ValueError, match="X has 63 features, but StandardScaler is expecting 64"):
+        pipe.partial_fit(X2[:, 1:], y2)
+    assert_array_equal(pipe.predict(X1), before)
+
+
+# ---- transformers that are already fitted
+
+
+def test_a_frozen_transformer_is_kept_and_a_fitted_one_is_fitted_again(tasks):
+    (X1, _), (X2, _) = tasks
+    plain = StandardScaler().fit(X2)
+    frozen = FrozenEstimator(StandardScaler().fit(X2))
+    learned(make_continual_pipeline(plain, GaussianNB()), tasks)
+    pipe = learned(make_continual_pipeline(frozen, GaussianNB()), tasks)
+    assert_array_equal(plain.mean_, X1.mean(axis=0))
+    assert_array_equal(pipe[0].mean_, X2.mean(axis=0))
+    assert_array_equal(clone(pipe)[0].mean_, X2.mean(axis=0))
+
+
+def test_memory_caches_clones_of_the_transformers(tasks, tmp_path):
+    scaler = StandardScaler()
+    pipe = learned(make_continual_pipeline(scaler, GaussianNB(), memory=str(tmp_path)), tasks)
+    plain = learned(make_continual_pipeline(StandardScaler(), GaussianNB()), tasks)
+    X = tasks[1][0]
+    assert_array_equal(pipe.predict_proba(X), plain.predict_proba(X))
+    assert not hasattr(scaler, "mean_")
+    memory = joblib.Memory(str(tmp_path), verbose=0)
+    again = make_continual_pipeline(StandardScaler(), GaussianNB(), memory=memory)
+    assert_array_equal(learned(again, tasks).predict_proba(X), plain.predict_proba(X))
+    assert len(list(tmp_path.rglob("output.pkl"))) == 1
+
+
+# ---- arguments of the steps
+
+
+def test_weights_reach_the_step_that_is_named(tasks):
+    (X, y), _ = tasks
+    weights = np.random.default_rng(0).integers(1, 4, size=len(y)).astype(float)
+    pipe = make_continual_pipeline(StandardScaler(), GaussianNB())
+    arguments = {f"{name}__sample_weight": weights for name, _ in pipe.steps}
+    for _ in range(2):
+        pipe.partial_fit(X, y, classes=np.unique(y), **arguments)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    assert_allclose(pipe[0].mean_, repeated.mean(axis=0))
+    assert pipe[-1].class_count_.sum() == 2 * weights.sum()
+
+
+@pytest.mark.parametrize("key", ["sample_weight", "clf__sample_weight", "_"])
+def test_an_argument_of_no_step_is_refused(tasks, key):
+    (X, y), _ = tasks
+    pipe = make_continual_pipeline(Normalizer(), GaussianNB())
+    with pytest.raises(ValueError, match=rf"'normalizer', 'gaussiannb'.*got '{key}'"):
+        pipe.partial_fit(X, y, **{key: np.ones(len(y))})
+
+
+def test_metadata_routing(tasks):
+    (X, y), _ = tasks
+    weights = np.random.default_rng(0).integers(1, 4, size=len(y)).astype(float)
+    with config_context(enable_metadata_routing=True):
+        pipe = ContinualPipeline(
+            [
+                ("none", "passthrough"),
+                ("frozen", FrozenEstimator(Normalizer().fit(X))),
+                ("scale", StandardScaler().set_fit_request(sample_weight="scale_weight")),
+                ("clf", GaussianNB().set_partial_fit_request(sample_weight=True)),
+            ]
+        )
+        for _ in range(2):
+            pipe.partial_fit(X, y, classes=[*range(9)], sample_weight=weights, scale_weight=weights)
+        assert pipe[-1].class_count_.sum() == 2 * weights.sum()
+        repeated = np.repeat(pipe[1].transform(X), weights.astype(int), axis=0)
+        assert_allclose(pipe[2].mean_, repeated.mean(axis=0))
+        with pytest.raises(TypeError, match="unexpected"):
+            pipe.partial_fit(X, y, other=weights)
+        pipe.set_params(clf=GaussianNB())
+        with pytest.raises(UnsetMetadataPassedError, match="partial_fit"):
+            pipe.partial_fit(X, y, sample_weight=weights)
+        assert ContinualPipeline([("none", None)]).get_metadata_routing() is not None
+
+
+# ---- what scikit-learn users do with a pipeline
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [clone, deepcopy, lambda pipe: pickle.loads(pickle.dumps(pipe))],
+    ids=["clone", "deepcopy", "pickle"],
+)
+def test_copies_between_tasks_go_on_alike(tasks, copy):
+    pipe = make_continual_pipeline(StandardScaler(), GaussianNB())
+    pipe = learned(pipe, tasks[:1])
+    other = copy(pipe)
+    if copy is clone:
+        other = learned(other, tasks[:1])
+    learned(pipe, tasks[1:])
+    learned(other, tasks[1:])
+    X = tasks[1][0]
+    assert_array_equal(pipe.predict_proba(X), other.predict_proba(X))
+
+
+def test_grid_search_over_the_parameters_of_a_step(tasks):
+    (X, y), _ = tasks
+    pipe = make_continual_pipeline(StandardScaler(), GaussianNB())
+    grid = {"gaussiannb__var_smoothing": [1e-9, 1e-1, 1e3]}
+    search = GridSearchCV(pipe, grid, cv=3, n_jobs=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"gaussiannb__var_smoothing": 1e-1}
+    assert isinstance(search.best_estimator_, ContinualPipeline)
+    assert search.best_score_ > 0.9
+
+
+def test_data_frames_names_and_output_containers(tasks):
+    pandas = pytest.importorskip("pandas")
+    X, y = tasks[0]
+    frame = pandas.DataFrame(X, columns=[f"pixel{i}" for i in range(64)])
+    pipe = make_continual_pipeline(StandardScaler(), IncrementalPCA(2)).set_output(
+        transform="pandas"
+    )
+    out = pipe.partial_fit(frame, y).partial_fit(frame, y).transform(frame)
+    assert list(out.columns) == ["incrementalpca0", "incrementalpca1"]
+    assert list(pipe.get_feature_names_out()) == list(out.columns)
+    assert_array_equal(pipe.feature_names_in_, frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        pipe.partial_fit(frame.rename(columns={"pixel0": "other"}), y)
+
+
+def test_slices_and_parameters(tasks):
+    pipe = learned(make_continual_pipeline(Normalizer(), GaussianNB(), verbose=False), tasks)
+    assert isinstance(pipe[:1], ContinualPipeline)
+    assert_allclose(np.linalg.norm(pipe[:1].transform(tasks[0][0]), axis=1), 1.0)
+    assert set(pipe.get_params(deep=False)) == {"steps", "memory", "verbose"}
+    twins = make_continual_pipeline(Normalizer(), Normalizer(), GaussianNB())
+    assert [name for name, _ in twins.steps] == ["normalizer-1", "normalizer-2", "gaussiannb"]
+
+
+def test_verbose_names_each_step(tasks, capsys):
+    pipe = make_continual_pipeline(Normalizer(), NearestMean(), verbose=True)
+    for _ in range(2):
+        pipe.partial_fit(*tasks[0])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert "(step 1 of 2) Processing normalizer" in lines[0]
+    assert "(step 2 of 2) Processing nearestmean" in lines[3]
+
+
+# ---- forget and merge
+
+
+def test_forget_and_merge_are_those_of_the_last_step(tasks):
+    (X1, y1), (X2, y2) = tasks
+    scaler = FrozenEstimator(StandardScaler().fit(X1))
+    first = make_continual_pipeline(scaler, NearestMean()).partial_fit(X1, y1)
+    second = make_continual_pipeline(scaler, NearestMean()).partial_fit(X2, y2)
+    assert_array_equal(first.merge(second).classes_, np.arange(10))
+    assert_array_equal(second.classes_, np.arange(5, 10))
+    assert_array_equal(first.forget([0, 7]).classes_, [1, 2, 3, 4, 5, 6, 8, 9])
+    with pytest.raises(KeyError):
+        first.forget([1, 7])
+    assert_array_equal(first.classes_, [1, 2, 3, 4, 5, 6, 8, 9])
+
+
+def test_merge_accepts_equal_transformers_and_refuses_others(tasks):
+    (X1, y1), (X2, y2) = tasks
+    first = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)
+    second = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X2, y2)
+    with pytest.raises(ValueError, match="same fitted transformers"):
+        first.merge(second)
+    with pytest.raises(TypeError, match="ContinualPipeline; got an instance of NearestMean"):
+        first.merge(second[-1])
+    third = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)
+    assert_array_equal(third.merge(pickle.loads(pickle.dumps(first))).classes_, np.arange(5))
+
+
+def test_forget_and_merge_need_a_fitted_pipeline(tasks):
+    empty = make_continual_pipeline(FunctionTransformer(), NearestMean())
+    fitted = clone(empty).partial_fit(*tasks[0])
+    with pytest.raises(NotFittedError):
+        empty.forget([0])
+    with pytest.raises(NotFittedError):
+        empty.merge(fitted)
+    with pytest.raises(NotFittedError):
+        fitted.merge(empty)
+
+
+# ---- scikit-learn's own battery
+
+# scikit-learn lists the same two for its own Pipeline, with the same reason.
+IN_PLACE = "A pipeline fits the instances in its `steps` in place, as scikit-learn's does."
+EXPECTED_FAILURES = {
+    "check_estimators_overwrite_params": IN_PLACE,
+    "check_dont_overwrite_parameters": IN_PLACE,
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize("last", [GaussianNB(), SGDClassifier(random_state=0)], ids=repr)
+def test_check_estimator(last):
+    pipe = ContinualPipeline([("scale", StandardScaler()), ("clf", last)])
+    results = check_estimator(pipe, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
+    assert len(results) == 54
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(EXPECTED_FAILURES)
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {
+        "check_array_api_input"
+    }
