@@ -258,13 +258,7 @@ def evaluate_stream(
     groups = _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
-    n_test = np.array([len(task) for task in test_tasks])
-    if not n_test.all():
-        untested = int(np.flatnonzero(n_test == 0)[0])
-        raise ValueError(
-            f"y_test holds no sample of task {untested}, whose classes are "
-            f"{groups[untested].tolist()}."
-        )
+    n_test = _count_test_samples(test_tasks, groups)
 
     n_tasks = len(tasks)
     n_correct = np.full((n_tasks, n_tasks), np.nan)
@@ -365,6 +359,18 @@ def _samples_of_tasks(labels, groups, name):
         raise ValueError(f"{name} holds labels that y does not: {unknown}.")
     task_of_sample = np.array([task_of_label[label] for label in present.tolist()])[codes]
     return [np.flatnonzero(task_of_sample == t) for t in range(len(groups))]
+
+
+def _count_test_samples(test_tasks, groups):
+    """Return the number of test samples of each task; no task may go untested."""
+    n_test = np.array([len(task) for task in test_tasks])
+    if not n_test.all():
+        untested = int(np.flatnonzero(n_test == 0)[0])
+        raise ValueError(
+            f"y_test holds no sample of task {untested}, whose classes are "
+            f"{groups[untested].tolist()}."
+        )
+    return n_test
 
 
 def _learn_first_task(estimator, X, y, classes, declare_classes):

@@ -1,0 +1,325 @@
+"""Heat map of the accuracy on every task after every task."""
+
+from itertools import count
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from ..metrics import _check_accuracy_matrix
+from ..streams import evaluate_stream
+
+# In points: a cell smaller than this cannot hold a readable number.
+_SMALLEST_CELL = 11.0
+_MOST_TICKS = 25
+
+
+class AccuracyMatrixDisplay:
+    """Task-by-task accuracies as a heat map.
+
+    Row i shows how well each task is known after task i was learned: a column that fades downwards
+    is a task that is being forgotten. Colours always span 0 % to 100 %, so that pictures
+    of different estimators compare. Tasks that were not scored stay blank.
+
+    It is recommended to use :meth:`from_estimator` or :meth:`from_stream`.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1]: entry (i, j) is the accuracy on task j after task i. NaN is allowed
+        above the diagonal.
+
+    task_labels : sequence of n_tasks str, default=None
+        Names of the tasks on both axes. None: 1 to n_tasks.
+
+    Attributes
+    ----------
+    im_ : matplotlib AxesImage
+        The heat map; its array holds fractions.
+
+    text_ : ndarray of shape (n_tasks, n_tasks), dtype=matplotlib Text, or None
+        The numbers in the cells, None in a blank cell. None if no numbers are shown.
+
+    ax_ : matplotlib Axes
+        Axes with the heat map.
+
+    figure_ : matplotlib Figure
+        Figure containing the heat map.
+
+    See Also
+    --------
+    IncrementalAccuracyDisplay : Accuracy over all classes as they arrive.
+    evaluate_stream : Measures the matrix.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.displays import AccuracyMatrixDisplay
+    >>> display = AccuracyMatrixDisplay([[1.0, float("nan")], [0.8, 0.6]]).plot()
+    >>> display.text_[1, 0].get_text()
+    '80.0'
+    """
+
+    def __init__(self, accuracy_matrix, *, task_labels=None):
+        self.accuracy_matrix = accuracy_matrix
+        self.task_labels = task_labels
+
+    def plot(
+        self,
+        *,
+        ax=None,
+        include_values="auto",
+        values_format=None,
+        cmap="YlGnBu",
+        colorbar=True,
+        im_kw=None,
+        text_kw=None,
+    ):
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure that grows with the number of tasks.
+
+        include_values : bool or "auto", default="auto"
+            Whether to write the accuracies, in percent, into the cells. "auto": wherever the
+            cells are large enough to read them.
+
+        values_format : str, default=None
+            Format of the percentages, such as ".1f". None: one decimal place, or none where the
+            cells are too narrow for it.
+
+        cmap : str or matplotlib Colormap, default="YlGnBu"
+            Colours from 0 % to 100 %.
+
+        colorbar : bool, default=True
+            Whether to add a colour bar.
+
+        im_kw : dict, default=None
+            More arguments of ``matplotlib.pyplot.imshow``.
+
+        text_kw : dict, default=None
+            More arguments of ``matplotlib.pyplot.text``.
+
+        Returns
+        -------
+        display : AccuracyMatrixDisplay
+            This object, with `ax_`, `figure_`, `im_` and `text_` set.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the matrix is no accuracy matrix, or the labels are not one per task.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        matrix = _check_accuracy_matrix(self.accuracy_matrix)
+        labels = self._check_labels(len(matrix))
+        if ax is None:
+            ax = _new_axes(len(matrix), colorbar)
+
+        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
+        self.im_ = ax.imshow(np.ma.masked_invalid(matrix), **{**style, **(im_kw or {})})
+        self.ax_, self.figure_ = ax, ax.figure
+        _decorate(ax, labels)
+        if colorbar:
+            _add_colorbar(self.im_, ax)
+        cell = _cell_points(ax, len(matrix))
+        _tilt_wide_labels(ax, cell)
+        self.text_ = None
+        if include_values is True or (include_values == "auto" and cell >= _SMALLEST_CELL):
+            self.text_ = _write_values(self.im_, matrix, cell, values_format, text_kw or {})
+        return self
+
+    @classmethod
+    def from_stream(cls, result, *, task_labels=None, ax=None, **plot_kw):
+        """Draw the heat map of a finished run.
+
+        Parameters
+        ----------
+        result : StreamResult
+            What :func:`evaluate_stream` returned.
+
+        task_labels : sequence of n_tasks str, default=None
+            Names of the tasks on both axes. None: 1 to n_tasks.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+
+        **plot_kw : dict
+            More arguments of :meth:`plot`.
+
+        Returns
+        -------
+        display : AccuracyMatrixDisplay
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_stream")
+        return cls(result.accuracy_matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        X_test,
+        y_test,
+        *,
+        classes_per_task=1,
+        first_task_classes=None,
+        class_order=None,
+        random_state=None,
+        declare_classes="auto",
+        score_future=False,
+        task_labels=None,
+        ax=None,
+        **plot_kw,
+    ):
+        """Stream the tasks through a clone of the estimator and draw its heat map.
+
+        Parameters
+        ----------
+        estimator : classifier with `partial_fit` and `predict`
+            A clone of it learns the stream.
+
+        X, y : training samples and labels
+            See :func:`evaluate_stream`.
+
+        X_test, y_test : test samples and labels
+            See :func:`evaluate_stream`.
+
+        classes_per_task, first_task_classes, class_order, random_state : stream parameters
+            See :func:`evaluate_stream`.
+
+        declare_classes, score_future : evaluation parameters
+            See :func:`evaluate_stream`.
+
+        task_labels : sequence of n_tasks str, default=None
+            Names of the tasks on both axes. None: 1 to n_tasks.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None: a new figure.
+
+        **plot_kw : dict
+            More arguments of :meth:`plot`.
+
+        Returns
+        -------
+        display : AccuracyMatrixDisplay
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        result = evaluate_stream(
+            estimator,
+            X,
+            y,
+            X_test,
+            y_test,
+            classes_per_task=classes_per_task,
+            first_task_classes=first_task_classes,
+            class_order=class_order,
+            random_state=random_state,
+            declare_classes=declare_classes,
+            score_future=score_future,
+        )
+        return cls.from_stream(result, task_labels=task_labels, ax=ax, **plot_kw)
+
+    def _check_labels(self, n_tasks):
+        """Return one label per task."""
+        if self.task_labels is None:
+            return [str(t) for t in range(1, n_tasks + 1)]
+        if len(self.task_labels) != n_tasks:
+            raise ValueError(
+                f"task_labels must hold one label per task, so {n_tasks}; "
+                f"got {len(self.task_labels)}."
+            )
+        return [str(label) for label in self.task_labels]
+
+
+def _new_axes(n_tasks, colorbar):
+    """Return the axes of a new figure with cells that can hold a number."""
+    import matplotlib.pyplot as plt
+
+    side = float(np.clip(1.2 + 0.45 * n_tasks, 3.6, 10.5))
+    width = side + (0.9 if colorbar else 0.0)
+    return plt.subplots(figsize=(width, side), layout="constrained")[1]
+
+
+def _decorate(ax, labels):
+    """Name the axes and tasks, and draw white lines between the cells."""
+    n_tasks = len(labels)
+    step = next(s for s in _tick_steps() if n_tasks <= s * _MOST_TICKS)
+    ticks = np.arange(step - 1, n_tasks, step)
+    shown = [labels[t] for t in ticks]
+    ax.set_xticks(ticks, shown)
+    ax.set_yticks(ticks, shown)
+    ax.set(xlabel="Accuracy on task", ylabel="After learning task")
+
+    edges = np.arange(n_tasks + 1) - 0.5
+    ax.set_xticks(edges, minor=True)
+    ax.set_yticks(edges, minor=True)
+    ax.grid(which="minor", color="white", linewidth=min(2.0, 24.0 / n_tasks))
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+
+
+def _tick_steps():
+    """Yield 1, 2, 5, 10, 20, 50 and so on."""
+    for power in count():
+        yield from (10**power, 2 * 10**power, 5 * 10**power)
+
+
+def _add_colorbar(image, ax):
+    """Add a colour bar as high as the heat map, in percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    bar = ax.figure.colorbar(
+        image, ax=ax, format=PercentFormatter(xmax=1.0), shrink=0.8, pad=0.03, aspect=25
+    )
+    bar.set_label("Accuracy")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
+
+
+def _cell_points(ax, n_tasks):
+    """Return the side of one cell in points, as the figure is laid out now."""
+    figure = ax.figure
+    figure.draw_without_rendering()
+    box = ax.get_window_extent()
+    return min(box.width, box.height) / figure.dpi * 72.0 / n_tasks
+
+
+def _tilt_wide_labels(ax, cell):
+    """Tilt the task names below the heat map if they are wider than the cells."""
+    labels = ax.get_xticklabels()
+    widest = max(label.get_fontsize() * 0.65 * len(label.get_text()) for label in labels)
+    spacing = cell * (np.diff(ax.get_xticks())[0] if len(labels) > 1 else 1)
+    if widest > spacing:
+        for label in labels:
+            label.set(rotation=45, horizontalalignment="right", rotation_mode="anchor")
+
+
+def _write_values(image, matrix, cell, values_format, text_kw):
+    """Write the accuracies into the cells, dark on light and light on dark."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.text import Text
+
+    text_kw = normalize_kwargs(text_kw, Text)
+    if values_format is None:
+        values_format = ".1f" if cell >= 25.0 else ".0f"
+    # "100.0" is five characters wide, each about 0.6 of the font size.
+    size = float(np.clip(0.28 * cell, 4.5, 12.0))
+    texts = np.full(matrix.shape, None, dtype=object)
+    for i, j in np.argwhere(~np.isnan(matrix)):
+        red, green, blue, _ = image.cmap(image.norm(matrix[i, j]))
+        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
+        style = {
+            "horizontalalignment": "center",
+            "verticalalignment": "center",
+            "fontsize": size,
+            "color": "white" if is_dark else "0.15",
+        }
+        value = format(100.0 * matrix[i, j], values_format)
+        texts[i, j] = image.axes.text(j, i, value, **{**style, **text_kw})
+    return texts
