@@ -288,10 +288,8 @@ def _check_task_sizes(task_sizes, n_tasks):
     """Return one positive weight per task."""
     if task_sizes is None:
         return np.ones(n_tasks)
-    sizes = check_array(
-        task_sizes, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name="task_sizes"
-    )
-    if sizes.shape != (n_tasks,) or (sizes <= 0).any():
+    sizes = np.asarray(task_sizes, dtype=np.float64)
+    if sizes.shape != (n_tasks,) or not (np.isfinite(sizes) & (sizes > 0)).all():
         raise ValueError(
             f"task_sizes must hold one positive number per task, so {n_tasks}; got {task_sizes!r}."
         )

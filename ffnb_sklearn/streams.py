@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from numbers import Integral
@@ -289,11 +290,26 @@ def evaluate_stream(
 
 def _check_labels(y, name):
     """Return the labels as one array of class labels."""
+    _check_one_kind(y, name)
     labels = column_or_1d(y)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
-    check_classification_targets(labels)
+    with warnings.catch_warnings():
+        # One sample per class is a stream like any other, not a regression target.
+        warnings.simplefilter("ignore")
+        check_classification_targets(labels)
     return labels
+
+
+def _check_one_kind(y, name):
+    """Reject numbers and missing labels beside strings: NumPy would turn them into strings."""
+    if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", None) == "O":
+        is_text = [isinstance(label, str) for label in y]
+        if any(is_text) and not all(is_text):
+            raise ValueError(
+                f"{name} must hold labels of one kind; got strings beside "
+                f"{list(y)[is_text.index(False)]!r}."
+            )
 
 
 def _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state):

@@ -243,7 +243,7 @@ def _new_axes(n_tasks, colorbar):
 
     side = float(np.clip(1.2 + 0.45 * n_tasks, 3.6, 10.5))
     width = side + (0.9 if colorbar else 0.0)
-    return plt.subplots(figsize=(width, side), layout="constrained")[1]
+    return plt.subplots(figsize=(width, side), layout="compressed")[1]
 
 
 def _decorate(ax, labels):

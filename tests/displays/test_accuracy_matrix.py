@@ -1,0 +1,208 @@
+"""The heat map of task-by-task accuracies."""
+
+import sys
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+
+from ffnb_sklearn.displays import AccuracyMatrixDisplay
+from ffnb_sklearn.streams import evaluate_stream
+
+matplotlib.use("Agg")
+
+HAND = np.array([[0.9, np.nan, np.nan], [0.7, 0.8, np.nan], [0.753, 0.04, 1.0]])
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+def triangle(n_tasks):
+    return np.where(np.tri(n_tasks), 0.5, np.nan)
+
+
+def shown(display):
+    """Return the numbers in the cells, "" where there is none."""
+    return [["" if text is None else text.get_text() for text in row] for row in display.text_]
+
+
+def ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_cells_hold_percentages():
+    display = AccuracyMatrixDisplay(HAND).plot()
+
+    assert shown(display) == [["90.0", "", ""], ["70.0", "80.0", ""], ["75.3", "4.0", "100.0"]]
+    assert display.text_[2, 1].get_position() == (1, 2)
+    assert ticks(display.ax_.xaxis) == ticks(display.ax_.yaxis) == ["1", "2", "3"]
+    assert display.figure_ is display.ax_.figure
+
+
+def test_colours_span_all_accuracies_and_leave_the_unknown_blank():
+    display = AccuracyMatrixDisplay(np.array([[0.5, np.nan], [0.5, 0.6]])).plot()
+
+    assert display.im_.get_clim() == (0.0, 1.0)
+    assert display.im_.get_array().mask.tolist() == [[False, True], [False, False]]
+
+
+def test_numbers_contrast_with_their_cells():
+    display = AccuracyMatrixDisplay([[0.0, np.nan], [0.0, 1.0]]).plot()
+
+    assert display.text_[1, 0].get_color() == "0.15"
+    assert display.text_[1, 1].get_color() == "white"
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2, 5, 20])
+def test_numbers_fit_into_their_cells(n_tasks):
+    matrix = np.where(np.tri(n_tasks), 1.0, np.nan)
+    display = AccuracyMatrixDisplay(matrix).plot()
+    display.figure_.draw_without_rendering()
+
+    text = display.text_[-1, 0]
+    cell = display.ax_.get_window_extent().width / n_tasks
+    assert text.get_text() == "100.0"
+    assert text.get_window_extent().width < cell
+    assert text.get_fontsize() >= 6.0
+
+
+def test_small_cells_drop_the_decimal_place_then_the_number():
+    _, ax = plt.subplots(figsize=(4, 4))
+    assert shown(AccuracyMatrixDisplay(triangle(12)).plot(ax=ax, colorbar=False))[0][0] == "50"
+    assert AccuracyMatrixDisplay(triangle(100)).plot().text_ is None
+
+
+def test_include_values():
+    assert AccuracyMatrixDisplay(HAND).plot(include_values=False).text_ is None
+    assert AccuracyMatrixDisplay(triangle(70)).plot(include_values=True).text_.shape == (70, 70)
+
+
+def test_many_tasks_share_few_ticks():
+    display = AccuracyMatrixDisplay(triangle(60)).plot()
+
+    assert ticks(display.ax_.xaxis) == [str(t) for t in range(5, 61, 5)]
+
+
+def test_wide_labels_are_tilted():
+    narrow = AccuracyMatrixDisplay(HAND, task_labels=["a", "b", "c"]).plot()
+    wide = AccuracyMatrixDisplay(HAND, task_labels=["a", "b", "quite a long name"]).plot()
+
+    assert ticks(wide.ax_.yaxis) == ["a", "b", "quite a long name"]
+    assert {label.get_rotation() for label in narrow.ax_.get_xticklabels()} == {0.0}
+    assert {label.get_rotation() for label in wide.ax_.get_xticklabels()} == {45.0}
+
+
+@pytest.mark.parametrize("task_labels", [None, ["0, 1", "2, 3", "4, 5"], ["a long name"] * 3])
+def test_nothing_is_cut_off(task_labels):
+    display = AccuracyMatrixDisplay(HAND, task_labels=task_labels).plot()
+    display.figure_.draw_without_rendering()
+
+    inner, outer = display.figure_.get_tightbbox(), display.figure_.bbox_inches
+    assert (inner.min >= outer.min).all()
+    assert (inner.max <= outer.max).all()
+
+
+def test_plot_arguments():
+    figure, ax = plt.subplots()
+    display = AccuracyMatrixDisplay(HAND).plot(
+        ax=ax,
+        values_format=".2f",
+        cmap="gray",
+        colorbar=False,
+        im_kw={"vmin": 0.5, "cmap": "viridis"},
+        text_kw={"ha": "left", "fontsize": 3},
+    )
+
+    assert display.ax_ is ax
+    assert figure.axes == [ax]
+    assert shown(display)[2][0] == "75.30"
+    assert display.im_.get_clim() == (0.5, 1.0)
+    assert display.im_.get_cmap().name == "viridis"
+    assert display.text_[0, 0].get_horizontalalignment() == "left"
+    assert display.text_[0, 0].get_fontsize() == 3
+    assert AccuracyMatrixDisplay(HAND).plot(cmap="gray").im_.get_cmap().name == "gray"
+
+
+def test_colorbar_is_in_percent():
+    display = AccuracyMatrixDisplay(HAND).plot()
+    display.figure_.draw_without_rendering()
+
+    bar = display.im_.colorbar
+    assert bar.ax.get_ylabel() == "Accuracy"
+    assert ticks(bar.ax.yaxis)[-1] == "100%"
+
+
+def test_from_stream_and_from_estimator_draw_the_same(digits):
+    model = SGDClassifier(random_state=0)
+    result = evaluate_stream(model, *digits, classes_per_task=5, score_future=True)
+    stream = AccuracyMatrixDisplay.from_stream(result, task_labels=["low", "high"])
+    _, ax = plt.subplots()
+    direct = AccuracyMatrixDisplay.from_estimator(
+        model, *digits, classes_per_task=5, score_future=True, task_labels=["low", "high"], ax=ax
+    )
+
+    np.testing.assert_array_equal(stream.im_.get_array(), result.accuracy_matrix)
+    np.testing.assert_array_equal(direct.im_.get_array(), result.accuracy_matrix)
+    assert ticks(stream.ax_.xaxis) == ticks(direct.ax_.xaxis) == ["low", "high"]
+    assert direct.ax_ is ax
+
+
+def test_from_estimator_passes_the_stream_on(digits):
+    display = AccuracyMatrixDisplay.from_estimator(
+        SGDClassifier(random_state=0),
+        *digits,
+        classes_per_task=4,
+        first_task_classes=2,
+        class_order="random",
+        random_state=3,
+        declare_classes=True,
+        include_values=False,
+    )
+    expected = evaluate_stream(
+        SGDClassifier(random_state=0),
+        *digits,
+        classes_per_task=4,
+        first_task_classes=2,
+        class_order="random",
+        random_state=3,
+    )
+
+    np.testing.assert_array_equal(display.accuracy_matrix, expected.accuracy_matrix)
+    assert display.text_ is None
+
+
+@pytest.mark.parametrize(
+    ("matrix", "task_labels", "message"),
+    [
+        (HAND[:2], None, "must be square"),
+        (100 * HAND, None, "fractions"),
+        (HAND, ["a", "b"], "one label per task, so 3; got 2"),
+    ],
+)
+def test_refuses_to_draw(matrix, task_labels, message):
+    with pytest.raises(ValueError, match=message):
+        AccuracyMatrixDisplay(matrix, task_labels=task_labels).plot()
+
+
+def test_says_that_matplotlib_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    with pytest.raises(ImportError, match=r"AccuracyMatrixDisplay\.plot requires matplotlib"):
+        AccuracyMatrixDisplay(HAND).plot()
+    with pytest.raises(ImportError, match=r"from_stream requires matplotlib"):
+        AccuracyMatrixDisplay.from_stream(None)
+    # Before the estimator learns anything.
+    with pytest.raises(ImportError, match=r"from_estimator requires matplotlib"):
+        AccuracyMatrixDisplay.from_estimator(None, None, None, None, None)

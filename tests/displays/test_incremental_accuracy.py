@@ -1,0 +1,205 @@
+"""The curves of the accuracy as classes arrive."""
+
+import subprocess
+import sys
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Perceptron, SGDClassifier
+
+from ffnb_sklearn.displays import IncrementalAccuracyDisplay
+from ffnb_sklearn.streams import evaluate_stream
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+@pytest.fixture(scope="module")
+def results(digits):
+    return {
+        "one": evaluate_stream(SGDClassifier(random_state=0), *digits, classes_per_task=4),
+        "two": evaluate_stream(Perceptron(random_state=0), *digits, classes_per_task=5),
+    }
+
+
+def two_curves():
+    return IncrementalAccuracyDisplay(
+        n_classes=[[5, 7], [5, 6, 7]],
+        accuracies=[[0.9, 0.8], [0.6, 0.5, 0.25]],
+        names=["first", "second"],
+    )
+
+
+def legend(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def test_curves_and_legend():
+    display = two_curves().plot()
+
+    assert display.lines_[0].get_xydata().tolist() == [[5, 0.9], [7, 0.8]]
+    assert display.lines_[1].get_xydata().tolist() == [[5, 0.6], [6, 0.5], [7, 0.25]]
+    assert legend(display) == [
+        "first (average 85.0%, last 80.0%)",
+        "second (average 45.0%, last 25.0%)",
+    ]
+    assert display.ax_.get_xticks().tolist() == [5, 6, 7]
+    assert display.figure_ is display.ax_.figure
+
+
+def test_curves_differ_in_colour_and_marker():
+    n_curves = 7
+    display = IncrementalAccuracyDisplay(
+        n_classes=[[1, 2]] * n_curves, accuracies=[[1, 0.5]] * n_curves, names=["x"] * n_curves
+    ).plot()
+
+    assert len({line.get_color() for line in display.lines_}) == n_curves
+    assert len({line.get_marker() for line in display.lines_}) == n_curves
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.5, 0.97, 1.0])
+def test_every_point_is_in_view(lowest):
+    display = IncrementalAccuracyDisplay(
+        n_classes=[[1, 2]], accuracies=[[1.0, lowest]], names=["x"]
+    ).plot()
+
+    bottom, top = display.ax_.get_ylim()
+    assert 0.0 <= bottom <= lowest
+    assert bottom < top == 1.0
+
+
+@pytest.mark.parametrize(("lowest", "first_label"), [(0.5, "100%"), (0.97, "100.0%")])
+def test_percentages_have_as_few_decimals_as_they_need(lowest, first_label):
+    display = IncrementalAccuracyDisplay(
+        n_classes=[[1, 2]], accuracies=[[1.0, lowest]], names=["x"]
+    ).plot()
+    display.figure_.draw_without_rendering()
+
+    assert display.ax_.get_yticklabels()[-1].get_text() == first_label
+
+
+def test_many_tasks_share_few_ticks():
+    n_classes = np.arange(1, 101)
+    display = IncrementalAccuracyDisplay(
+        n_classes=[n_classes], accuracies=[np.linspace(1, 0.5, 100)], names=["x"]
+    ).plot()
+
+    inside = [tick for tick in display.ax_.get_xticks() if 1 <= tick <= 100]
+    assert 3 <= len(inside) <= 13
+
+
+def test_a_second_display_joins_the_first():
+    first = IncrementalAccuracyDisplay(n_classes=[[5]], accuracies=[[0.9]], names=["a"]).plot()
+    first.ax_.axhline(0.95, label="joint")
+    second = IncrementalAccuracyDisplay(
+        n_classes=[[4, 6]], accuracies=[[0.7, 0.3]], names=["b"]
+    ).plot(ax=first.ax_)
+
+    assert second.ax_ is first.ax_
+    assert first.lines_[0].get_color() != second.lines_[0].get_color()
+    # The level line takes no colour of the curves and no tick.
+    assert second.lines_[0].get_color() == two_curves().plot().lines_[1].get_color()
+    assert first.ax_.get_xticks().tolist() == [4, 5, 6]
+    assert first.ax_.get_ylim()[0] < 0.3
+    assert len(legend(second)) == 3
+
+
+def test_line_arguments():
+    display = two_curves().plot(c="red", lw=4)
+
+    assert [to_hex(line.get_color()) for line in display.lines_] == ["#ff0000"] * 2
+    assert display.lines_[0].get_linewidth() == 4
+
+
+def test_from_stream(results):
+    display = IncrementalAccuracyDisplay.from_stream(results)
+
+    assert [text.split(" (")[0] for text in legend(display)] == ["one", "two"]
+    assert display.lines_[0].get_xdata().tolist() == [4, 8, 10]
+    assert display.lines_[1].get_xdata().tolist() == [5, 10]
+    for line, result in zip(display.lines_, results.values(), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), result.accuracies)
+        average = f"average {100 * result.average_incremental_accuracy:.1f}%"
+        assert f"{average}, last {100 * result.final_accuracy:.1f}%" in line.get_label()
+
+
+def test_from_stream_names_a_single_run(results):
+    display = IncrementalAccuracyDisplay.from_stream(results["one"])
+    assert legend(display)[0].startswith("SGDClassifier (")
+    display = IncrementalAccuracyDisplay.from_stream(results["one"], name="mine", ax=display.ax_)
+    assert legend(display)[1].startswith("mine (")
+
+
+def test_from_estimator_passes_the_stream_on(digits):
+    options = {
+        "classes_per_task": 4,
+        "first_task_classes": 2,
+        "class_order": "random",
+        "random_state": 3,
+        "declare_classes": True,
+    }
+    model = SGDClassifier(random_state=0)
+    _, ax = plt.subplots()
+    display = IncrementalAccuracyDisplay.from_estimator(
+        model, *digits, **options, name="mine", ax=ax, lw=3
+    )
+
+    expected = evaluate_stream(model, *digits, **options)
+    np.testing.assert_array_equal(display.lines_[0].get_ydata(), expected.accuracies)
+    assert display.lines_[0].get_xdata().tolist() == [2, 6, 10]
+    assert display.lines_[0].get_linewidth() == 3
+    assert display.ax_ is ax
+    assert legend(display)[0].startswith("mine (")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": ["a"]}, "one entry per curve; got 2, 2 and 1"),
+        (
+            {"accuracies": [[0.9], [0.6, 0.5, 0.4]]},
+            r"'first' needs .* got shapes \(2,\) and \(1,\)",
+        ),
+        ({"accuracies": [[0.9, 80.0], [0.6, 0.5, 0.4]]}, "fractions"),
+        ({"n_classes": [[], [5, 6, 7]], "accuracies": [[], [0.6, 0.5, 0.4]]}, "one accuracy per"),
+    ],
+)
+def test_refuses_to_draw(change, message):
+    display = two_curves()
+    for name, value in change.items():
+        setattr(display, name, value)
+
+    with pytest.raises(ValueError, match=message):
+        display.plot()
+
+
+def test_says_that_matplotlib_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+    with pytest.raises(ImportError, match=r"IncrementalAccuracyDisplay\.plot requires matplotlib"):
+        two_curves().plot()
+    with pytest.raises(ImportError, match=r"from_stream requires matplotlib"):
+        IncrementalAccuracyDisplay.from_stream({})
+    with pytest.raises(ImportError, match=r"from_estimator requires matplotlib"):
+        IncrementalAccuracyDisplay.from_estimator(None, None, None, None, None)
+
+
+def test_importing_the_displays_does_not_import_matplotlib():
+    code = "import sys, ffnb_sklearn.displays; sys.exit('matplotlib' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,411 @@
+"""Splitting labels into tasks, and scoring estimators that learn them in turn."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.linear_model import SGDClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from ffnb_sklearn import metrics
+from ffnb_sklearn.pipeline import make_continual_pipeline
+from ffnb_sklearn.streams import class_incremental_tasks, evaluate_stream
+
+
+class NearestMean(ClassifierMixin, BaseEstimator):
+    """Nearest class mean that takes new labels at any call."""
+
+    def __init__(self, picky=None):
+        self.picky = picky
+
+    def fit(self, X, y):
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X, y):
+        self.means_ = getattr(self, "means_", {})
+        self.seen_ = [*getattr(self, "seen_", []), type(X)]
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
+        self.means_.update({label: X[y == label].mean(axis=0) for label in np.unique(y)})
+        self.classes_ = np.array(sorted(self.means_))
+        return self
+
+    def predict(self, X):
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
+        means = np.stack([self.means_[label] for label in self.classes_])
+        distances = ((X[:, None] - means) ** 2).sum(axis=2)
+        return self.classes_[distances.argmin(axis=1)]
+
+
+class DeclaringNearestMean(NearestMean):
+    """The same, with an optional declaration that it writes down."""
+
+    def partial_fit(self, X, y, classes=None):
+        self.declared_ = [*getattr(self, "declared_", []), classes]
+        return super().partial_fit(X, y)
+
+
+@pytest.fixture
+def blobs():
+    X, y = make_blobs(n_samples=[30, 20, 25, 40, 35], cluster_std=2.0, random_state=0)
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+def as_lists(arrays):
+    return [array.tolist() for array in arrays]
+
+
+# Splitting
+
+
+def test_tasks_by_hand():
+    y = [3, 1, 2, 1, 0, 3]
+
+    assert as_lists(class_incremental_tasks(y)) == [[4], [1, 3], [2], [0, 5]]
+    assert as_lists(class_incremental_tasks(y, classes_per_task=3)) == [[1, 2, 3, 4], [0, 5]]
+    assert as_lists(class_incremental_tasks(y, classes_per_task=[1, 3])) == [[4], [0, 1, 2, 3, 5]]
+    assert as_lists(class_incremental_tasks(y, classes_per_task=9)) == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_first_task_then_the_rest():
+    y = np.arange(10)
+
+    tasks = class_incremental_tasks(y, first_task_classes=5, classes_per_task=2)
+    assert [len(task) for task in tasks] == [5, 2, 2, 1]
+    tasks = class_incremental_tasks(y, first_task_classes=5, classes_per_task=(1, 4))
+    assert [len(task) for task in tasks] == [5, 1, 4]
+    assert as_lists(class_incremental_tasks([0, 1], first_task_classes=2)) == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("y", "class_order"),
+    [
+        (np.array([2, 0, 1]), [1, 2, 0]),
+        (np.array(["cc", "a", "bbb"]), ["bbb", "cc", "a"]),
+        (np.array(["cc", "a", "bbb"], dtype=object), np.array(["bbb", "cc", "a"])),
+        (np.array([2.0, 0.0, 1.0]), (1, 2, 0)),
+        (pd.Series([2, 0, 1], index=[7, 8, 9]), pd.Series([1, 2, 0])),
+    ],
+)
+def test_given_class_order(y, class_order):
+    assert as_lists(class_incremental_tasks(y, class_order=class_order)) == [[2], [0], [1]]
+
+
+def test_boolean_labels():
+    tasks = class_incremental_tasks([True, False, True], class_order=[True, False])
+
+    assert as_lists(tasks) == [[0, 2], [1]]
+
+
+def test_random_order_follows_the_seed():
+    y = np.arange(100)
+    order = np.concatenate(class_incremental_tasks(y, class_order="random", random_state=1993))
+
+    # The start of the order in which the literature streams CIFAR-100.
+    assert order[:10].tolist() == [68, 56, 78, 8, 23, 84, 90, 65, 74, 76]
+    other = np.concatenate(class_incremental_tasks(y, class_order="random", random_state=0))
+    assert not np.array_equal(order, other)
+
+
+@given(
+    y=st.lists(st.integers(-3, 6), min_size=1, max_size=60),
+    per_task=st.integers(1, 5),
+    first=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
+def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
+    labels = np.array(y)
+    n_classes = len(set(y))
+    first = min(first, n_classes)
+    tasks = class_incremental_tasks(
+        y,
+        classes_per_task=per_task,
+        first_task_classes=first,
+        class_order="random",
+        random_state=seed,
+    )
+
+    assert np.sort(np.concatenate(tasks)).tolist() == list(range(len(y)))
+    assert all(np.issubdtype(task.dtype, np.integer) for task in tasks)
+    assert all((np.diff(task) > 0).all() for task in tasks)
+    classes = [set(labels[task].tolist()) for task in tasks]
+    assert sum(map(len, classes)) == n_classes == len(set.union(*classes))
+    assert [len(c) for c in classes[:-1]] == [first, *[per_task] * (len(tasks) - 2)][
+        : len(tasks) - 1
+    ]
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ([], {}, "y holds no sample"),
+        ([0.5, 1.5], {}, "Unknown label type"),
+        ([0.0, np.nan], {}, "NaN"),
+        ([[0, 1], [1, 0]], {}, "1d array"),
+        ([1, "a"], {}, "y must hold labels of one kind; got strings beside 1"),
+        (["a", None], {}, "strings beside None"),
+        (np.array(["a", np.nan], dtype=object), {}, "strings beside nan"),
+        ([0, 1, 2], {"classes_per_task": 0}, "'classes_per_task' parameter"),
+        ([0, 1, 2], {"classes_per_task": 1.5}, "'classes_per_task' parameter"),
+        ([0, 1, 2], {"classes_per_task": [1, 1]}, "sum to 3, the number of classes of y; got"),
+        ([0, 1, 2], {"classes_per_task": [3, 0]}, "positive integers"),
+        ([0, 1, 2], {"classes_per_task": [1.5, 1.5]}, "positive integers"),
+        (
+            [0, 1, 2],
+            {"classes_per_task": [3], "first_task_classes": 1},
+            "sum to 2, the number of classes after the first task",
+        ),
+        ([0, 1, 2], {"first_task_classes": 0}, "'first_task_classes' parameter"),
+        ([0, 1, 2], {"first_task_classes": 4}, "at most the number of classes of y, 3; got 4"),
+        ([0, 1, 2], {"class_order": "shuffled"}, "'class_order' parameter"),
+        ([0, 1, 2], {"class_order": [0, 1]}, r"missing: \[2\]"),
+        ([0, 1, 2], {"class_order": [0, 1, 2, 7]}, r"not in y: \[7\]"),
+        ([0, 1, 2], {"class_order": [0, 1, 2, 1]}, r"repeated: \[1\]"),
+        ([0, 1, 2], {"class_order": ["0", "1", "2"]}, r"missing: \[0, 1, 2\], not in y: \['0'"),
+        ([0, 1, 2], {"class_order": [0, "1", 2]}, r"missing: \[1\], not in y: \['1'\]"),
+        ([0, 1, 2], {"class_order": [[0, 1], [2]]}, "flat sequence of labels"),
+        ([0, 1, 2], {"class_order": "random", "random_state": "x"}, "'random_state' parameter"),
+    ],
+)
+def test_refuses_to_split(y, options, message):
+    with pytest.raises(ValueError, match=message):
+        class_incremental_tasks(y, **options)
+
+
+# Evaluation
+
+
+def test_matches_a_loop_written_by_hand(blobs):
+    X, y, X_test, y_test = blobs
+    order = [3, 0, 4, 1, 2]
+    result = evaluate_stream(NearestMean(), *blobs, classes_per_task=2, class_order=order)
+
+    groups = [[3, 0], [4, 1], [2]]
+    learner = NearestMean()
+    for i, group in enumerate(groups):
+        rows = np.isin(y, group)
+        learner.partial_fit(X[rows], y[rows])
+        for j, tested in enumerate(groups):
+            rows = np.isin(y_test, tested)
+            expected = learner.score(X_test[rows], y_test[rows]) if j <= i else np.nan
+            np.testing.assert_equal(result.accuracy_matrix[i, j], expected)
+        rows = np.isin(y_test, np.concatenate(groups[: i + 1]))
+        assert result.accuracies[i] == learner.score(X_test[rows], y_test[rows])
+    assert as_lists(result.task_classes) == groups
+    assert result.n_test_per_task.tolist() == [np.isin(y_test, group).sum() for group in groups]
+    assert 0 < np.nanmin(result.accuracy_matrix) < 1
+
+
+def test_properties_are_the_metrics(blobs):
+    result = evaluate_stream(NearestMean(), *blobs)
+    matrix = result.accuracy_matrix
+
+    assert result.final_accuracy == result.accuracies[-1]
+    assert result.average_incremental_accuracy == pytest.approx(result.accuracies.mean())
+    assert result.average_accuracy == metrics.average_accuracy(matrix)
+    assert result.average_accuracy != pytest.approx(result.final_accuracy)
+    assert result.forgetting == metrics.forgetting(matrix)
+    assert result.backward_transfer == metrics.backward_transfer(matrix)
+
+
+def test_times_and_sizes(blobs):
+    result = evaluate_stream(NearestMean(), *blobs)
+
+    for values in (result.fit_seconds, result.score_seconds, result.state_bytes):
+        assert values.shape == (5,)
+        assert (values > 0).all()
+    assert (np.diff(result.state_bytes) > 0).all()
+    assert result.state_bytes[-1] == len(pickle.dumps(result.estimator, protocol=5))
+
+
+def test_an_estimator_that_cannot_be_pickled_has_no_size(blobs):
+    result = evaluate_stream(NearestMean(picky=lambda: None), *blobs)
+
+    assert np.isnan(result.state_bytes).all()
+    assert result.final_accuracy > 0.5
+
+
+def test_the_estimator_given_stays_as_it_was(blobs):
+    X, y, *_ = blobs
+    estimator = NearestMean().partial_fit(X + 100.0, y)
+    before = pickle.dumps(estimator)
+    result = evaluate_stream(estimator, *blobs)
+
+    assert pickle.dumps(estimator) == before
+    assert result.estimator is not estimator
+    assert len(result.estimator.seen_) == 5
+
+
+def test_one_task_is_joint_training(blobs):
+    X, y, X_test, y_test = blobs
+    result = evaluate_stream(NearestMean(), *blobs, classes_per_task=5)
+
+    joint = NearestMean().partial_fit(X, y).score(X_test, y_test)
+    assert result.accuracy_matrix.tolist() == [[joint]]
+
+
+@pytest.mark.parametrize("kind", ["frame", "csr", "coo", "list", "object"])
+def test_rows_are_selected_never_converted(blobs, kind):
+    convert = {
+        "frame": lambda X: pd.DataFrame(X, columns=["a", "b"]),
+        "csr": sparse.csr_array,
+        "coo": sparse.coo_array,
+        "list": lambda X: X.tolist(),
+        "object": lambda X: X.astype(object),
+    }[kind]
+    X, y, X_test, y_test = blobs
+    result = evaluate_stream(NearestMean(), convert(X), y, convert(X_test), y_test)
+
+    expected = {"coo": sparse.csr_array}.get(kind, type(convert(X)))
+    assert set(result.estimator.seen_) == {expected}
+    plain = evaluate_stream(NearestMean(), *blobs)
+    np.testing.assert_array_equal(result.accuracy_matrix, plain.accuracy_matrix)
+
+
+def test_sequences_of_different_lengths():
+    def means(sequences):
+        return np.array([np.mean(sequence, axis=0) for sequence in sequences])
+
+    rng = np.random.default_rng(0)
+    y = np.repeat(["b", "a", "c"], 4)
+    level = {"a": 0.0, "b": 5.0, "c": -5.0}
+    X = [rng.normal(level[label], 0.1, size=(rng.integers(2, 9), 2)) for label in y]
+    pipeline = make_continual_pipeline(FunctionTransformer(means), NearestMean())
+    result = evaluate_stream(pipeline, X, y, X, y)
+
+    assert result.accuracies.tolist() == [1.0, 1.0, 1.0]
+    assert as_lists(result.task_classes) == [["a"], ["b"], ["c"]]
+
+
+def test_continual_pipeline_declares_for_its_last_step(digits):
+    pipeline = make_continual_pipeline(StandardScaler(), SGDClassifier(random_state=0))
+    result = evaluate_stream(pipeline, *digits, classes_per_task=5)
+
+    assert result.estimator[-1].classes_.tolist() == list(range(10))
+    assert result.accuracies[0] > 0.9
+
+
+# GaussianNB takes the logarithm of the zero prior of a class that is declared and not yet seen.
+@pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning")
+def test_scikit_learn_estimators(digits):
+    for estimator in (SGDClassifier(random_state=0), GaussianNB()):
+        result = evaluate_stream(estimator, *digits, classes_per_task=2)
+        assert result.estimator.classes_.tolist() == list(range(10))
+        assert np.diag(result.accuracy_matrix).mean() > 0.8
+        final = accuracy_score(digits[3], result.estimator.predict(digits[2]))
+        assert result.final_accuracy == final
+
+
+def test_auto_declares_only_where_it_must(blobs):
+    result = evaluate_stream(DeclaringNearestMean(), *blobs)
+    assert result.estimator.declared_ == [None] * 5
+
+
+def test_auto_declares_where_the_argument_has_no_default(blobs):
+    class Demanding(NearestMean):
+        def partial_fit(self, X, y, classes):
+            return super().partial_fit(X, y)
+
+    X, y, X_test, y_test = blobs
+    result = evaluate_stream(Demanding(), *blobs, classes_per_task=5)
+
+    assert result.final_accuracy == NearestMean().partial_fit(X, y).score(X_test, y_test)
+
+
+def test_declaration_goes_to_the_first_call_only(blobs):
+    result = evaluate_stream(DeclaringNearestMean(), *blobs, declare_classes=True)
+
+    first, *later = result.estimator.declared_
+    assert first.tolist() == [0, 1, 2, 3, 4]
+    assert later == [None] * 4
+
+
+def test_no_declaration_where_it_is_forbidden(blobs):
+    with pytest.raises(ValueError, match="classes must be passed"):
+        evaluate_stream(SGDClassifier(), *blobs, declare_classes=False)
+
+
+def test_auto_passes_other_errors_on(blobs):
+    X, y, X_test, y_test = blobs
+    broken = X.copy()
+    broken[:, 0] = np.nan
+
+    with pytest.raises(ValueError, match="contains NaN"):
+        evaluate_stream(SGDClassifier(), broken, y, X_test, y_test)
+
+
+def test_auto_does_not_declare_to_an_estimator_that_cannot_listen(blobs):
+    class Refusing(NearestMean):
+        def partial_fit(self, X, y):
+            raise ValueError("too few classes")
+
+    with pytest.raises(ValueError, match="too few classes"):
+        evaluate_stream(Refusing(), *blobs)
+
+
+def test_future_tasks(blobs):
+    result = evaluate_stream(NearestMean(), *blobs, score_future=True)
+    plain = evaluate_stream(NearestMean(), *blobs)
+
+    above = np.triu_indices(5, 1)
+    assert (result.accuracy_matrix[above] == 0).all()
+    assert np.isnan(plain.accuracy_matrix[above]).all()
+    np.testing.assert_array_equal(result.accuracies, plain.accuracies)
+    assert metrics.forward_transfer(result.accuracy_matrix) == 0
+
+
+def test_future_tasks_of_a_learner_with_declared_classes(digits):
+    # An untrained linear model answers with one class whatever comes, here one of a later task.
+    X, y, X_test, y_test = digits
+    result = evaluate_stream(
+        SGDClassifier(random_state=0), X, y, X_test, y_test, classes_per_task=5, score_future=True
+    )
+
+    rows = y_test >= 5
+    first = SGDClassifier(random_state=0)
+    first.partial_fit(X[y < 5], y[y < 5], classes=np.arange(10))
+    assert result.accuracy_matrix[0, 1] == first.score(X_test[rows], y_test[rows])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [0, 1]}, "inconsistent numbers of samples"),
+        ({"y_test": [0, 1]}, "inconsistent numbers of samples"),
+        ({"y_test": np.repeat([0, 1, 2, 3, 9], 15)}, r"y_test holds labels that y does not: \[9\]"),
+        (
+            {"y_test": np.repeat([0, 1, 2, 3, 3], 15)},
+            r"no sample of task 4, whose classes are \[4\]",
+        ),
+        ({"y_test": np.repeat(list("01234"), 15)}, r"labels that y does not: \['0'"),
+        (
+            {"estimator": make_pipeline(StandardScaler(), GaussianNB())},
+            "implementing 'partial_fit'",
+        ),
+        ({"estimator": StandardScaler()}, "implementing 'partial_fit' and 'predict'"),
+        ({"declare_classes": "always"}, "'declare_classes' parameter"),
+        ({"score_future": "yes"}, "'score_future' parameter"),
+        ({"classes_per_task": 0}, "'classes_per_task' parameter"),
+        ({"class_order": [0, 1]}, "class_order must hold each of the 5 labels"),
+    ],
+)
+def test_refuses_to_evaluate(blobs, change, message):
+    X, y, X_test, y_test = blobs
+    arguments = {"estimator": NearestMean(), "X": X, "y": y, "X_test": X_test, "y_test": y_test}
+
+    with pytest.raises(ValueError, match=message):
+        evaluate_stream(**{**arguments, **change})
