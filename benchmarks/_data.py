@@ -1,0 +1,170 @@
+"""Feature files for the benchmarks, and the streams they are cut into."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows of one run; ``name`` tells the folds of a set apart."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set with the protocol it is streamed by.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line and in the tables.
+    source : str
+        Where the rows come from and how they are split.
+    path : Path or None
+        Feature file; None for the digits that ship with scikit-learn.
+    classes_per_task : int
+        New classes per task.
+    first_task_classes : int or None
+        Classes of the first task, where it differs. They stay first in every class order.
+    width : int
+        Random neurons or cosines of the lifted peers.
+    """
+
+    name: str
+    source: str
+    path: Path | None
+    classes_per_task: int
+    first_task_classes: int | None = None
+    width: int = 5000
+
+    def splits(self, seed):
+        """Load the rows; one ``Split``, or one per fold."""
+        if self.path is None:
+            return [_digits_split(seed)]
+        return read_features(self.path)
+
+    def class_order(self, y, seed):
+        """Sorted labels for seed 0, else a permutation drawn from the seed."""
+        labels = np.unique(y)
+        if seed == 0:
+            return labels
+        base = self.first_task_classes or 0
+        shuffled = np.random.default_rng(seed).permutation(labels[base:])
+        return np.concatenate([labels[:base], shuffled])
+
+    @property
+    def protocol(self):
+        """One line that says how the classes arrive."""
+        rest = f"{self.classes_per_task} new classes per task"
+        first = self.first_task_classes
+        return rest if first is None else f"a first task of {first} classes, then {rest}"
+
+
+def known_problems(folder):
+    """Return the problems whose files have a fixed name in the data folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the feature files.
+
+    Returns
+    -------
+    problems : dict of str to Problem
+        By name.
+    """
+    problems = [
+        Problem(
+            "digits",
+            "8 x 8 digits of scikit-learn, stratified 70 / 30 split drawn from the seed",
+            None,
+            classes_per_task=2,
+        ),
+        Problem(
+            "sbu",
+            "SBU interactions, 720 skeleton features, the file's five folds over actor pairs",
+            folder / "sbu_features.npz",
+            classes_per_task=1,
+        ),
+        Problem(
+            "fpha",
+            "FPHA hand actions, 528 skeleton features, official 600 / 575 split",
+            folder / "fpha_features.npz",
+            classes_per_task=5,
+        ),
+        Problem(
+            "cifar",
+            "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split",
+            folder / "cifar100_b50.npz",
+            classes_per_task=5,
+            first_task_classes=50,
+        ),
+    ]
+    return {problem.name: problem for problem in problems}
+
+
+def read_features(path):
+    """Read a ``.npz`` file of features into its train/test splits.
+
+    Parameters
+    ----------
+    path : Path
+        File with ``x_train``, ``y_train``, ``x_test`` and ``y_test``, or with ``X``, ``y`` and one
+        of ``train`` (bool), ``split`` (0 train, 1 test) or ``fold`` (each in turn is the test set).
+
+    Returns
+    -------
+    splits : list of Split
+        One, or one per fold.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If arrays are missing.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no feature file at {path}; give its folder with --data")
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
+        names = ("x_train", "y_train", "x_test", "y_test")
+        return [_split("official", *(arrays[name] for name in names))]
+    if not {"X", "y"} <= set(arrays):
+        raise ValueError(f"{path} needs X and y, or x_train and so on; it has {sorted(arrays)}")
+    return [
+        _split(name, arrays["X"][~test], arrays["y"][~test], arrays["X"][test], arrays["y"][test])
+        for name, test in _test_masks(arrays, path).items()
+    ]
+
+
+def _test_masks(arrays, path):
+    if "train" in arrays:
+        return {"official": ~arrays["train"].astype(bool)}
+    if "split" in arrays:
+        return {"official": arrays["split"] == 1}
+    if "fold" in arrays:
+        return {f"fold {k}": arrays["fold"] == k for k in np.unique(arrays["fold"])}
+    raise ValueError(f"{path} needs one of train, split and fold; it has {sorted(arrays)}")
+
+
+def _split(name, X, y, X_test, y_test):
+    # float64 before the clock starts: the files hold float16 and float32.
+    return Split(name, X.astype(np.float64), y, X_test.astype(np.float64), y_test)
+
+
+def _digits_split(seed):
+    X, y = load_digits(return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
+    return _split("random split", X, y, X_test, y_test)

@@ -1,0 +1,150 @@
+"""Turn the records of single runs into tables, with a header that says where they come from."""
+
+import csv
+import os
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+import torch
+from threadpoolctl import threadpool_info
+
+COLUMNS = ["final %", "average incremental %", "fit s", "predict s", "state MB"]
+
+
+def environment_lines(package_version, device):
+    """Lines about versions, processor and threads.
+
+    Parameters
+    ----------
+    package_version : str
+        Version of the package under test.
+    device : str
+        Device that FFNB runs on; the peers run on the processor.
+
+    Returns
+    -------
+    lines : list of str
+        Markdown list items.
+    """
+    versions = {
+        "Python": platform.python_version(),
+        "ffnb_sklearn": package_version,
+        "scikit-learn": sklearn.__version__,
+        "torch": torch.__version__,
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+    }
+    blas = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
+    return [
+        "- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()),
+        f"- processor: {_processor()}, {os.cpu_count()} cores; threads: {', '.join(blas)}, "
+        f"torch {torch.get_num_threads()}",
+        f"- device: {device} for FFNB ({_device_name(device)}), CPU for all others",
+    ]
+
+
+def set_table(records, labels):
+    """Markdown table of one data set, one row per method.
+
+    Folds are averaged first; mean and standard deviation are over seeds.
+
+    Parameters
+    ----------
+    records : list of dict
+        Records of all runs on this set.
+    labels : dict of str to str
+        Method name to row label.
+
+    Returns
+    -------
+    lines : list of str
+        The table; the best final accuracy of the incremental methods is in bold.
+    """
+    folds = list(dict.fromkeys(record["split"] for record in records))
+    with_folds = len(folds) > 1 and folds[0].startswith("fold")
+    columns = COLUMNS + ([f"{folds[-1]}, right"] if with_folds else [])
+    rows = {}
+    for method in dict.fromkeys(record["method"] for record in records):
+        chosen = [record for record in records if record["method"] == method]
+        rows[method] = _row(chosen) + ([_right(chosen, folds[-1])] if with_folds else [])
+    _embolden_best(records, rows)
+    lines = ["| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    lines += [f"| {labels[method]} | {' | '.join(cells)} |" for method, cells in rows.items()]
+    return lines
+
+
+def write(path, text, records):
+    """Write the report, or the records of the single runs, by the file's suffix.
+
+    Parameters
+    ----------
+    path : Path
+        ``.md`` for the report, ``.csv`` for the records.
+    text : str
+        The report.
+    records : list of dict
+        The records.
+    """
+    if Path(path).suffix == ".md":
+        Path(path).write_text(text, encoding="utf-8")
+        return
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def _per_seed(records, key):
+    """Values of the seeds, each the mean over its folds."""
+    seeds = dict.fromkeys(record["seed"] for record in records)
+    return np.array([np.mean([r[key] for r in records if r["seed"] == s]) for s in seeds])
+
+
+def _row(records):
+    final, average = _per_seed(records, "final"), _per_seed(records, "average")
+    costs = [np.mean(_per_seed(records, key)) for key in ("fit_s", "predict_s", "state_mb")]
+    return [_spread(final), _spread(average), *(f"{cost:.3g}" for cost in costs)]
+
+
+def _spread(values):
+    if np.isnan(values).any():
+        return "-"
+    if len(values) == 1:
+        return f"{100 * values[0]:.2f}"
+    return f"{100 * values.mean():.2f} ± {100 * values.std():.2f}"
+
+
+def _right(records, split):
+    chosen = [record for record in records if record["split"] == split]
+    right = np.mean([record["final"] * record["n_test"] for record in chosen])
+    return f"{right:.1f} / {chosen[0]['n_test']}"
+
+
+def _embolden_best(records, rows):
+    finals = {
+        method: _per_seed([r for r in records if r["method"] == method], "final").mean()
+        for method in rows
+        if not any(r["joint"] for r in records if r["method"] == method)
+    }
+    for method, final in finals.items():
+        if final == max(finals.values()):
+            rows[method][0] = f"**{rows[method][0]}**"
+
+
+def _processor():
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or sys.platform
+
+
+def _device_name(device):
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(torch.device(device))
+    return "the processor above" if device == "cpu" else device

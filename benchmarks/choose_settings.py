@@ -1,0 +1,87 @@
+"""Choose the peers' settings that have no published value, on training data only.
+
+A quarter of the training rows of every set is held out, three times. A head learns the first task,
+then the rest of the classes, from the other three quarters. The setting with the best mean accuracy
+over all sets is used for all of them; the constants at the top of ``heads.py`` record the outcome.
+
+    python benchmarks/choose_settings.py --data FOLDER
+"""
+
+import argparse
+import os
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from _data import known_problems
+from lifted_peers import KernelLDA, RanPAC
+from peers import IncrementalRidge, StreamingLDA
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedShuffleSplit
+
+SHRINKAGES = [1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 0.5]
+RIDGES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+CANDIDATES = {
+    "slda-scaled": [StreamingLDA(shrinkage=s, target="scaled") for s in SHRINKAGES],
+    "ridge": [IncrementalRidge(alpha=a) for a in RIDGES],
+    "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in RIDGES],
+    "klda": [
+        KernelLDA(bandwidth=b, shrinkage=s, random_state=0)
+        for b, s in product([0.1, 0.3, 1.0, 3.0], [1e-3, 1e-2, 0.1, 0.3])
+    ],
+}
+MAX_ROWS_PER_CLASS = 100
+
+
+def hold_outs(problem, n_repeats=3):
+    """Yield rows to learn and rows to score, both from the training rows of the first split."""
+    split = problem.splits(seed=0)[0]
+    random = np.random.default_rng(0)
+    kept = np.concatenate(
+        [
+            random.permutation(np.flatnonzero(split.y == label))[:MAX_ROWS_PER_CLASS]
+            for label in np.unique(split.y)
+        ]
+    )
+    X, y = split.X[kept], split.y[kept]
+    cutter = StratifiedShuffleSplit(n_repeats, test_size=0.25, random_state=0)
+    for learned, scored in cutter.split(X, y):
+        yield X[learned], y[learned], X[scored], y[scored]
+
+
+def held_out_accuracy(head, problem):
+    """Mean accuracy on the held-out rows; the first task sets what a head draws or freezes."""
+    n_first = problem.first_task_classes or problem.classes_per_task
+    accuracies = []
+    for seed, (X, y, X_test, y_test) in enumerate(hold_outs(problem)):
+        first = np.isin(y, np.random.default_rng(seed).permutation(np.unique(y))[:n_first])
+        learner = clone(head).partial_fit(X[first], y[first]).partial_fit(X[~first], y[~first])
+        accuracies.append(np.mean(learner.predict(X_test) == y_test))
+    return np.mean(accuracies)
+
+
+def main(arguments=None):
+    """Print a table per head and the best setting."""
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)))
+    parser.add_argument("--heads", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
+    parser.add_argument("--width", type=int, default=2000, help="of the lifted heads")
+    options = parser.parse_args(arguments)
+    problems = known_problems(options.data)
+    for name in options.heads:
+        print(f"\n{name}\n| setting | " + " | ".join(problems) + " | mean |")
+        print("|---" * (len(problems) + 2) + "|")
+        means = {}
+        for head in CANDIDATES[name]:
+            if "width" in head.get_params():
+                head.set_params(width=options.width)
+            scores = [held_out_accuracy(head, problem) for problem in problems.values()]
+            means[str(head)] = np.mean(scores)
+            cells = " | ".join(f"{100 * score:.2f}" for score in [*scores, np.mean(scores)])
+            print(f"| {head} | {cells} |", flush=True)
+        print(f"best: {max(means, key=means.get)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Compare classifiers on frozen features: FFNB, its peers' heads, and joint training.
+
+Tasks of new classes are streamed through every incremental head; the joint methods see all data at
+once and show what is lost by learning one task after the other. Run from anywhere:
+
+    python benchmarks/heads.py --sets digits
+    python benchmarks/heads.py --data FOLDER --seeds 0 1 2 --out heads.md heads.csv
+    python benchmarks/heads.py --features mine.npz --classes-per-task 10
+"""
+
+import argparse
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from _data import Problem, known_problems
+from _report import environment_lines, set_table, write
+from joint import JointSVM
+from lifted_peers import KernelLDA, RanPAC
+from peers import FeCAM, IncrementalRidge, NearestClassMean, StreamingLDA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.streams import evaluate_stream
+
+# Settings without a published value, the same for all sets: benchmarks/choose_settings.py prints
+# the hold-out accuracies, on training data only, that they were chosen by.
+SLDA_SHRINKAGE = 0.1
+RIDGE_ALPHA = 0.01
+RANPAC_ALPHA = 0.1
+KLDA_BANDWIDTH, KLDA_SHRINKAGE = 1.0, 0.01
+
+QUICK_WIDTH = 256
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method may depend on besides its rows."""
+
+    seed: int
+    width: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables: label, estimator factory, what its settings are."""
+
+    label: str
+    build: Callable
+    note: str
+    joint: bool = False
+
+
+METHODS = {
+    "ffnb": Method(
+        "FFNB",
+        lambda c: FFNBClassifier(random_state=c.seed, device=c.device),
+        "default parameters",
+    ),
+    "ffnb-0": Method(
+        "FFNB, band_size=0",
+        lambda c: FFNBClassifier(band_size=0, random_state=c.seed, device=c.device),
+        "no trained band, other parameters default: exactly order-invariant",
+    ),
+    "ncm": Method("nearest class mean", lambda c: NearestClassMean(), "no setting"),
+    "slda": Method("SLDA", lambda c: StreamingLDA(), "published shrinkage 1e-4 to the identity"),
+    "slda-scaled": Method(
+        "SLDA, scaled shrinkage",
+        lambda c: StreamingLDA(shrinkage=SLDA_SHRINKAGE, target="scaled"),
+        f"shrinkage {SLDA_SHRINKAGE:g} to the mean variance, chosen by hold-out",
+    ),
+    "fecam": Method(
+        "FeCAM",
+        lambda c: FeCAM(),
+        "published alpha1 = alpha2 = 1, applied twice, and Tukey power 0.5 where the first task is "
+        "non-negative",
+    ),
+    "ranpac": Method(
+        "RanPAC",
+        lambda c: RanPAC(width=c.width, random_state=c.seed),
+        "ridge by the published hold-out of every task; the published 10,000 neurons only with "
+        "--width 10000",
+    ),
+    "ranpac-fixed": Method(
+        "RanPAC, fixed ridge",
+        lambda c: RanPAC(width=c.width, alpha=RANPAC_ALPHA, random_state=c.seed),
+        f"ridge {RANPAC_ALPHA:g} times the mean eigenvalue, chosen by hold-out",
+    ),
+    "klda": Method(
+        "KLDA",
+        lambda c: KernelLDA(
+            width=c.width,
+            bandwidth=KLDA_BANDWIDTH,
+            shrinkage=KLDA_SHRINKAGE,
+            random_state=c.seed,
+        ),
+        f"gamma = {KLDA_BANDWIDTH:g} / median squared distance of the first task, scaled shrinkage "
+        f"{KLDA_SHRINKAGE:g}, both chosen by hold-out",
+    ),
+    "ridge": Method(
+        "ridge",
+        lambda c: IncrementalRidge(alpha=RIDGE_ALPHA),
+        f"ridge {RIDGE_ALPHA:g} times the mean eigenvalue, chosen by hold-out; with intercept",
+    ),
+    "lda-joint": Method(
+        "LDA, joint",
+        lambda c: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+        "all data at once, Ledoit-Wolf shrinkage",
+        joint=True,
+    ),
+    "svm-joint": Method(
+        "SVM-RBF, joint",
+        lambda c: JointSVM(random_state=c.seed),
+        "all data at once, gamma='scale'; rows raw or standardised and C in 1, 10, 100 chosen by "
+        "3-fold cross-validation of the training rows (of 5,000 of them where there are more), "
+        "which is part of fit s",
+        joint=True,
+    ),
+}
+
+
+def run_stream(method, problem, split, context):
+    """Stream the tasks through a method's estimator and return what was measured."""
+    result = evaluate_stream(
+        method.build(context),
+        split.X,
+        split.y,
+        split.X_test,
+        split.y_test,
+        classes_per_task=problem.classes_per_task,
+        first_task_classes=problem.first_task_classes,
+        class_order=problem.class_order(split.y, context.seed),
+    )
+    return {
+        "final": result.final_accuracy,
+        "average": result.average_incremental_accuracy,
+        "fit_s": result.fit_seconds.sum(),
+        "predict_s": result.score_seconds[-1],
+        "state_mb": result.state_bytes[-1] / 1e6,
+    }
+
+
+def run_joint(method, split, context):
+    """Fit on all classes at once; there is no incremental accuracy."""
+    estimator = method.build(context)
+    start = time.perf_counter()
+    estimator.fit(split.X, split.y)
+    fitted = time.perf_counter()
+    accuracy = estimator.score(split.X_test, split.y_test)
+    scored = time.perf_counter()
+    return {
+        "final": accuracy,
+        "average": float("nan"),
+        "fit_s": fitted - start,
+        "predict_s": scored - fitted,
+        "state_mb": len(pickle.dumps(estimator)) / 1e6,
+    }
+
+
+def run_problem(problem, method_names, seeds, device):
+    """Run every method on every seed and fold of one set.
+
+    Parameters
+    ----------
+    problem : Problem
+        The set and its protocol.
+    method_names : list of str
+        Keys of ``METHODS``.
+    seeds : list of int
+        Seeds of the class orders, the random features and, for digits, the split.
+    device : str
+        Device for FFNB.
+
+    Returns
+    -------
+    records : list of dict
+        One record per run.
+    """
+    records = []
+    for seed in seeds:
+        context = Context(seed, problem.width, device)
+        for split in problem.splits(seed):
+            for name in method_names:
+                method = METHODS[name]
+                if method.joint and problem.path is not None and seed != seeds[0]:
+                    continue  # the same rows in another order
+                if method.joint:
+                    measured = run_joint(method, split, context)
+                else:
+                    measured = run_stream(method, problem, split, context)
+                key = {"set": problem.name, "split": split.name, "seed": seed, "method": name}
+                extra = {"joint": method.joint, "n_test": len(split.y_test)}
+                records.append({**key, **measured, **extra})
+                print(
+                    f"{problem.name}, {split.name}, seed {seed}, {name}: {measured['final']:.4f}",
+                    file=sys.stderr,
+                )
+    return records
+
+
+def report(records, problems, method_names, seeds, device):
+    """Return the whole report as Markdown."""
+    lines = ["# Classifiers on frozen features", ""]
+    lines += environment_lines(ffnb_sklearn.__version__, device)
+    lines += [
+        f"- seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
+        "and the random features",
+        "- rows go in as they are; ± is the standard deviation over seeds, after folds are "
+        "averaged; fit s: sum over tasks; predict s: the whole test set after the last task; "
+        "state: the pickled estimator; bold: best of the incremental methods",
+        "- joint methods see every class at once, so on a fixed split they run for one seed",
+    ]
+    labels = {name: METHODS[name].label for name in METHODS}
+    for problem in problems:
+        chosen = [record for record in records if record["set"] == problem.name]
+        lines += ["", f"## {problem.name}", "", f"{problem.source}; {problem.protocol}; width of "]
+        lines[-1] += f"the lifted peers {problem.width}."
+        lines += ["", *set_table(chosen, labels)]
+    lines += ["", "Settings:", ""]
+    lines += [f"- {METHODS[name].label}: {METHODS[name].note}." for name in method_names]
+    return "\n".join(lines) + "\n"
+
+
+def parse(arguments):
+    """Read the command line."""
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    known = list(known_problems(data))
+    add("--sets", nargs="+", choices=known, help="default: all; with --quick: digits")
+    add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    add("--seeds", nargs="+", type=int, help="default: 0 1 2 3 4; with --quick: 0")
+    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="feature files")
+    add("--features", type=Path, help="an own .npz file with X, y and train, split or fold")
+    add("--classes-per-task", type=int, default=1, help="only for --features")
+    add("--first-task-classes", type=int, help="only for --features")
+    add("--width", type=int, help="random neurons of RanPAC and KLDA, instead of the set's")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--device", default="cpu", help="device for FFNB")
+    add("--quick", action="store_true", help=f"one seed, digits, width {QUICK_WIDTH}")
+    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: single runs")
+    options = parser.parse_args(arguments)
+    if any(path.suffix not in {".md", ".csv"} for path in options.out):
+        parser.error("--out takes names that end in .md or .csv")
+    return options
+
+
+def choose_problems(options):
+    """Return the problems the command line asks for."""
+    if options.features is not None:
+        own = Problem(
+            options.features.stem,
+            f"rows of {options.features.name}",
+            options.features,
+            options.classes_per_task,
+            options.first_task_classes,
+        )
+        problems = [own]
+    else:
+        known = known_problems(options.data)
+        names = options.sets or (["digits"] if options.quick else list(known))
+        problems = [known[name] for name in names]
+    width = options.width or (QUICK_WIDTH if options.quick else None)
+    return [replace(p, width=width) if width else p for p in problems]
+
+
+def main(arguments=None):
+    """Run the comparison and print its report."""
+    options = parse(arguments)
+    seeds = options.seeds or ([0] if options.quick else [0, 1, 2, 3, 4])
+    problems = choose_problems(options)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        records = []
+        for problem in problems:
+            records += run_problem(problem, options.methods, seeds, options.device)
+        text = report(records, problems, options.methods, seeds, options.device)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()

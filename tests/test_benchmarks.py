@@ -1,0 +1,305 @@
+"""The peers of the benchmarks against independent computations, and the command line itself."""
+
+import importlib
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, make_classification
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import NearestCentroid
+from sklearn.preprocessing import LabelBinarizer
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+MODULES = ["peers", "lifted_peers", "joint", "_data", "_report", "heads", "choose_settings"]
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Import a module of the benchmarks as the scripts do, from their own folder."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield importlib.import_module
+    sys.path.remove(str(BENCHMARKS))
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        400,
+        n_features=12,
+        n_informative=8,
+        n_classes=5,
+        n_clusters_per_class=1,
+        class_sep=0.7,
+        random_state=0,
+    )
+    return X[:300] + 3.0, y[:300], X[300:] + 3.0, y[300:]
+
+
+def stream(head, X, y, order):
+    for label in order:
+        head.partial_fit(X[y == label], y[y == label])
+    return head
+
+
+def heads_of(bench):
+    peers, lifted = bench("peers"), bench("lifted_peers")
+    return {
+        "ncm": peers.NearestClassMean(),
+        "slda": peers.StreamingLDA(),
+        "ridge": peers.IncrementalRidge(),
+        "fecam": peers.FeCAM(),
+        "ranpac": lifted.RanPAC(width=60, alpha=0.1, random_state=0),
+    }
+
+
+@pytest.mark.parametrize("name", ["ncm", "slda", "ridge", "fecam", "ranpac"])
+def test_order_and_partition_of_the_tasks_do_not_matter(bench, data, name):
+    X, y, X_test, _ = data
+    head = heads_of(bench)[name]
+    joint = head.fit(X, y).decision_function(X_test)
+    head = heads_of(bench)[name]
+    half = np.arange(len(X)) % 2 == 0  # every class comes back once
+    stream(head, X[half], y[half], [3, 0, 4, 1, 2])
+    stream(head, X[~half], y[~half], [2, 4, 3, 1, 0])
+    assert_array_equal(head.classes_, np.arange(5))
+    assert_allclose(head.decision_function(X_test), joint, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["slda", "fecam", "ranpac"])
+def test_pickle_between_tasks_predicts_the_same_and_leaves_solutions_out(bench, data, name):
+    X, y, X_test, _ = data
+    head = stream(heads_of(bench)[name], X, y, [0, 1, 2])
+    loaded = pickle.loads(pickle.dumps(head))
+    assert "_solution" not in vars(loaded)
+    assert "_solution" in vars(head)
+    for each in (head, loaded):
+        stream(each, X, y, [3, 4])
+    assert_allclose(loaded.decision_function(X_test), head.decision_function(X_test), rtol=1e-9)
+
+
+def test_string_labels_that_sort_first_and_grow_longer(bench, data):
+    X, y, X_test, _ = data
+    names = np.array(["b", "c", "d", "e", "aardvark"])
+    head = stream(heads_of(bench)["slda"], X, names[y], names)
+    plain = heads_of(bench)["slda"].fit(X, y)
+    assert_array_equal(head.predict(X_test), names[plain.predict(X_test)])
+
+
+def test_nearest_class_mean_is_nearest_centroid(bench, data):
+    X, y, X_test, _ = data
+    head = stream(bench("peers").NearestClassMean(), X, y, [4, 2, 0, 1, 3])
+    assert_array_equal(head.predict(X_test), NearestCentroid().fit(X, y).predict(X_test))
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3])
+def test_slda_with_scaled_target_is_sklearn_lda(bench, data, shrinkage):
+    X, y, X_test, _ = data
+    # scikit-learn weighs class covariances by the priors: equal priors need equal counts.
+    rows = np.concatenate([np.flatnonzero(y == label)[:40] for label in range(5)])
+    head = bench("peers").StreamingLDA(shrinkage=shrinkage, target="scaled")
+    stream(head, X[rows], y[rows], [1, 0, 4, 3, 2])
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage, priors=np.full(5, 0.2))
+    expected = lda.fit(X[rows], y[rows]).decision_function(X_test)
+    gaps = np.diff(head.decision_function(X_test))  # scores are defined up to a constant per row
+    assert_allclose(gaps, np.diff(expected), rtol=1e-7, atol=1e-9)
+    assert_array_equal(head.predict(X_test), lda.predict(X_test))
+
+
+def test_slda_published_target_is_the_identity(bench, data):
+    X, y, X_test, _ = data
+    head = bench("peers").StreamingLDA(shrinkage=0.2).fit(X, y)
+    means = np.stack([X[y == label].mean(axis=0) for label in range(5)])
+    within = (X - means[y]).T @ (X - means[y]) / len(X)
+    precision = np.linalg.inv(0.8 * within + 0.2 * np.eye(12))
+    gaps = X_test[:, None, :] - means
+    distances = np.einsum("ncd,de,nce->nc", gaps, precision, gaps)
+    assert_array_equal(head.predict(X_test), np.argmin(distances, axis=1))
+
+
+def test_ridge_is_sklearn_ridge_on_one_hot_labels(bench, data):
+    X, y, X_test, _ = data
+    alpha = 0.05
+    head = stream(bench("peers").IncrementalRidge(alpha=alpha), X, y, [3, 1, 0, 4, 2])
+    centred = X - X.mean(axis=0)
+    penalty = alpha * np.sum(centred**2) / X.shape[1]
+    model = Ridge(alpha=penalty).fit(X, LabelBinarizer().fit_transform(y))
+    assert_allclose(head.decision_function(X_test), model.predict(X_test), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 20.0])
+def test_fecam_is_its_formula(bench, data, offset):
+    X, y, X_test, _ = data
+    X, X_test = X + offset, X_test + offset
+    lift = np.sqrt if X.min() >= 0 else np.asarray
+    head = bench("peers").FeCAM().fit(X, y)
+    rows = lift(np.maximum(X_test, 0)) if offset else X_test
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    distances = []
+    for label in range(5):
+        covariance = np.cov(lift(X[y == label]).T)
+        for _ in range(2):
+            variance = np.mean(np.diag(covariance))
+            shared = np.mean(covariance[~np.eye(12, dtype=bool)])
+            covariance = covariance + variance * np.eye(12) + shared * (1 - np.eye(12))
+        correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+        mean = lift(X[y == label].mean(axis=0))
+        gap = rows - mean / np.linalg.norm(mean)
+        distances.append(np.sum(gap @ np.linalg.pinv(correlation) * gap, axis=1))
+    assert_allclose(-head.decision_function(X_test), np.transpose(distances), rtol=1e-8)
+
+
+def test_fecam_learns_a_class_of_one_sample(bench, data):
+    X, y, X_test, _ = data
+    head = bench("peers").FeCAM().partial_fit(X[:1], y[:1]).partial_fit(X, y)
+    assert np.isfinite(head.decision_function(X_test)).all()
+    alone = bench("peers").FeCAM().partial_fit(X[:1], y[:1])
+    assert_array_equal(alone.predict(X_test), np.repeat(y[:1], len(X_test)))
+
+
+def test_inverse_root_of_a_singular_matrix_is_the_pseudo_inverse(bench):
+    factor = np.random.default_rng(0).standard_normal((6, 3))
+    matrix = factor @ factor.T
+    root = bench("peers").inverse_root(matrix)
+    assert_allclose(root @ root.T, np.linalg.pinv(matrix, hermitian=True), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_fit", [30, 150])
+def test_ridge_path_errors_match_sklearn_in_either_space(bench, n_fit):
+    random = np.random.default_rng(1)
+    Z, targets = random.standard_normal((200, 60)), random.standard_normal((200, 3))
+    ridges = [1e-2, 1.0, 1e3]
+    fit, held_out = np.arange(n_fit), np.arange(n_fit, 200)
+    errors = bench("lifted_peers").ridge_path_errors(Z, targets, fit, held_out, ridges)
+    for ridge, error in zip(ridges, errors, strict=True):
+        model = Ridge(alpha=ridge, fit_intercept=False).fit(Z[fit], targets[fit])
+        assert_allclose(error, np.mean((model.predict(Z[held_out]) - targets[held_out]) ** 2))
+
+
+def test_ranpac_chooses_a_ridge_of_the_published_grid_and_solves_with_it(bench, data):
+    X, y, X_test, _ = data
+    head = bench("lifted_peers").RanPAC(width=80, random_state=0).fit(X, y)
+    assert head.ridge_ in 10.0 ** np.arange(-8, 9)
+    lifted = np.maximum(X @ head.projection_, 0)
+    model = Ridge(alpha=head.ridge_, fit_intercept=False)
+    model.fit(lifted, LabelBinarizer().fit_transform(y))
+    expected = model.predict(np.maximum(X_test @ head.projection_, 0))
+    assert_allclose(head.decision_function(X_test), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_ranpac_learns_a_task_of_one_sample(bench, data):
+    X, y, X_test, _ = data
+    head = bench("lifted_peers").RanPAC(width=40, random_state=0).partial_fit(X[:1], y[:1])
+    assert_array_equal(head.predict(X_test), np.repeat(y[:1], len(X_test)))
+
+
+def test_kernel_lda_approximates_its_kernel(bench, data):
+    X = data[0]
+    head = bench("lifted_peers").KernelLDA(width=20_000, bandwidth=0.5, random_state=0)
+    head._start(X[:100])
+    Z = head._lift(X[:100])
+    squared = np.sum((X[:100, None] - X[:100]) ** 2, axis=2)
+    median = np.median(squared[np.triu_indices(100, 1)])
+    assert_allclose(Z @ Z.T, np.exp(-0.5 * squared / median), atol=0.04)
+
+
+@pytest.mark.parametrize("layout", ["train", "split", "fold", "named"])
+def test_feature_files_of_every_layout(bench, data, layout, tmp_path):
+    X, y, X_test, y_test = data
+    both = {"X": np.vstack([X, X_test]), "y": np.concatenate([y, y_test])}
+    is_test = np.arange(len(both["y"])) >= len(y)
+    arrays = {
+        "train": {**both, "train": ~is_test},
+        "split": {**both, "split": is_test.astype(int)},
+        "fold": {**both, "fold": is_test.astype(int)},
+        "named": {"x_train": X, "y_train": y, "x_test": X_test, "y_test": y_test},
+    }[layout]
+    np.savez(tmp_path / "rows.npz", **arrays)
+    splits = bench("_data").read_features(tmp_path / "rows.npz")
+    assert len(splits) == (2 if layout == "fold" else 1)
+    assert_array_equal(splits[-1].X, X)
+    assert_array_equal(splits[-1].y_test, y_test)
+
+
+def test_feature_files_that_cannot_be_read(bench, tmp_path):
+    read = bench("_data").read_features
+    with pytest.raises(FileNotFoundError, match=r"none\.npz"):
+        read(tmp_path / "none.npz")
+    np.savez(tmp_path / "bare.npz", X=np.zeros((2, 2)), y=np.zeros(2))
+    with pytest.raises(ValueError, match="one of train, split and fold"):
+        read(tmp_path / "bare.npz")
+    np.savez(tmp_path / "empty.npz", X=np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="needs X and y"):
+        read(tmp_path / "empty.npz")
+
+
+def test_class_orders_keep_the_base_task_and_repeat_by_seed(bench):
+    problem = bench("_data").known_problems(Path("."))["cifar"]
+    y = np.repeat(np.arange(100), 2)
+    assert_array_equal(problem.class_order(y, 0), np.arange(100))
+    order = problem.class_order(y, 3)
+    assert_array_equal(order[:50], np.arange(50))
+    assert not np.array_equal(order, np.arange(100))
+    assert_array_equal(np.sort(order), np.arange(100))
+    assert_array_equal(order, problem.class_order(y, 3))
+
+
+def test_report_averages_folds_before_seeds(bench):
+    base = {"method": "ncm", "fit_s": 1.0, "predict_s": 0.1, "state_mb": 2.0, "joint": False}
+    finals = {(0, "fold 0"): 0.5, (0, "fold 1"): 0.7, (1, "fold 0"): 0.6, (1, "fold 1"): 1.0}
+    records = [
+        {**base, "seed": seed, "split": fold, "final": final, "average": 0.9, "n_test": 10}
+        for (seed, fold), final in finals.items()
+    ]
+    row = bench("_report").set_table(records, {"ncm": "NCM"})[-1]
+    # Seed means 0.6 and 0.8; the last fold is right on 7 and 10 of its 10 rows.
+    assert row == "| NCM | **70.00 ± 10.00** | 90.00 ± 0.00 | 1 | 0.1 | 2 | 8.5 / 10 |"
+
+
+def test_quick_run_prints_a_table_and_writes_both_files(bench, capsys, tmp_path):
+    heads = bench("heads")
+    out = [tmp_path / "heads.md", tmp_path / "heads.csv"]
+    heads.main(["--quick", "--width", "64", "--out", *map(str, out)])
+    printed = capsys.readouterr().out
+    assert out[0].read_text(encoding="utf-8") == printed
+    for method in heads.METHODS.values():
+        assert f"| {method.label} | " in printed
+    assert "scikit-learn" in printed
+    lines = out[1].read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + len(heads.METHODS)
+    assert lines[0].startswith("set,split,seed,method,final,average,fit_s")
+
+
+def test_own_features_are_streamed(bench, capsys, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    np.savez(tmp_path / "mine.npz", X=X, y=y, train=np.arange(len(y)) % 3 > 0)
+    arguments = ["--features", str(tmp_path / "mine.npz"), "--classes-per-task", "5"]
+    bench("heads").main([*arguments, "--methods", "ncm", "slda", "--seeds", "0", "1"])
+    printed = capsys.readouterr().out
+    assert "## mine" in printed
+    assert "5 new classes per task" in printed
+    assert "| nearest class mean | " in printed
+
+
+def test_output_names_are_checked_before_any_run(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("heads").main(["--quick", "--out", "table.txt"])
+    assert ".md or .csv" in capsys.readouterr().err
+
+
+def test_choice_of_settings_never_scores_a_row_it_learned(bench):
+    choose, problem = bench("choose_settings"), bench("_data").known_problems(Path("."))["digits"]
+    training = problem.splits(seed=0)[0].X
+    known = {row.tobytes() for row in training}
+    for X, _, X_test, _ in choose.hold_outs(problem):
+        assert len(X_test) > 0
+        assert {row.tobytes() for row in X_test} <= known
+        assert len(X) + len(X_test) <= len(training)
+    accuracy = choose.held_out_accuracy(bench("peers").NearestClassMean(), problem)
+    assert 0.8 < accuracy < 1.0
