@@ -127,8 +127,8 @@ def as_tensor(
     """
     if device.type == "mps" and dtype == torch.float64:
         raise ValueError(
-            "device='mps' has no float64 arithmetic, which is needed here; "
-            "use device='cpu' or 'cuda'."
+            "device='mps' has no float64 arithmetic, which is needed here; use "
+            "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
         )
     # One layout for all: torch refuses negative strides, and the order of summation
     # (hence the last bits of a product) depends on the strides.
