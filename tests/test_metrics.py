@@ -59,6 +59,10 @@ def test_forgetting_uses_the_best_moment_backward_transfer_the_first():
     assert backward_transfer(matrix) == pytest.approx(0.05)  # 0.7 - 0.6 and 0
 
 
+def test_forgetting_is_negative_where_earlier_tasks_improve():
+    assert forgetting([[0.5, NAN], [0.9, 1.0]]) == pytest.approx(-0.4)
+
+
 def test_forgetting_counts_known_accuracies_before_a_task_was_learned():
     assert forgetting([[0.5, 0.9, 0.0], [0.5, 0.4, 0.0], [0.5, 0.4, 1.0]]) == pytest.approx(0.25)
 

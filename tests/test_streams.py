@@ -339,13 +339,17 @@ def test_no_declaration_where_it_is_forbidden(blobs):
         evaluate_stream(SGDClassifier(), *blobs, declare_classes=False)
 
 
-def test_auto_passes_other_errors_on(blobs):
-    X, y, X_test, y_test = blobs
-    broken = X.copy()
-    broken[:, 0] = np.nan
+def test_auto_passes_other_errors_on_at_once(blobs):
+    calls = []
 
-    with pytest.raises(ValueError, match="contains NaN"):
-        evaluate_stream(SGDClassifier(), broken, y, X_test, y_test)
+    class Failing(DeclaringNearestMean):
+        def partial_fit(self, X, y, classes=None):
+            calls.append(classes)
+            raise ValueError("X contains NaN")
+
+    with pytest.raises(ValueError, match="X contains NaN"):
+        evaluate_stream(Failing(), *blobs)
+    assert calls == [None]
 
 
 def test_auto_does_not_declare_to_an_estimator_that_cannot_listen(blobs):
@@ -368,17 +372,16 @@ def test_future_tasks(blobs):
     assert metrics.forward_transfer(result.accuracy_matrix) == 0
 
 
-def test_future_tasks_of_a_learner_with_declared_classes(digits):
-    # An untrained linear model answers with one class whatever comes, here one of a later task.
-    X, y, X_test, y_test = digits
-    result = evaluate_stream(
-        SGDClassifier(random_state=0), X, y, X_test, y_test, classes_per_task=5, score_future=True
-    )
+def test_future_tasks_do_not_count_as_learned(blobs):
+    class AlwaysFour(NearestMean):
+        def predict(self, X):
+            return np.full(len(X), 4)
 
-    rows = y_test >= 5
-    first = SGDClassifier(random_state=0)
-    first.partial_fit(X[y < 5], y[y < 5], classes=np.arange(10))
-    assert result.accuracy_matrix[0, 1] == first.score(X_test[rows], y_test[rows])
+    result = evaluate_stream(AlwaysFour(), *blobs, score_future=True)
+
+    np.testing.assert_array_equal(result.accuracy_matrix, np.tile([0, 0, 0, 0, 1], (5, 1)))
+    assert (result.accuracies[:4] == 0).all()
+    assert metrics.forward_transfer(result.accuracy_matrix) == 0.25
 
 
 @pytest.mark.parametrize(
