@@ -1,0 +1,160 @@
+"""Loader of CIFAR-100, and an unpickler that builds nothing but plain data and arrays."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ffnb_sklearn.datasets._base import data_folder, require_file
+
+N_CLASSES, N_SUPERCLASSES, N_VALUES = 100, 20, 3072
+
+DESCR = """\
+CIFAR-100
+=========
+Colour images of 32 x 32 pixels in 100 classes, grouped into 20 superclasses: 500 training and 100
+test images per class. A row of `data` holds the red, then the green, then the blue plane, each
+row by row; `data.reshape(-1, 3, 32, 32)` gives the images.
+Reference: A. Krizhevsky, "Learning multiple layers of features from tiny images", technical
+report, University of Toronto, 2009.
+Licence: the data set is distributed by its author, who asks for this citation, and is no part of
+this package.
+"""
+
+# The function that rebuilds an array has moved between NumPy versions; both old names mean it.
+_RECONSTRUCT = np.empty(0).__reduce__()[0]
+_ALLOWED = {
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+}
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Unpickle containers, strings, numbers and arrays; refuse every other object."""
+
+    def find_class(self, module, name):
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in this file") from None
+
+
+def load_cifar100(data_home):
+    """Read CIFAR-100 from the official files of its python version.
+
+    The files are the pickles `train`, `test` and `meta`. They are read by an unpickler that
+    refuses anything but plain data and arrays, so a tampered file cannot run code. Nothing is
+    downloaded.
+
+    Parameters
+    ----------
+    data_home : str or path-like
+        Folder that holds the three files, or its parent if they lie in `cifar-100-python`.
+
+    Returns
+    -------
+    dataset : :class:`~sklearn.utils.Bunch`
+        data : ndarray of shape (n_images, 3072), uint8
+            Training images first, then test images, as they are in the files: the red, the
+            green and the blue plane of 32 x 32 pixels each.
+        target : ndarray of shape (n_images,), int64
+            Class, 0 to 99, as position in `target_names`.
+        target_names : list of str
+        superclass : ndarray of shape (n_images,), int64
+            Superclass, 0 to 19, as position in `superclass_names`.
+        superclass_names : list of str
+        train : ndarray of shape (n_images,), bool
+            True for the training images.
+        DESCR : str
+            Description, citation and licence note.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder or one of the three files is missing.
+    ValueError
+        If a file is no such pickle, is cut short, holds other objects, or if an entry is missing
+        or has the wrong type, shape or range; the message names the file and the entry.
+
+    References
+    ----------
+    A. Krizhevsky, "Learning multiple layers of features from tiny images", technical report,
+    University of Toronto, 2009.
+    """
+    folder = data_folder(data_home)
+    nested = folder / "cifar-100-python"
+    folder = nested if nested.is_dir() else folder
+    meta, train, test = (_unpickle(folder / name) for name in ("meta", "train", "test"))
+    parts = [_images_and_labels(folder / "train", train), _images_and_labels(folder / "test", test)]
+    data, target, superclass = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return Bunch(
+        data=data,
+        target=target,
+        target_names=_names(folder / "meta", meta, b"fine_label_names", N_CLASSES),
+        superclass=superclass,
+        superclass_names=_names(folder / "meta", meta, b"coarse_label_names", N_SUPERCLASSES),
+        train=np.arange(len(data)) < len(parts[0][0]),
+        DESCR=DESCR,
+    )
+
+
+def _unpickle(path: Path):
+    """Return the dictionary that a file holds, with its keys as bytes."""
+    require_file(path, "expected the files train, test and meta of the python version")
+    with path.open("rb") as file:
+        try:
+            content = _ArrayUnpickler(file, encoding="bytes").load()
+        except Exception as error:  # a damaged stream raises almost any type
+            raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
+    return content
+
+
+def _entry(path, content, key):
+    if key not in content:
+        raise ValueError(f"{path}: the entry {key.decode()!r} is missing.")
+    return content[key]
+
+
+def _images_and_labels(path, content):
+    """Return the checked images, classes and superclasses of one file."""
+    data = _entry(path, content, b"data")
+    if not (isinstance(data, np.ndarray) and data.dtype == np.uint8):
+        raise ValueError(f"{path}: entry 'data' must be an array of uint8.")
+    if data.ndim != 2 or data.shape[1] != N_VALUES:
+        raise ValueError(
+            f"{path}: entry 'data' must have shape (n_images, {N_VALUES}), got {data.shape}."
+        )
+    fine = _labels(path, content, b"fine_labels", len(data), N_CLASSES)
+    coarse = _labels(path, content, b"coarse_labels", len(data), N_SUPERCLASSES)
+    return data, fine, coarse
+
+
+def _labels(path, content, key, n_images, n_classes):
+    """Return one list of labels as an array, after checking its length and its range."""
+    labels = _entry(path, content, key)
+    name = key.decode()
+    if not isinstance(labels, list) or len(labels) != n_images:
+        raise ValueError(f"{path}: entry {name!r} must be a list of {n_images} labels.")
+    for i, label in enumerate(labels):
+        if type(label) is not int or not 0 <= label < n_classes:
+            raise ValueError(
+                f"{path}: entry {name!r}, item {i}: expected an integer from 0 to "
+                f"{n_classes - 1}, got {label!r}."
+            )
+    return np.array(labels, dtype=np.int64)
+
+
+def _names(path, content, key, n_names):
+    """Return one list of class names as text."""
+    names = _entry(path, content, key)
+    valid = isinstance(names, list) and all(
+        isinstance(name, bytes) and name.isascii() for name in names
+    )
+    if not valid or len(names) != n_names:
+        raise ValueError(f"{path}: entry {key.decode()!r} must be a list of {n_names} names.")
+    return [name.decode() for name in names]

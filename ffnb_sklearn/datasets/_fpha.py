@@ -1,0 +1,195 @@
+"""Loader of the First-Person Hand Action skeletons."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ffnb_sklearn.datasets._base import (
+    count,
+    data_folder,
+    malformed,
+    read_frames,
+    read_lines,
+    require_file,
+    text,
+)
+
+N_JOINTS = 21
+
+FINGERS = ("thumb", "index", "middle", "ring", "pinky")
+JOINT_NAMES = (
+    "wrist",
+    *(f"{finger}_mcp" for finger in FINGERS),
+    *(f"{finger}_{joint}" for finger in FINGERS for joint in ("pip", "dip", "tip")),
+)
+
+DESCR = """\
+First-Person Hand Action benchmark (FPHA), hand skeletons
+=========================================================
+Hands that handle objects, seen from the wearer's shoulder: 1175 sequences of 45 actions by 6
+subjects, 21 joints per frame in millimetres. Joint order: {joints}.
+Protocol: 600 sequences to train, 575 to test, as the split file lists them.
+Reference: G. Garcia-Hernando, S. Yuan, S. Baek and T.-K. Kim, "First-person hand action benchmark
+with RGB-D videos and 3D hand pose annotations", CVPR, 2018.
+Licence: academic, non-commercial use only; the data may not be redistributed and are no part of
+this package.
+""".format(joints=", ".join(JOINT_NAMES))
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of the split file."""
+
+    line: int
+    train: bool
+    subject: int
+    action: str
+    path: str
+    label: int
+
+
+def load_fpha(data_home, *, split_file=None):
+    r"""Read the First-Person Hand Action skeletons from their official text files.
+
+    The sequences are `Subject_k/<action>/<n>/skeleton.txt`, one line per frame: the frame number,
+    then 21 joints x (x, y, z) in millimetres, separated by blanks. The split file says which
+    sequences there are; others are not read. Nothing is downloaded.
+
+    Parameters
+    ----------
+    data_home : str or path-like
+        Folder that holds `Subject_1` to `Subject_6`, or their parent folder
+        `Hand_pose_annotation_v1`.
+
+    split_file : str or path-like, default=None
+        The split file; None stands for `data_split_action_recognition.txt` in `data_home`.
+
+    Returns
+    -------
+    dataset : :class:`~sklearn.utils.Bunch`
+        data : list of n_sequences arrays of shape (n_frames, 21, 3), float64
+            In the order of the split file, in millimetres.
+        target : ndarray of shape (n_sequences,), int64
+            Action, as position in `target_names`.
+        target_names : list of str
+        train : ndarray of shape (n_sequences,), bool
+            True for the training sequences of the official split.
+        subject : ndarray of shape (n_sequences,), int64
+            Number of the subject, from 1; a grouping for cross-validation.
+        filenames : list of str
+            The file of each sequence.
+        DESCR : str
+            Description, citation and licence note.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the split file or a sequence that it lists is not there.
+    ValueError
+        If a file is malformed; the message names file and line.
+
+    References
+    ----------
+    G. Garcia-Hernando, S. Yuan, S. Baek and T.-K. Kim, "First-person hand action benchmark with
+    RGB-D videos and 3D hand pose annotations", CVPR, 2018.
+    """
+    folder = data_folder(data_home)
+    split = Path(split_file or folder / "data_split_action_recognition.txt").expanduser()
+    entries = _read_split(require_file(split, "expected the official split file"))
+    poses = folder / "Hand_pose_annotation_v1"
+    poses = poses if poses.is_dir() else folder
+    files = [
+        require_file(poses / e.path / "skeleton.txt", f"line {e.line} of {split} lists it")
+        for e in entries
+    ]
+    return Bunch(
+        data=[read_frames(path, (N_JOINTS, 3)) for path in files],
+        target=np.array([e.label for e in entries], dtype=np.int64),
+        target_names=_action_names(split, entries),
+        train=np.array([e.train for e in entries]),
+        subject=np.array([e.subject for e in entries], dtype=np.int64),
+        filenames=[str(path) for path in files],
+        DESCR=DESCR,
+    )
+
+
+def _read_split(path):
+    """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
+    sections, entries = {}, []
+    for number, line in count(read_lines(path)):
+        fields = line.split()
+        if fields and fields[0] in (b"Training", b"Test"):
+            _open_section(path, number, fields, sections)
+        elif not sections:
+            raise malformed(path, number, f"expected 'Training <count>', got {text(line)}.")
+        else:
+            entries.append(_parse_entry(path, number, fields, b"Test" not in sections))
+    _check_counts(path, sections, entries)
+    _check_unique(path, entries)
+    return entries
+
+
+def _open_section(path, number, fields, sections):
+    """Record the header of a section: its line and the number of sequences it announces."""
+    expected = b"Test" if sections else b"Training"
+    if fields[0] != expected or expected in sections:
+        raise malformed(path, number, f"unexpected header {text(fields[0])}.")
+    if len(fields) != 2 or not fields[1].isdigit():
+        raise malformed(path, number, f"expected '{expected.decode()} <count>'.")
+    sections[expected] = (number, int(fields[1]))
+
+
+def _parse_entry(path, number, fields, train):
+    """Parse a line such as `Subject_1/open_juice_bottle/2 0`."""
+    if len(fields) != 2:
+        raise malformed(path, number, f"expected '<sequence> <label>', got {len(fields)} fields.")
+    match = re.fullmatch(rb"Subject_(\d+)/(\w+)/(\d+)", fields[0])
+    if match is None:
+        raise malformed(
+            path, number, f"expected 'Subject_<k>/<action>/<n>', got {text(fields[0])}."
+        )
+    if not fields[1].isdigit():
+        raise malformed(path, number, f"expected a label >= 0, got {text(fields[1])}.")
+    subject, action = int(match[1]), match[2].decode()
+    return _Entry(number, train, subject, action, fields[0].decode(), int(fields[1]))
+
+
+def _check_counts(path, sections, entries):
+    for name, train in ((b"Training", True), (b"Test", False)):
+        if name not in sections:
+            raise ValueError(f"{path}: the section {name.decode()!r} is missing.")
+        number, announced = sections[name]
+        found = sum(e.train is train for e in entries)
+        if found != announced:
+            raise malformed(
+                path, number, f"{name.decode()!r} announces {announced} sequences, {found} follow."
+            )
+
+
+def _check_unique(path, entries):
+    seen = {}
+    for e in entries:
+        if e.path in seen:
+            raise malformed(path, e.line, f"{e.path!r} is already on line {seen[e.path]}.")
+        seen[e.path] = e.line
+
+
+def _action_names(path, entries):
+    """Return the action of each label; the labels must count 0, 1, ... without a gap."""
+    names, labels = {}, {}
+    for e in entries:
+        if names.setdefault(e.label, e.action) != e.action:
+            raise malformed(
+                path, e.line, f"label {e.label} is {names[e.label]!r} above, {e.action!r} here."
+            )
+        if labels.setdefault(e.action, e.label) != e.label:
+            raise malformed(
+                path, e.line, f"{e.action!r} has label {labels[e.action]} above, {e.label} here."
+            )
+    missing = sorted(set(range(len(names))) - set(names))
+    if missing:
+        raise ValueError(f"{path}: labels must be 0 to {len(names) - 1}, {missing[0]} is missing.")
+    return [names[label] for label in sorted(names)]

@@ -1,0 +1,176 @@
+"""Loader of the SBU Kinect Interaction skeletons."""
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ffnb_sklearn.datasets._base import data_folder, read_frames, require_file
+
+N_PERSONS, N_JOINTS = 2, 15
+
+CLASS_NAMES = (
+    "approaching",
+    "departing",
+    "kicking",
+    "pushing",
+    "shaking_hands",
+    "hugging",
+    "exchanging",
+    "punching",
+)
+
+JOINT_NAMES = (
+    "head",
+    "neck",
+    "torso",
+    "left_shoulder",
+    "left_elbow",
+    "left_hand",
+    "right_shoulder",
+    "right_elbow",
+    "right_hand",
+    "left_hip",
+    "left_knee",
+    "left_foot",
+    "right_hip",
+    "right_knee",
+    "right_foot",
+)
+
+# The five folds of the protocol of Yun et al. (2012): every pair of participants is in one fold.
+FOLDS = (
+    ("s01s02", "s03s04", "s05s02", "s06s04"),
+    ("s02s03", "s02s07", "s03s05", "s05s03"),
+    ("s01s03", "s01s07", "s07s01", "s07s03"),
+    ("s02s01", "s02s06", "s03s02", "s03s06"),
+    ("s04s02", "s04s03", "s04s06", "s06s02", "s06s03"),
+)
+FOLD_OF_PAIR = {pair: fold for fold, pairs in enumerate(FOLDS) for pair in pairs}
+
+DESCR = """\
+SBU Kinect Interaction v2, skeletons
+====================================
+Two persons interact in front of a Kinect: 282 sequences of 8 interactions, performed by 21 ordered
+pairs of 7 participants; the first participant of a pair acts, the second reacts. Each frame holds
+15 joints per person. Joint order: {joints}.
+Protocol: 5-fold cross-validation over the pairs.
+Reference: K. Yun, J. Honorio, D. Chattopadhyay, T. L. Berg and D. Samaras, "Two-person interaction
+detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
+Licence: the data set is distributed by its authors for research and is no part of this package.
+""".format(joints=", ".join(JOINT_NAMES))
+
+
+def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
+    """Read the SBU Kinect Interaction skeletons from their official text files.
+
+    The files are `<pair>/<class 01..08>/<sequence>/skeleton_pos.txt`, one line per frame: the
+    frame number, then 2 persons x 15 joints x (x, y, z), separated by commas. Nothing is
+    downloaded.
+
+    Parameters
+    ----------
+    data_home : str or path-like
+        Folder that holds the folders of the pairs, such as `s01s02`.
+
+    pairs : sequence of str, default=None
+        The pairs to read; None reads all 21, and every one must be there.
+
+    coordinates : {"normalized", "original"}, default="normalized"
+        "normalized" keeps the values of the files: x and y are fractions of the image.
+        "original" undoes the normalisation: X = 1280 - 2560 x, Y = 960 - 1920 y and
+        Z = 10000 / 7.8125 z, close to millimetres, so that lengths mean the same along every
+        axis. Descriptors built on distances want these.
+
+    Returns
+    -------
+    dataset : :class:`~sklearn.utils.Bunch`
+        data : list of n_sequences arrays of shape (n_frames, 2, 15, 3), float64
+            Sorted by pair, class and sequence.
+        target : ndarray of shape (n_sequences,), int64
+            Class, 0 to 7, as position in `target_names`.
+        target_names : list of str
+        fold : ndarray of shape (n_sequences,), int64
+            Fold of the official 5-fold protocol, 0 to 4.
+        pair : ndarray of shape (n_sequences,), str
+            Pair of participants; a grouping for cross-validation.
+        filenames : list of str
+            The file of each sequence.
+        DESCR : str
+            Description, citation and licence note.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder or file that should be there is not.
+    ValueError
+        If a file is malformed (the message names file and line), a folder has an unknown name,
+        or a parameter has a value that is not allowed.
+
+    References
+    ----------
+    K. Yun, J. Honorio, D. Chattopadhyay, T. L. Berg and D. Samaras, "Two-person interaction
+    detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
+    """
+    if coordinates not in ("normalized", "original"):
+        raise ValueError(
+            f"coordinates must be 'normalized' or 'original', got {coordinates!r} instead."
+        )
+    folder = data_folder(data_home)
+    files = [path for pair in _wanted(pairs) for path in _sequence_files(folder / pair)]
+    data = [read_frames(path, (N_PERSONS, N_JOINTS, 3), separator=b",") for path in files]
+    if coordinates == "original":
+        data = [_to_original(frames) for frames in data]
+    pair = np.array([path.parts[-4] for path in files])
+    return Bunch(
+        data=data,
+        target=np.array([int(path.parts[-3]) - 1 for path in files], dtype=np.int64),
+        target_names=list(CLASS_NAMES),
+        fold=np.array([FOLD_OF_PAIR[p] for p in pair], dtype=np.int64),
+        pair=pair,
+        filenames=[str(path) for path in files],
+        DESCR=DESCR,
+    )
+
+
+def _wanted(pairs):
+    """Return the pairs to read in the order of their names."""
+    if pairs is None:
+        return sorted(FOLD_OF_PAIR)
+    wanted = [pairs] if isinstance(pairs, str) else list(pairs)
+    unknown = sorted(set(wanted) - set(FOLD_OF_PAIR))
+    if unknown or not wanted:
+        raise ValueError(
+            f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {unknown or 'none'} instead."
+        )
+    return sorted(set(wanted))
+
+
+def _sequence_files(folder):
+    """List the files of one pair; a pair may lack whole classes, as four of the release do."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder; expected the sequences of this pair.")
+    sequences = [run for label in _folders(folder) for run in _folders(_known_class(label))]
+    if not sequences:
+        raise FileNotFoundError(f"{folder}: no <class>/<sequence> folder in it.")
+    return [
+        require_file(run / "skeleton_pos.txt", "each sequence folder holds one")
+        for run in sequences
+    ]
+
+
+def _known_class(folder):
+    allowed = [f"{i:02d}" for i in range(1, 1 + len(CLASS_NAMES))]
+    if folder.name not in allowed:
+        raise ValueError(f"{folder}: expected a class folder 01 to 08, got {folder.name!r}.")
+    return folder
+
+
+def _folders(parent):
+    """List the subfolders by name, without hidden ones and what archivers leave behind."""
+    return sorted(
+        path for path in parent.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))
+    )
+
+
+def _to_original(frames):
+    """Undo the normalisation that the release applied to its coordinates."""
+    return np.array([1280.0, 960.0, 0.0]) + frames * np.array([-2560.0, -1920.0, 10000 / 7.8125])

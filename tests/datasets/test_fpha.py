@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+
+from ffnb_sklearn.datasets import load_fpha
+
+SPLIT = """\
+Training 3
+Subject_1/open_jar/2 0
+Subject_2/open_jar/1 0
+Subject_2/pour_milk/1 1
+Test 2
+Subject_1/open_jar/1 0
+Subject_6/pour_milk/3 1
+"""
+PATHS = [line.split()[0] for line in SPLIT.splitlines() if "/" in line]
+
+
+def write_sequence(folder, frames):
+    """Write one sequence as released: blanks, the frame number first, from 0."""
+    folder.mkdir(parents=True)
+    lines = [
+        " ".join([str(i), *(str(value) for value in frame.ravel())])
+        for i, frame in enumerate(frames)
+    ]
+    (folder / "skeleton.txt").write_text("\n".join([*lines, ""]))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = [rng.normal(scale=100, size=(3 + i, 21, 3)).round(4) for i in range(len(PATHS))]
+    for path, sequence in zip(PATHS, frames, strict=True):
+        write_sequence(tmp_path / path, sequence)
+    (tmp_path / "data_split_action_recognition.txt").write_text(SPLIT)
+    return tmp_path, frames
+
+
+def test_reads_the_tree_in_the_order_of_the_split(tree):
+    folder, frames = tree
+    bunch = load_fpha(str(folder))
+    for read, written in zip(bunch.data, frames, strict=True):
+        np.testing.assert_array_equal(read, written)
+    assert bunch.target.tolist() == [0, 0, 1, 0, 1]
+    assert bunch.target_names == ["open_jar", "pour_milk"]
+    assert bunch.train.tolist() == [True, True, True, False, False]
+    assert bunch.subject.tolist() == [1, 2, 2, 1, 6]
+    assert bunch.filenames[0] == str(folder / "Subject_1" / "open_jar" / "2" / "skeleton.txt")
+    assert "Garcia-Hernando" in bunch.DESCR
+    assert "Licence" in bunch.DESCR
+
+
+def test_released_parent_folder_and_split_elsewhere(tree, tmp_path_factory):
+    folder, frames = tree
+    release = tmp_path_factory.mktemp("release")
+    (release / "Hand_pose_annotation_v1").symlink_to(folder)
+    split = folder / "data_split_action_recognition.txt"
+    bunch = load_fpha(release, split_file=split)
+    np.testing.assert_array_equal(bunch.data[4], frames[4])
+
+
+def test_missing_files(tree):
+    folder, _ = tree
+    gone = folder / PATHS[2] / "skeleton.txt"
+    gone.unlink()
+    split = folder / "data_split_action_recognition.txt"
+    with pytest.raises(FileNotFoundError) as error:
+        load_fpha(folder)
+    assert str(error.value) == f"{gone}: no such file; line 4 of {split} lists it."
+    split.unlink()
+    with pytest.raises(FileNotFoundError, match="expected the official split file"):
+        load_fpha(folder)
+    with pytest.raises(FileNotFoundError, match="data_home must be an existing folder"):
+        load_fpha(folder / "absent")
+
+
+def test_malformed_sequence(tree):
+    folder, _ = tree
+    file = folder / PATHS[0] / "skeleton.txt"
+    file.write_text(file.read_text().replace("\n2 ", "\n2 0 "))
+    with pytest.raises(ValueError, match="expected 64 values, got 65") as error:
+        load_fpha(folder)
+    assert str(error.value).startswith(f"{file}, line 3: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("Training 3\n", "", 1, "expected 'Training <count>', got 'Subject_1/open_jar/2 0'"),
+        ("Training 3", "Training", 1, "expected 'Training <count>'"),
+        ("Training 3", "Training three", 1, "expected 'Training <count>'"),
+        ("Training 3", "Training 4", 1, "'Training' announces 4 sequences, 3 follow"),
+        ("Test 2", "Test 1", 5, "'Test' announces 1 sequences, 2 follow"),
+        ("Test 2", "Training 2", 5, "unexpected header 'Training'"),
+        ("Subject_1/open_jar/2 0", "Subject_1/open_jar/2", 2, "got 1 fields"),
+        ("Subject_1/open_jar/2 0", "", 2, "got 0 fields"),
+        ("Subject_1/open_jar/2 0", "Subject_1/open_jar/2 -1", 2, "expected a label >= 0, got '-1'"),
+        ("Subject_1/open_jar/2 0", "Subject_1/open_jar/2 a", 2, "expected a label >= 0, got 'a'"),
+        ("Subject_1/open_jar/2 0", "Subject_1/../2 0", 2, "expected 'Subject_<k>/<action>/<n>'"),
+        ("Subject_2/open_jar/1 0", "Subject_1/open_jar/2 0", 3, "already on line 2"),
+        ("Subject_2/open_jar/1 0", "Subject_2/open_jar/1 1", 3, "has label 0 above, 1 here"),
+        ("Subject_2/pour_milk/1 1", "Subject_2/pour_milk/1 0", 4, "'open_jar' above"),
+    ],
+)
+def test_malformed_split_is_named_with_its_line(tree, old, new, line, message):
+    folder, _ = tree
+    split = folder / "data_split_action_recognition.txt"
+    assert old in SPLIT
+    split.write_text(SPLIT.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message) as error:
+        load_fpha(folder)
+    assert str(error.value).startswith(f"{split}, line {line}: ")
+
+
+def test_split_without_a_test_section_or_with_a_gap_in_the_labels(tree):
+    folder, _ = tree
+    split = folder / "data_split_action_recognition.txt"
+    split.write_text("Training 1\nSubject_1/open_jar/2 0\n")
+    with pytest.raises(ValueError, match="the section 'Test' is missing"):
+        load_fpha(folder)
+    split.write_text(SPLIT.replace(" 1\n", " 2\n"))
+    with pytest.raises(ValueError, match="labels must be 0 to 1, 1 is missing"):
+        load_fpha(folder)
+
+
+def test_released_sequences_read_back(shared_data, tmp_path):
+    released = dict(np.load(shared_data / "fpha.npz"))
+    official = (shared_data / "fpha_data_split_action_recognition.txt").read_text()
+    offsets = released["offsets"]
+    for i, path in enumerate(released["path"]):
+        # Two frames of each keep the test short; the first sequence is written in full.
+        stop = offsets[i + 1] if i == 0 else offsets[i] + 2
+        write_sequence(tmp_path / path, released["joints"][offsets[i] : stop])
+    (tmp_path / "data_split_action_recognition.txt").write_text(official)
+    bunch = load_fpha(tmp_path)
+    for i, sequence in enumerate(bunch.data):
+        expected = released["joints"][offsets[i] : offsets[i] + len(sequence)]
+        np.testing.assert_array_equal(sequence.astype(np.float32), expected)
+    assert len(bunch.data[0]) == offsets[1]
+    np.testing.assert_array_equal(bunch.target, released["label"])
+    np.testing.assert_array_equal(bunch.train, released["split"] == 0)
+    np.testing.assert_array_equal(bunch.subject, released["subject"])
+    assert bunch.target_names == released["class_names"].tolist()
