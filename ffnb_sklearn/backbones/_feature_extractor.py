@@ -86,10 +86,10 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ``images.transpose(0, 3, 1, 2).reshape(len(images), -1)``.
 
     *Precision.* In float32 the features of a row depend, in the last digits, on the rows
-    that share its batch; in float64 they agree to 1e-7 and better. float64 is several times
-    slower for convolutions (8 times for a small ResNet on one CPU core), and MPS devices
-    do not have it. On recent CUDA devices torch computes float32 convolutions in TF32,
-    with an error of about 1e-3.
+    that share its batch (5e-7 for features up to 2 of a small ResNet); in float64 they
+    agree to rounding errors of 1e-12. But float64 is several times slower for convolutions
+    (8 times for that network on one CPU core), and MPS devices do not have it. On recent
+    CUDA devices torch may compute float32 convolutions in TF32, with 10 bits of mantissa.
 
     *State.* The fitted state is `state_dict_`; the network is rebuilt from `backbone` where
     it is missing, as after unpickling. A file of `weights` is read by `fit` only.
@@ -178,7 +178,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         validate_data(self, X, skip_check_array=True)
         self.state_dict_ = state
         self.n_features_out_ = n_features_out
-        self._module = module
+        self._built = (self.dtype, module)
         return self
 
     def transform(self, X):
@@ -209,10 +209,12 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return features
 
     def _frozen_module(self):
-        """Return the network; rebuild it from the fitted state where it is missing."""
-        if not hasattr(self, "_module"):
-            self._module = self._build(self.state_dict_)
-        return self._module
+        """Return the network; rebuild it where it is missing or of another dtype."""
+        dtype, module = getattr(self, "_built", (None, None))
+        if dtype != self.dtype:
+            module = self._build(self.state_dict_)
+            self._built = (self.dtype, module)
+        return module
 
     def _build(self, weights):
         """Build the network, cast it and then load weights, which so keep their digits."""
@@ -249,19 +251,22 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return together.shape[1]
 
     def _forward(self, module, rows, first_row):
-        """Features of one batch, as an array of shape (len(rows), n_features_out)."""
+        """Compute the features of one batch, of shape (len(rows), n_features_out)."""
         device = resolve_device(self.device)
         dtype = getattr(torch, self.dtype)
         # Bytes travel as bytes: floating-point values take four or eight times as much.
         source = torch.uint8 if rows.dtype == np.uint8 else dtype
         scaling = self._scaling(rows.shape[1], device, dtype)
+        inputs = as_tensor(rows, device=device, dtype=source)
+        # Outside of the inference mode: weights that are moved inside could not move again.
+        module.to(device)
         with torch.inference_mode():
-            inputs = as_tensor(rows, device=device, dtype=source).to(dtype)
+            inputs = inputs.to(dtype)
             if self.input_shape is not None:
                 inputs = inputs.reshape(len(rows), *self.input_shape)
             for operation, constant in scaling:
                 inputs = operation(inputs, constant)
-            output = module.to(device, dtype)(inputs)
+            output = module(inputs)
         return check_features(output, len(rows), first_row)
 
     def _scaling(self, n_features, device, dtype):
@@ -281,7 +286,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def __getstate__(self):
         # A module is bound to a device and has no stable hash; `state_dict_` stands for it.
         state = dict(super().__getstate__())
-        state.pop("_module", None)
+        state.pop("_built", None)
         return state
 
     def __sklearn_is_fitted__(self):
