@@ -19,7 +19,7 @@ from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
-SHRINKAGES = [1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 0.5]
+SHRINKAGES = [1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7]
 RIDGES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
 CANDIDATES = {
     "slda-scaled": [StreamingLDA(shrinkage=s, target="scaled") for s in SHRINKAGES],
@@ -27,7 +27,7 @@ CANDIDATES = {
     "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in RIDGES],
     "klda": [
         KernelLDA(bandwidth=b, shrinkage=s, random_state=0)
-        for b, s in product([0.1, 0.3, 1.0, 3.0], [1e-3, 1e-2, 0.1, 0.3])
+        for b, s in product([0.3, 1.0, 3.0], SHRINKAGES[2:])
     ],
 }
 MAX_ROWS_PER_CLASS = 100
@@ -66,7 +66,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)))
     parser.add_argument("--heads", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
-    parser.add_argument("--width", type=int, default=2000, help="of the lifted heads")
+    parser.add_argument("--width", type=int, default=5000, help="of the lifted heads")
     options = parser.parse_args(arguments)
     problems = known_problems(options.data)
     for name in options.heads:

@@ -76,7 +76,7 @@ class KernelLDA(IncrementalHead):
         Number of cosines; the default is the published value.
     bandwidth : float, default=1.0
         Factor on the median rule. The published value is tuned for every data set.
-    shrinkage : float, default=1e-3
+    shrinkage : float, default=0.5
         Weight of the scaled identity in the pooled covariance. The published pseudo-inverse needs
         more samples than cosines.
     random_state : int, RandomState instance or None, default=None
@@ -89,7 +89,7 @@ class KernelLDA(IncrementalHead):
     A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NeurIPS 2007.
     """
 
-    def __init__(self, *, width=5000, bandwidth=1.0, shrinkage=1e-3, random_state=None):
+    def __init__(self, *, width=5000, bandwidth=1.0, shrinkage=0.5, random_state=None):
         self.width = width
         self.bandwidth = bandwidth
         self.shrinkage = shrinkage

@@ -217,7 +217,7 @@ class IncrementalRidge(IncrementalHead):
 
     Parameters
     ----------
-    alpha : float, default=1e-2
+    alpha : float, default=0.1
         Ridge, relative to the mean eigenvalue of the centred Gram matrix.
 
     References
@@ -226,7 +226,7 @@ class IncrementalRidge(IncrementalHead):
     privacy protection", NeurIPS 2022.
     """
 
-    def __init__(self, *, alpha=1e-2):
+    def __init__(self, *, alpha=0.1):
         self.alpha = alpha
 
     def _solve(self):

@@ -13,6 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import LabelBinarizer
+from sklearn.svm import SVC
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 MODULES = ["peers", "lifted_peers", "joint", "_data", "_report", "heads", "choose_settings"]
@@ -207,6 +208,18 @@ def test_kernel_lda_approximates_its_kernel(bench, data):
     squared = np.sum((X[:100, None] - X[:100]) ** 2, axis=2)
     median = np.median(squared[np.triu_indices(100, 1)])
     assert_allclose(Z @ Z.T, np.exp(-0.5 * squared / median), atol=0.04)
+
+
+@pytest.mark.parametrize("n_search", [120, 5000])
+def test_joint_svm_searches_few_rows_and_fits_all(bench, data, n_search):
+    X, y, X_test, _ = data
+    model = bench("joint").JointSVM(n_search=n_search, random_state=0).fit(X, y)
+    scaler = model.best_params_["scale"]
+    rows = (X, X_test)
+    if scaler != "passthrough":
+        rows = [(part - X.mean(axis=0)) / X.std(axis=0) for part in rows]
+    svm = SVC(gamma="scale", C=model.best_params_["svm__C"]).fit(rows[0], y)
+    assert_array_equal(model.predict(X_test), svm.predict(rows[1]))
 
 
 @pytest.mark.parametrize("layout", ["train", "split", "fold", "named"])
