@@ -1,0 +1,182 @@
+"""What a skeleton descriptor computes: quantities of frames, averaged in temporal chunks."""
+
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+
+# Frames handled at once: bounds the memory of the pairwise distances.
+BATCH_FRAMES = 16384
+
+# Factors of the blocks in a row. With lengths in units of the skeleton's own size, blocks of hands
+# and of bodies then have standard deviations of the same order; the rest is cross-validation.
+BLOCK_SCALES = {
+    "joints": 1.0,
+    "trajectory": 1.5,
+    "distances": 1.25,
+    "speed": 6.0,
+    "distance_speed": 35.0,
+    "spread": 5.0,
+}
+
+
+def batches(sequences):
+    """Cut the list so that each part has about `BATCH_FRAMES` frames."""
+    ends = np.cumsum([len(frames) for frames in sequences])
+    cuts = np.flatnonzero(np.diff(ends // BATCH_FRAMES)) + 1
+    for start, stop in pairwise([0, *cuts, len(sequences)]):
+        yield sequences[start:stop]
+
+
+def _chunk_means(lengths, n_chunks):
+    """Build the matrix that averages frames in equal chunks of each sequence.
+
+    Frame f of a sequence of T frames covers [f, f + 1); chunk k covers [k T/K, (k + 1) T/K). In
+    units of 1/K frame both are integers, so the overlap is exact.
+
+    Returns
+    -------
+    csr_array of shape (n_sequences * n_chunks, n_frames_in_all)
+    """
+    T = np.repeat(lengths, n_chunks)
+    k = np.tile(np.arange(n_chunks), len(lengths))
+    first, last = k * T // n_chunks, -(-(k + 1) * T // n_chunks)
+    counts = last - first
+    ends = np.cumsum(counts)
+    frame = np.arange(ends[-1]) - np.repeat(ends - counts - first, counts)
+    T_each, k_each = np.repeat(T, counts), np.repeat(k, counts)
+    overlap = np.minimum((frame + 1) * n_chunks, (k_each + 1) * T_each)
+    overlap -= np.maximum(frame * n_chunks, k_each * T_each)
+    starts = np.repeat(np.cumsum(lengths) - lengths, n_chunks)
+    columns = frame + np.repeat(starts, counts)
+    shape = (len(T), int(np.sum(lengths)))
+    return sparse.csr_array((overlap / T_each, columns, np.r_[0, ends]), shape=shape)
+
+
+class _Frames:
+    """The frames of a batch of sequences, one after another, and how to average them."""
+
+    def __init__(self, sequences, n_chunks, length_unit):
+        self.lengths = np.array([len(frames) for frames in sequences])
+        self.n_chunks = n_chunks
+        self.joints = np.concatenate(sequences)
+        if length_unit is None:
+            self.joints = self.joints / self.spread_out(self._sizes())
+        else:
+            self.joints = self.joints / length_unit
+
+    def _sizes(self):
+        """Size of the skeleton of each sequence; 1 where all joints coincide up to rounding."""
+        centred = self.joints - self.joints.mean(axis=2, keepdims=True)
+        sizes = np.sqrt(np.square(centred).sum(axis=-1).mean(axis=-1)).mean(axis=-1)
+        magnitude = self.average(np.abs(self.joints).mean(axis=(1, 2, 3)), 1)
+        sizes = self.average(sizes, 1)
+        return np.where(sizes > 1e-12 * magnitude, sizes, 1.0)
+
+    def average(self, values, n_chunks=None):
+        """Average a quantity of each frame in the chunks: (n_sequences, n_chunks * n_columns)."""
+        means = _chunk_means(self.lengths, n_chunks or self.n_chunks)
+        return (means @ values.reshape(len(values), -1)).reshape(len(self.lengths), -1)
+
+    def spread_out(self, values):
+        """Repeat a row of each sequence for all of its frames, to subtract it from joints."""
+        repeated = np.repeat(values, self.lengths, axis=0)
+        return repeated.reshape(len(repeated), 1, 1, -1)
+
+    @cached_property
+    def distances(self):
+        """Distances of all pairs of joints, of one person or of two: (n_frames, n_pairs)."""
+        points = self.joints.reshape(len(self.joints), -1, self.joints.shape[-1])
+        first, second = np.triu_indices(points.shape[1], k=1)
+        squares = sum(np.square(x[:, first] - x[:, second]) for x in np.moveaxis(points, -1, 0))
+        return np.sqrt(squares)
+
+    def velocity(self, values, half_window):
+        """Change per frame between `half_window` frames before and after, inside the sequence."""
+        starts = np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        stops = np.repeat(np.cumsum(self.lengths), self.lengths)
+        now = np.arange(len(values))
+        before = np.maximum(now - half_window, starts)
+        after = np.minimum(now + half_window, stops - 1)
+        elapsed = np.maximum(after - before, 1).reshape(-1, *(1,) * (values.ndim - 1))
+        return (values[after] - values[before]) / elapsed
+
+
+def describe(sequences, parameters):
+    """Compute the rows of one batch: all blocks, each times its factor."""
+    frames = _Frames(sequences, parameters.n_chunks, parameters.length_unit)
+    scales = BLOCK_SCALES | (parameters.scales or {})
+    return np.hstack([scales[b] * _BLOCKS[b](frames, parameters) for b in parameters.blocks])
+
+
+def _root_mean(frames, root):
+    """Mean position of the roots over frames and persons, for each sequence."""
+    return frames.average(frames.joints[:, :, root].mean(axis=1), 1)
+
+
+def _centred_joints(frames, parameters):
+    """Joints relative to the root, without the root itself where it would be 0."""
+    roots = frames.joints[:, :, [parameters.root]]
+    if parameters.centring == "frame":
+        return np.delete(frames.joints - roots, parameters.root, axis=2)
+    means = np.repeat(frames.average(roots, 1), frames.lengths, axis=0)
+    return frames.joints - means.reshape(roots.shape)
+
+
+def _joints_block(frames, parameters):
+    return frames.average(_centred_joints(frames, parameters))
+
+
+def _trajectory_block(frames, parameters):
+    roots = frames.joints[:, :, [parameters.root]]
+    return frames.average(roots - frames.spread_out(_root_mean(frames, parameters.root)))
+
+
+def _distances_block(frames, parameters):
+    return frames.average(frames.distances)
+
+
+def _speed_block(frames, parameters):
+    velocity = frames.velocity(frames.joints, parameters.half_window)
+    return frames.average(np.sqrt(np.abs(velocity)))
+
+
+def _distance_speed_block(frames, parameters):
+    rate = frames.velocity(frames.distances, parameters.half_window)
+    return frames.average(np.sqrt(np.abs(rate)), 1)
+
+
+def _spread_block(frames, parameters):
+    joints = _centred_joints(frames, parameters)
+    variance = frames.average(np.square(joints)) - np.square(frames.average(joints))
+    return np.maximum(variance, 0) ** 0.25
+
+
+_BLOCKS = {
+    "joints": _joints_block,
+    "trajectory": _trajectory_block,
+    "distances": _distances_block,
+    "speed": _speed_block,
+    "distance_speed": _distance_speed_block,
+    "spread": _spread_block,
+}
+
+
+def block_names(block, shape, parameters):
+    """Name the columns of one block."""
+    n_persons, n_joints, n_dims = shape
+    axes = "xyz"[:n_dims] if n_dims <= 3 else [f"d{i}" for i in range(n_dims)]
+    points = [(p, j) for p in range(n_persons) for j in range(n_joints)]
+    if block in ("distances", "distance_speed"):
+        columns = [
+            f"p{p}_j{i}_p{q}_j{j}" for n, (p, i) in enumerate(points) for q, j in points[n + 1 :]
+        ]
+    else:
+        if block == "trajectory":
+            points = [(p, j) for p, j in points if j == parameters.root]
+        elif block in ("joints", "spread") and parameters.centring == "frame":
+            points = [(p, j) for p, j in points if j != parameters.root]
+        columns = [f"p{p}_j{j}_{axis}" for p, j in points for axis in axes]
+    n_chunks = 1 if block == "distance_speed" else parameters.n_chunks
+    return [f"{block}_c{c}_{column}" for c in range(n_chunks) for column in columns]

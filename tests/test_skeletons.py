@@ -1,0 +1,378 @@
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted
+
+from ffnb_sklearn._skeleton_blocks import BATCH_FRAMES, BLOCK_SCALES
+from ffnb_sklearn.skeletons import SkeletonDescriptor
+
+ALL_BLOCKS = tuple(BLOCK_SCALES)
+UNIT_SCALES = dict.fromkeys(BLOCK_SCALES, 1.0)
+
+
+def hands(lengths=(1, 2, 7, 8, 9, 30), seed=0, frame=(5, 3)):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, *frame)).cumsum(axis=0) for n in lengths]
+
+
+def block(name, sequences, **parameters):
+    """Rows of one block without its factor, in the unit of the input."""
+    parameters = {"length_unit": 1.0, "scales": UNIT_SCALES, **parameters}
+    return SkeletonDescriptor(blocks=(name,), **parameters).fit_transform(sequences)
+
+
+# ---- what the columns are ------------------------------------------------------------------
+
+
+def test_joints_are_chunk_means_relative_to_the_root():
+    sequence = hands((16,))[0]
+    rows = block("joints", [sequence], root=2)
+    relative = np.delete(sequence - sequence[:, [2]], 2, axis=1)
+    np.testing.assert_allclose(rows[0], relative.reshape(8, 2, -1).mean(axis=1).ravel(), atol=1e-12)
+
+
+def test_joints_relative_to_the_mean_root_of_the_sequence():
+    sequence = hands((16,))[0]
+    rows = block("joints", [sequence], root=2, centring="sequence")
+    relative = sequence - sequence[:, 2].mean(axis=0)
+    np.testing.assert_allclose(rows[0], relative.reshape(8, 2, -1).mean(axis=1).ravel(), atol=1e-12)
+
+
+def test_trajectories_are_relative_to_the_mean_of_all_roots():
+    sequence = hands((12,), frame=(2, 4, 3))[0]
+    rows = block("trajectory", [sequence], n_chunks=3, root=1)
+    roots = sequence[:, :, 1]
+    relative = roots - roots.mean(axis=(0, 1))
+    np.testing.assert_allclose(rows[0], relative.reshape(3, 4, -1).mean(axis=1).ravel(), atol=1e-12)
+
+
+def test_distances_of_all_pairs_within_and_between_persons():
+    sequence = hands((6,), frame=(2, 3, 3))[0]
+    descriptor = SkeletonDescriptor(
+        blocks=("distances",), n_chunks=2, length_unit=1.0, scales=UNIT_SCALES
+    )
+    rows = descriptor.fit_transform([sequence])
+    names = list(descriptor.get_feature_names_out())
+    assert rows.shape == (1, 2 * 15)
+    between = np.linalg.norm(sequence[3:, 0, 2] - sequence[3:, 1, 1], axis=-1).mean()
+    within = np.linalg.norm(sequence[:3, 1, 0] - sequence[:3, 1, 2], axis=-1).mean()
+    np.testing.assert_allclose(rows[0, names.index("distances_c1_p0_j2_p1_j1")], between)
+    np.testing.assert_allclose(rows[0, names.index("distances_c0_p1_j0_p1_j2")], within)
+
+
+def test_speed_of_uniform_motion_also_at_the_ends():
+    steps = np.arange(9.0)
+    velocity = np.array([4.0, -9.0, 0.0])
+    sequence = steps[:, None, None] * velocity + np.zeros((1, 2, 3))
+    rows = block("speed", [sequence], half_window=3)
+    np.testing.assert_allclose(rows.reshape(8, 2, 3), np.broadcast_to([2.0, 3.0, 0.0], (8, 2, 3)))
+
+
+def test_distance_speed_is_averaged_over_the_whole_sequence():
+    sequence = np.zeros((6, 2, 3))
+    sequence[:, 1, 0] = 1 + 4 * np.arange(6)
+    np.testing.assert_allclose(block("distance_speed", [sequence]), [[2.0]])
+
+
+def test_spread_is_the_root_of_the_standard_deviation_in_the_chunk():
+    sequence = hands((20,))[0]
+    rows = block("spread", [sequence], n_chunks=4)
+    relative = (sequence - sequence[:, [0]])[:, 1:].reshape(4, 5, -1)
+    np.testing.assert_allclose(rows[0], np.sqrt(relative.std(axis=1)).ravel(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_frames", [1, 2, 3, 5, 7, 11])
+def test_chunk_borders_inside_frames_count_by_their_share(n_frames):
+    sequence = hands((n_frames,))[0]
+    rows = block("joints", [sequence], n_chunks=4)
+    # Every frame repeated 4 times has chunk borders between frames, and the same means.
+    repeated = np.repeat(sequence, 4, axis=0)
+    relative = (repeated - repeated[:, [0]])[:, 1:]
+    expected = relative.reshape(4, n_frames, -1).mean(axis=1).ravel()
+    np.testing.assert_allclose(rows[0], expected, atol=1e-12)
+
+
+def test_one_frame_has_no_motion():
+    sequences = hands((1,))
+    for name in ("speed", "distance_speed", "trajectory"):
+        np.testing.assert_array_equal(block(name, sequences), 0)
+    np.testing.assert_allclose(block("spread", sequences), 0, atol=1e-3)
+
+
+def test_scales_multiply_their_block_only():
+    sequences = hands()
+    plain = SkeletonDescriptor(blocks=ALL_BLOCKS).fit(sequences)
+    scaled = SkeletonDescriptor(blocks=ALL_BLOCKS, scales={"speed": 2.5}).fit(sequences)
+    ratio = np.where(
+        [name.startswith("speed_") for name in plain.get_feature_names_out()],
+        2.5 / BLOCK_SCALES["speed"],
+        1.0,
+    )
+    np.testing.assert_allclose(scaled.transform(sequences), ratio * plain.transform(sequences))
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e3])
+def test_rows_do_not_depend_on_the_unit_or_on_the_place(factor):
+    sequences = hands()
+    descriptor = SkeletonDescriptor().fit(sequences)
+    moved = [factor * (frames + np.array([5.0, -2.0, 1.0])) for frames in sequences]
+    np.testing.assert_allclose(
+        descriptor.transform(moved), descriptor.transform(sequences), atol=1e-5
+    )
+
+
+def test_length_unit_fixes_the_size():
+    sequences = hands()
+    doubled = [2 * frames for frames in sequences]
+    np.testing.assert_allclose(
+        block("distances", doubled, length_unit=2.0), block("distances", sequences)
+    )
+    size = SkeletonDescriptor(blocks=("distances",), n_chunks=1).fit_transform(sequences[:1])
+    frame = sequences[0][0]
+    expected = np.sqrt(np.square(frame - frame.mean(axis=0)).sum(axis=1).mean())
+    np.testing.assert_allclose(
+        size * expected / BLOCK_SCALES["distances"], block("distances", sequences[:1], n_chunks=1)
+    )
+
+
+def test_coinciding_joints_are_left_unscaled():
+    sequences = [np.full((4, 3, 3), 0.1), np.full((4, 3, 3), 1e9)]
+    rows = SkeletonDescriptor().fit_transform(sequences)
+    np.testing.assert_allclose(rows, 0, atol=1e-6)
+
+
+# ---- one sequence, one row -----------------------------------------------------------------
+
+
+def test_a_row_depends_on_its_sequence_alone():
+    sequences = hands((1, 3, BATCH_FRAMES, 8, 40, 41, BATCH_FRAMES + 5, 2), frame=(3, 3))
+    descriptor = SkeletonDescriptor(blocks=ALL_BLOCKS).fit(sequences[:1])
+    rows = descriptor.transform(sequences)
+    assert rows.shape == (8, len(descriptor.get_feature_names_out()))
+    assert np.isfinite(rows).all()
+    for frames, row in zip(sequences, rows, strict=True):
+        np.testing.assert_array_equal(descriptor.transform([frames])[0], row)
+
+
+def test_input_is_not_changed_and_its_kind_does_not_matter():
+    sequences = hands((4, 4))
+    kept = [frames.copy() for frames in sequences]
+    descriptor = SkeletonDescriptor().fit(sequences)
+    rows = descriptor.transform(sequences)
+    np.testing.assert_array_equal(sequences, kept)
+    for other in (
+        np.stack(sequences),
+        tuple(sequences),
+        [frames.tolist() for frames in sequences],
+        [frames[:, None] for frames in sequences],
+        [np.asfortranarray(frames) for frames in sequences],
+    ):
+        np.testing.assert_array_equal(descriptor.transform(other), rows)
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = sequences
+    np.testing.assert_array_equal(descriptor.transform(ragged), rows)
+    single = [frames.astype(np.float32) for frames in sequences]
+    assert descriptor.transform(single).dtype == np.float64
+
+
+def test_rows_of_a_table_equal_those_of_the_list():
+    sequences = hands((6, 6), frame=(2, 4, 3))
+    table = np.stack(sequences).reshape(2, -1)
+    expected = SkeletonDescriptor(root=1).fit_transform(sequences)
+    descriptor = SkeletonDescriptor(root=1, frame_shape=(2, 4, 3))
+    np.testing.assert_array_equal(descriptor.fit_transform(table), expected)
+    assert descriptor.n_features_in_ == table.shape[1]
+    assert descriptor.frame_shape_ == (2, 4, 3)
+
+
+# ---- names of the columns ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("centring", ["frame", "sequence"])
+@pytest.mark.parametrize("frame", [(4, 3), (2, 4, 3), (3, 2, 2), (4, 5)])
+@pytest.mark.parametrize("name", ALL_BLOCKS)
+def test_names_are_unique_and_as_many_as_columns(name, frame, centring):
+    descriptor = SkeletonDescriptor(blocks=(name,), root=1, centring=centring, n_chunks=3)
+    rows = descriptor.fit_transform(hands((4, 9), frame=frame))
+    names = descriptor.get_feature_names_out()
+    assert len(set(names)) == rows.shape[1] > 0
+    assert all(n.startswith(f"{name}_c") for n in names)
+
+
+def test_names_stand_in_the_order_of_the_columns():
+    sequence = np.zeros((8, 2, 3, 3))
+    sequence[4:, 1, 2, 1] = 7.0
+    descriptor = SkeletonDescriptor(
+        blocks=("trajectory", "joints"), n_chunks=2, length_unit=1.0, scales=UNIT_SCALES
+    )
+    rows = descriptor.set_output(transform="pandas").fit_transform([sequence])
+    assert isinstance(rows, pd.DataFrame)
+    changed = rows.columns[rows.iloc[0] != 0].tolist()
+    assert changed == ["joints_c1_p1_j2_y"]
+    assert rows.loc[0, changed[0]] == 7.0
+
+
+# ---- as a scikit-learn estimator -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("blocks", [("trajectory",), SkeletonDescriptor().blocks])
+def test_check_estimator_on_rows(blocks):
+    # One joint with one coordinate: any table is a set of flattened sequences.
+    descriptor = SkeletonDescriptor(frame_shape=(1, 1), blocks=blocks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)  # array API input, not supported
+        results = check_estimator(descriptor)
+    assert len(results) == 47
+    assert [r["check_name"] for r in results if r["status"] == "skipped"] == [
+        "check_array_api_input"
+    ]
+
+
+def test_tags_say_which_input_is_expected():
+    assert not SkeletonDescriptor().__sklearn_tags__().input_tags.two_d_array
+    assert SkeletonDescriptor().__sklearn_tags__().input_tags.three_d_array
+    assert SkeletonDescriptor(frame_shape=(5, 3)).__sklearn_tags__().input_tags.two_d_array
+
+
+def test_clone_pickle_and_refit():
+    sequences = hands()
+    descriptor = SkeletonDescriptor(n_chunks=3, scales={"joints": 2.0}).fit(sequences)
+    rows = descriptor.transform(sequences)
+    copy = pickle.loads(pickle.dumps(descriptor))
+    np.testing.assert_array_equal(copy.transform(sequences), rows)
+    assert joblib.hash(clone(descriptor)) == joblib.hash(clone(copy))
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(descriptor))
+    descriptor.fit(hands(frame=(2, 3, 3)))
+    assert descriptor.frame_shape_ == (2, 3, 3)
+    assert SkeletonDescriptor(frame_shape=(1, 3)).fit(np.ones((2, 3))).n_features_in_ == 3
+
+
+def test_pipeline_and_grid_search_over_lists():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    sequences = [
+        rng.normal(scale=0.05, size=(rng.integers(3, 12), 4, 3)) + np.eye(4, 3) * (1 + label)
+        for label in y
+    ]
+    for frames, label in zip(sequences, y, strict=True):
+        frames[:, 3] += 2.0 * label
+    model = make_pipeline(SkeletonDescriptor(), NearestCentroid())
+    search = GridSearchCV(
+        model, {"skeletondescriptor__blocks": [("speed",), ("joints", "distances")]}, cv=3
+    )
+    search.fit(sequences, y)
+    assert search.best_score_ == 1.0
+    assert search.best_params_ == {"skeletondescriptor__blocks": ("joints", "distances")}
+
+
+def test_real_interactions_are_told_apart(shared_data):
+    released = dict(np.load(shared_data / "sbu.npz"))
+    # Lengths with one unit on all axes, as load_sbu(coordinates="original") gives them.
+    joints = released["joints"] * np.array([-2560.0, -1920.0, 1280.0])
+    sequences = np.split(joints, released["offsets"][1:-1])
+    rows = SkeletonDescriptor(root=2).fit_transform(sequences)
+    test, y = released["fold"] == 4, released["label"]
+    model = SVC(kernel="linear").fit(rows[~test], y[~test])
+    assert model.score(rows[test], y[test]) >= 0.9
+
+
+# ---- bad input -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"blocks": ("joints", "pose")}, "blocks must be different names among .*'pose'"),
+        ({"blocks": ("joints", "joints")}, "blocks must be different names"),
+        ({"blocks": ()}, "blocks must be different names"),
+        ({"blocks": "joints"}, "'blocks' parameter"),
+        ({"n_chunks": 0}, "'n_chunks' parameter"),
+        ({"n_chunks": 2.5}, "'n_chunks' parameter"),
+        ({"root": -1}, "'root' parameter"),
+        ({"root": 5}, "root must be the index of one of 5 joints, got 5"),
+        ({"centring": "both"}, "'centring' parameter"),
+        ({"half_window": 0}, "'half_window' parameter"),
+        ({"length_unit": 0.0}, "'length_unit' parameter"),
+        ({"length_unit": np.inf}, "'length_unit' parameter|length_unit"),
+        ({"scales": {"pose": 1.0}}, "scales must map names .*'pose': 1.0"),
+        ({"scales": {"speed": 0.0}}, "scales must map names .*'speed': 0.0"),
+        ({"scales": {"speed": "1"}}, "scales must map names .*'speed': '1'"),
+        ({"scales": [1.0]}, "'scales' parameter"),
+        ({"frame_shape": (3,)}, r"frame_shape must be .* got \(3,\)"),
+        ({"frame_shape": (0, 3)}, r"frame_shape must be .* got \(0, 3\)"),
+        ({"frame_shape": 15}, "'frame_shape' parameter"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SkeletonDescriptor(**parameters).fit(hands())
+
+
+def test_blocks_without_columns():
+    with pytest.raises(ValueError, match=r"blocks \('joints',\) have no columns"):
+        SkeletonDescriptor(blocks=("joints",)).fit([np.ones((4, 1, 3))])
+
+
+def changed(index, value):
+    sequences = hands()
+    sequences[index] = value
+    return sequences
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([], ValueError, "at least one sequence"),
+        (5, TypeError, "X must be a list of sequences, got int"),
+        ("hands", TypeError, "X must be a list of sequences, got str"),
+        ({"a": 1}, TypeError, "X must be a list of sequences, got dict"),
+        (sparse.eye_array(3), TypeError, "X must be a list of sequences"),
+        (np.ones((4, 30)), ValueError, r"Sequence 0 must have shape .* got \(30,\)"),
+        (np.ones((4, 5, 3)), ValueError, r"Sequence 0 must have shape .* got \(5, 3\)"),
+        (changed(1, np.ones((0, 5, 3))), ValueError, r"Sequence 1 .* got \(0, 5, 3\)"),
+        (changed(2, np.ones((4, 6, 3))), ValueError, r"Sequence 2 has frames of shape \(1, 6, 3\)"),
+        (changed(2, np.full((4, 5, 3), np.nan)), ValueError, "Sequence 2 contains NaN"),
+        (changed(2, np.full((4, 5, 3), np.inf)), ValueError, "Sequence 2 contains infinity"),
+        (changed(3, [[["a"] * 3] * 5]), ValueError, "could not convert string"),
+        (changed(3, np.ones((4, 5, 3)) * 1j), ValueError, "Complex data not supported"),
+    ],
+)
+def test_wrong_sequences(X, error, message):
+    with pytest.raises(error, match=message):
+        SkeletonDescriptor().fit(X)
+    fitted = SkeletonDescriptor().fit(hands())
+    with pytest.raises(error, match=message):
+        fitted.transform(X)
+
+
+def test_wrong_tables_and_wrong_order_of_calls():
+    with pytest.raises(NotFittedError):
+        SkeletonDescriptor().transform(hands())
+    with pytest.raises(NotFittedError):
+        SkeletonDescriptor().get_feature_names_out()
+    descriptor = SkeletonDescriptor(frame_shape=(5, 3))
+    with pytest.raises(ValueError, match=r"multiple of prod\(frame_shape\) = 15, got 16"):
+        descriptor.fit(np.ones((2, 16)))
+    descriptor.fit(np.ones((2, 30)))
+    with pytest.raises(ValueError, match="X has 45 features"):
+        descriptor.transform(np.ones((2, 45)))
+
+
+def test_a_failed_fit_leaves_nothing_behind():
+    descriptor = SkeletonDescriptor(root=9)
+    with pytest.raises(ValueError, match="root"):
+        descriptor.fit(hands())
+    assert not hasattr(descriptor, "frame_shape_")
