@@ -91,7 +91,7 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     "spread"          5
     ================  ======
 
-    Distances mean something only where all axes have one unit; see the `coordinates` of
+    Distances assume one unit on all axes; see the `coordinates` of
     :func:`~ffnb_sklearn.datasets.load_sbu`.
 
     References
@@ -231,7 +231,8 @@ n_persons, n_joints, n_dims)
     def _check_blocks(self):
         """Refuse unknown blocks, repeated blocks, and scales of unknown blocks."""
         blocks = list(self.blocks)
-        if not blocks or len(set(blocks)) < len(blocks) or not set(blocks) <= set(BLOCK_SCALES):
+        known = all(isinstance(block, str) and block in BLOCK_SCALES for block in blocks)
+        if not blocks or not known or len(set(blocks)) < len(blocks):
             raise ValueError(
                 f"blocks must be different names among {sorted(BLOCK_SCALES)}, got {blocks}."
             )

@@ -147,10 +147,13 @@ def test_length_unit_fixes_the_size():
     )
 
 
-def test_coinciding_joints_are_left_unscaled():
-    sequences = [np.full((4, 3, 3), 0.1), np.full((4, 3, 3), 1e9)]
-    rows = SkeletonDescriptor().fit_transform(sequences)
-    np.testing.assert_allclose(rows, 0, atol=1e-6)
+def test_coinciding_joints_have_no_size_to_divide_by():
+    # The mean of seven equal numbers is off by rounding, which must not pass for a size.
+    moving = np.full((4, 7, 3), 0.1) * np.arange(1, 5)[:, None, None]
+    assert np.ptp(moving - moving.mean(axis=1, keepdims=True)) > 0
+    rows = block("trajectory", [moving], length_unit=None, n_chunks=4)
+    np.testing.assert_allclose(rows, np.repeat([[-0.15, -0.05, 0.05, 0.15]], 3, axis=1))
+    np.testing.assert_array_equal(block("joints", [moving], length_unit=None), 0)
 
 
 # ---- one sequence, one row -----------------------------------------------------------------
@@ -297,6 +300,7 @@ def test_real_interactions_are_told_apart(shared_data):
     [
         ({"blocks": ("joints", "pose")}, "blocks must be different names among .*'pose'"),
         ({"blocks": ("joints", "joints")}, "blocks must be different names"),
+        ({"blocks": (["joints"],)}, "blocks must be different names"),
         ({"blocks": ()}, "blocks must be different names"),
         ({"blocks": "joints"}, "'blocks' parameter"),
         ({"n_chunks": 0}, "'n_chunks' parameter"),
