@@ -19,15 +19,13 @@ from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
-SHRINKAGES = [1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7]
-RIDGES = [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+ALPHAS = [3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
 CANDIDATES = {
-    "slda-scaled": [StreamingLDA(shrinkage=s, target="scaled") for s in SHRINKAGES],
-    "ridge": [IncrementalRidge(alpha=a) for a in RIDGES],
-    "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in RIDGES],
+    "slda-scaled": [StreamingLDA(alpha=a) for a in ALPHAS],
+    "ridge": [IncrementalRidge(alpha=a) for a in ALPHAS],
+    "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in ALPHAS],
     "klda": [
-        KernelLDA(bandwidth=b, shrinkage=s, random_state=0)
-        for b, s in product([0.3, 1.0, 3.0], SHRINKAGES[2:])
+        KernelLDA(bandwidth=b, alpha=a, random_state=0) for b, a in product([0.3, 1.0, 3.0], ALPHAS)
     ],
 }
 MAX_ROWS_PER_CLASS = 100

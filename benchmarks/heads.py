@@ -32,10 +32,10 @@ from ffnb_sklearn.streams import evaluate_stream
 
 # Settings without a published value, the same for all sets: benchmarks/choose_settings.py prints
 # the hold-out accuracies, on training data only, that they were chosen by.
-SLDA_SHRINKAGE = 0.3
-RIDGE_ALPHA = 0.1
-RANPAC_ALPHA = 0.1
-KLDA_BANDWIDTH, KLDA_SHRINKAGE = 1.0, 0.5
+SLDA_ALPHA = 100.0
+RIDGE_ALPHA = 30.0
+RANPAC_ALPHA = 100.0
+KLDA_BANDWIDTH, KLDA_ALPHA = 1.0, 1000.0
 
 QUICK_WIDTH = 256
 
@@ -73,9 +73,9 @@ METHODS = {
     "ncm": Method("nearest class mean", lambda c: NearestClassMean(), "no setting"),
     "slda": Method("SLDA", lambda c: StreamingLDA(), "published shrinkage 1e-4 to the identity"),
     "slda-scaled": Method(
-        "SLDA, scaled shrinkage",
-        lambda c: StreamingLDA(shrinkage=SLDA_SHRINKAGE, target="scaled"),
-        f"shrinkage {SLDA_SHRINKAGE:g} to the mean variance, chosen by hold-out",
+        "SLDA, scaled ridge",
+        lambda c: StreamingLDA(alpha=SLDA_ALPHA),
+        f"ridge worth {SLDA_ALPHA:g} samples of mean variance, chosen by hold-out",
     ),
     "fecam": Method(
         "FeCAM",
@@ -92,23 +92,23 @@ METHODS = {
     "ranpac-fixed": Method(
         "RanPAC, fixed ridge",
         lambda c: RanPAC(width=c.width, alpha=RANPAC_ALPHA, random_state=c.seed),
-        f"ridge {RANPAC_ALPHA:g} times the mean eigenvalue, chosen by hold-out",
+        f"ridge worth {RANPAC_ALPHA:g} samples of mean square, chosen by hold-out",
     ),
     "klda": Method(
         "KLDA",
         lambda c: KernelLDA(
             width=c.width,
             bandwidth=KLDA_BANDWIDTH,
-            shrinkage=KLDA_SHRINKAGE,
+            alpha=KLDA_ALPHA,
             random_state=c.seed,
         ),
-        f"gamma = {KLDA_BANDWIDTH:g} / median squared distance of the first task, scaled shrinkage "
-        f"{KLDA_SHRINKAGE:g}, both chosen by hold-out",
+        f"gamma = {KLDA_BANDWIDTH:g} / median squared distance of the first task, ridge worth "
+        f"{KLDA_ALPHA:g} samples of mean variance, both factors chosen by hold-out",
     ),
     "ridge": Method(
         "ridge",
         lambda c: IncrementalRidge(alpha=RIDGE_ALPHA),
-        f"ridge {RIDGE_ALPHA:g} times the mean eigenvalue, chosen by hold-out; with intercept",
+        f"ridge worth {RIDGE_ALPHA:g} samples of mean variance, chosen by hold-out; with intercept",
     ),
     "lda-joint": Method(
         "LDA, joint",

@@ -1,7 +1,7 @@
 """The peers that work on a fixed random lift of the features: RanPAC and kernel LDA."""
 
 import numpy as np
-from peers import IncrementalHead, shrink, solve_positive
+from peers import IncrementalHead, solve_positive
 from scipy import linalg
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_random_state
@@ -19,7 +19,8 @@ class RanPAC(IncrementalHead):
     width : int, default=10000
         Number of random neurons; the default is the published value.
     alpha : float or None, default=None
-        Fixed ridge relative to the mean eigenvalue of the Gram matrix. None: the published rule.
+        Fixed ridge, in samples of mean square, which does not depend on the scale of the
+        features. None: the published rule.
     random_state : int, RandomState instance or None, default=None
         Seed of R and of the hold-out.
 
@@ -58,7 +59,9 @@ class RanPAC(IncrementalHead):
         roots = np.sqrt(self.counts_)[:, None] * self.means_
         gram = self.scatter_ + roots.T @ roots
         trace = np.trace(gram)
-        ridge = self.ridge_ if self.alpha is None else self.alpha * trace / len(gram)
+        ridge = self.ridge_
+        if self.alpha is not None:
+            ridge = self.alpha * trace / (self.counts_.sum() * len(gram))
         # Below rounding error a ridge is no ridge; the grid is absolute, features have any scale.
         gram[np.diag_indices(len(gram))] += max(ridge, np.finfo(np.float64).eps * trace)
         return solve_positive(gram, (self.counts_[:, None] * self.means_).T).T, 0.0
@@ -76,9 +79,9 @@ class KernelLDA(IncrementalHead):
         Number of cosines; the default is the published value.
     bandwidth : float, default=1.0
         Factor on the median rule. The published value is tuned for every data set.
-    shrinkage : float, default=0.5
-        Weight of the scaled identity in the pooled covariance. The published pseudo-inverse needs
-        more samples than cosines.
+    alpha : float, default=1000
+        Ridge of the pooled covariance, in samples of mean variance. The published pseudo-inverse
+        needs more samples than cosines.
     random_state : int, RandomState instance or None, default=None
         Seed of frequencies and phases.
 
@@ -89,10 +92,10 @@ class KernelLDA(IncrementalHead):
     A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NeurIPS 2007.
     """
 
-    def __init__(self, *, width=5000, bandwidth=1.0, shrinkage=0.5, random_state=None):
+    def __init__(self, *, width=5000, bandwidth=1.0, alpha=1000.0, random_state=None):
         self.width = width
         self.bandwidth = bandwidth
-        self.shrinkage = shrinkage
+        self.alpha = alpha
         self.random_state = random_state
 
     def _start(self, X):
@@ -108,9 +111,7 @@ class KernelLDA(IncrementalHead):
         return np.sqrt(2.0 / self.width) * np.cos(X @ self.frequencies_ + self.phases_)
 
     def _solve(self):
-        covariance = self.scatter_ / self.counts_.sum()
-        scale = np.trace(covariance) / len(covariance)
-        return self._gaussian_rule(shrink(covariance, self.shrinkage, scale))
+        return self._gaussian_rule(self._ridged_covariance(self.alpha))
 
 
 def ridge_path_errors(Z, targets, fit, held_out, ridges):

@@ -163,6 +163,14 @@ class IncrementalHead(ClassifierMixin, BaseEstimator):
     def _class_arrays(self):
         return ["counts_", "means_"]
 
+    def _ridged_covariance(self, alpha):
+        """Pooled covariance with a ridge worth ``alpha`` samples of mean variance."""
+        n = self.counts_.sum()
+        covariance = self.scatter_ / n
+        mean_variance = np.trace(covariance) / len(covariance)
+        covariance[np.diag_indices(len(covariance))] += alpha / n * mean_variance
+        return covariance
+
     def _gaussian_rule(self, covariance):
         """Weights and biases of equal-prior Gaussians that share a covariance."""
         weights = solve_positive(covariance, self.means_.T).T
@@ -181,17 +189,18 @@ class NearestClassMean(IncrementalHead):
 class StreamingLDA(IncrementalHead):
     """Streaming linear discriminant analysis: class means and one pooled covariance.
 
-    The covariance is ``(1 - shrinkage) * Sigma + shrinkage * T`` and all classes have the same
+    The covariance is ``(1 - shrinkage) * Sigma + shrinkage * I`` and all classes have the same
     prior. The published update adds one sample at a time; a Gram product per batch gives the same
     pooled covariance.
 
     Parameters
     ----------
     shrinkage : float, default=1e-4
-        Weight of the target T; the default is the published value.
-    target : {"identity", "scaled"}, default="identity"
-        T: the identity as published, or the identity times the mean variance, which does not
-        depend on the scale of the features.
+        Weight of the identity; the default is the published value. It is absolute, so what it
+        does depends on the scale of the features.
+    alpha : float or None, default=None
+        If given, replaces the shrinkage by a ridge of ``alpha`` samples of mean variance, which
+        does not depend on the scale and counts less as samples arrive.
 
     References
     ----------
@@ -199,14 +208,16 @@ class StreamingLDA(IncrementalHead):
     analysis", CVPR Workshops 2020.
     """
 
-    def __init__(self, *, shrinkage=1e-4, target="identity"):
+    def __init__(self, *, shrinkage=1e-4, alpha=None):
         self.shrinkage = shrinkage
-        self.target = target
+        self.alpha = alpha
 
     def _solve(self):
-        covariance = self.scatter_ / self.counts_.sum()
-        scale = 1.0 if self.target == "identity" else np.trace(covariance) / len(covariance)
-        return self._gaussian_rule(shrink(covariance, self.shrinkage, scale))
+        if self.alpha is not None:
+            return self._gaussian_rule(self._ridged_covariance(self.alpha))
+        covariance = (1.0 - self.shrinkage) * self.scatter_ / self.counts_.sum()
+        covariance[np.diag_indices(len(covariance))] += self.shrinkage
+        return self._gaussian_rule(covariance)
 
 
 class IncrementalRidge(IncrementalHead):
@@ -217,8 +228,8 @@ class IncrementalRidge(IncrementalHead):
 
     Parameters
     ----------
-    alpha : float, default=0.1
-        Ridge, relative to the mean eigenvalue of the centred Gram matrix.
+    alpha : float, default=30
+        Ridge, in samples of mean variance: it does not depend on the scale of the features.
 
     References
     ----------
@@ -226,7 +237,7 @@ class IncrementalRidge(IncrementalHead):
     privacy protection", NeurIPS 2022.
     """
 
-    def __init__(self, *, alpha=0.1):
+    def __init__(self, *, alpha=30.0):
         self.alpha = alpha
 
     def _solve(self):
@@ -236,8 +247,8 @@ class IncrementalRidge(IncrementalHead):
         gram = self.scatter_ + between.T @ between
         # The sum over samples of (x - mean) (one-hot - its mean), one row per class.
         cross = self.counts_[:, None] * (self.means_ - mean)
-        penalty = self.alpha * np.trace(gram) / len(gram)
-        weights = solve_positive(gram + penalty * np.eye(len(gram)), cross.T).T
+        gram[np.diag_indices(len(gram))] += self.alpha * np.trace(gram) / (n * len(gram))
+        weights = solve_positive(gram, cross.T).T
         return weights, self.counts_ / n - weights @ mean
 
 
@@ -337,13 +348,6 @@ class FeCAM(IncrementalHead):
         state = dict(super().__getstate__())
         state.pop("_whiteners", None)
         return state
-
-
-def shrink(covariance, weight, scale):
-    """Convex combination of a covariance and ``scale`` times the identity."""
-    shrunk = (1.0 - weight) * covariance
-    shrunk[np.diag_indices(len(shrunk))] += weight * scale
-    return shrunk
 
 
 def solve_positive(matrix, right):
