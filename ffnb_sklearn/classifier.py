@@ -1,0 +1,609 @@
+"""The estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import torch
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ._probabilities import vote_probabilities
+from ._targets import check_labels, label_positions
+from .core.device import as_array, as_tensor, resolve_device
+from .core.learning import learn
+from .core.model import Settings, Task, empty_model
+from .core.revision import forget_classes, merge_models
+from .core.view import classifier_columns
+from .streams import class_incremental_tasks
+
+__all__ = ["FFNBClassifier"]
+
+# The automatic shared band has so many neurons per input feature, and at most so many.
+_AUTO_SHARED_PER_FEATURE = 16
+_AUTO_SHARED_MOST = 2000
+
+# Beyond these magnitudes the squares of features overflow or vanish.
+_LARGEST, _SMALLEST = 1e140, 1e-140
+
+
+class FFNBClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+):
+    """Forgetting-free neural blocks: learns new classes as they come, and keeps the old ones.
+
+    Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
+    neurons are trained for them in the null-space of what came before, the moments of each
+    class are kept, the samples are not, and Fisher discriminants of all pairs of classes are
+    solved from the moments.
+
+    Parameters
+    ----------
+    p : int, float or sequence of these, default=0.95
+        Axes kept for previous tasks, out of reach of new neurons [1]_ (Eq. 1): their number,
+        or the share of energy in (0, 1) that they hold. A sequence has one entry per layer.
+    band_size : int, default=1
+        Trained neurons per new class and layer. With 0 no neuron is trained, and the model
+        depends neither on the order of the tasks nor on how they were cut.
+    n_layers : int, default=1
+        Layers of trained bands. The classifier sees the last one.
+    shared_band_size : int or "auto", default="auto"
+        Random ReLU neurons that are drawn once and never trained. "auto" is
+        ``min(2000, 16 * n_features_in_)``.
+    skip_connection : bool, default=True
+        Whether the classifier also sees the inputs.
+    activation : {"relu", "tanh", "sigmoid"}, default="relu"
+        Activation of the trained bands.
+    init : {"multi", "mono", "random"}, default="multi"
+        How trained neurons are set: by regression of their code on the moments of all tasks
+        [1]_ (Eq. 7), on those of the current one (Eq. 6), or at random.
+    gamma : float, default=0.1
+        Ridge of that regression, relative to the mean energy of a feature.
+    null_space : bool, default=True
+        Whether new neurons are confined to the null-space of previous tasks.
+    covariance : {"class", "identity"}, default="class"
+        Whether classes have covariances of their own ("heteroscedasticity"), or all have the
+        identity times the mean variance.
+    shrinkage : float, default=0.25
+        Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances
+        as in [1]_, 1 is linear discriminant analysis.
+    epsilon : float, default=0.3
+        Ridge of the discriminants, relative to the mean variance within classes.
+    rank : int or None, default=64
+        Principal axes kept of each class's scatter; the variance outside of them is kept
+        per feature. None keeps the scatter exactly.
+    classifier : {"ovo", "ova"}, default="ovo"
+        Aggregated discriminants of all pairs of classes, or one ridge regression per class.
+    old_statistics : {"gaussian", "zero"}, default="gaussian"
+        What old classes, whose data is gone, give in new neurons: what Gaussians with their
+        moments would give, or nothing, as in [1]_.
+    max_epochs : int, default=0
+        Epochs of end-to-end fine-tuning [1]_ (Algorithm 2). Only 0, the closed form, is
+        available yet.
+    batch_norm : bool, default=False
+        Batch normalisation between layers. Only False is available yet.
+    classes_per_task : int or None, default=None
+        Only for `fit`: stream the classes, sorted, in this many per task. None makes them
+        one task.
+    device : str, default="auto"
+        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each call
+        and no trace of it is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the shared band and of ``init="random"``. Two models can be merged only if
+        their seeds are equal.
+    verbose : bool or int, default=False
+        Whether to print a line for every task.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels seen or declared so far, sorted: the columns of `predict_proba` and
+        `decision_function`. Columns move when a label arrives that sorts before others.
+    n_features_in_ : int
+        Number of features seen at the first task.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where X had string column names.
+    n_tasks_ : int
+        Number of tasks that brought new labels.
+    task_classes_ : list of ndarray
+        The labels that each task brought.
+    n_parameters_ : int
+        Number of weights in the bands and in the classifier.
+    null_space_dims_ : list of tuple of int
+        Per task that brought bands, the number of residual axes of each layer.
+    n_iter_ : int
+        Epochs run for the last task.
+    loss_curve_ : list of float
+        Loss of the last task after each of these epochs.
+
+    See Also
+    --------
+    ContinualPipeline : A pipeline whose last step learns task by task.
+
+    Notes
+    -----
+    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+
+    What is kept of the data are weights, means and scatters of classes, and with
+    ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
+    the user guide on privacy.
+
+    References
+    ----------
+    .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
+       Learning. BMVC, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from ffnb_sklearn import FFNBClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = FFNBClassifier(random_state=0)
+    >>> for task in [(0, 1), (2, 3), (4, 5)]:
+    ...     now = [label in task for label in y]
+    ...     clf = clf.partial_fit(X[now], y[now])
+    >>> clf.classes_
+    array([0, 1, 2, 3, 4, 5])
+    """
+
+    _parameter_constraints = {
+        "p": [
+            Interval(Integral, 0, None, closed="left"),
+            Interval(Real, 0, 1, closed="neither"),
+            list,
+            tuple,
+        ],
+        "band_size": [Interval(Integral, 0, None, closed="left")],
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "skip_connection": ["boolean"],
+        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "init": [StrOptions({"multi", "mono", "random"})],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "null_space": ["boolean"],
+        "covariance": [StrOptions({"class", "identity"})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "classifier": [StrOptions({"ovo", "ova"})],
+        "old_statistics": [StrOptions({"gaussian", "zero"})],
+        "max_epochs": [Interval(Integral, 0, None, closed="left")],
+        "batch_norm": ["boolean"],
+        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        p=0.95,
+        band_size=1,
+        n_layers=1,
+        shared_band_size="auto",
+        skip_connection=True,
+        activation="relu",
+        init="multi",
+        gamma=0.1,
+        null_space=True,
+        covariance="class",
+        shrinkage=0.25,
+        epsilon=0.3,
+        rank=64,
+        classifier="ovo",
+        old_statistics="gaussian",
+        max_epochs=0,
+        batch_norm=False,
+        classes_per_task=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.p = p
+        self.band_size = band_size
+        self.n_layers = n_layers
+        self.shared_band_size = shared_band_size
+        self.skip_connection = skip_connection
+        self.activation = activation
+        self.init = init
+        self.gamma = gamma
+        self.null_space = null_space
+        self.covariance = covariance
+        self.shrinkage = shrinkage
+        self.epsilon = epsilon
+        self.rank = rank
+        self.classifier = classifier
+        self.old_statistics = old_statistics
+        self.max_epochs = max_epochs
+        self.batch_norm = batch_norm
+        self.classes_per_task = classes_per_task
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Forget everything, then learn all classes, `classes_per_task` at a time.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels: numbers, strings or booleans.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; a weight of k is k repetitions of the sample. None weighs all by 1.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The fitted estimator. If an error is raised it is as it was before.
+        """
+        return self._learn(X, y, sample_weight=sample_weight, reset=True)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn one more task, and keep all that was learnt before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of new classes, of known ones, or of both.
+        y : array-like of shape (n_samples,)
+            Their labels, of the kind seen before: numbers, strings or booleans.
+        classes : array-like of shape (n_labels,), default=None
+            Labels still to come, which get their columns now. They need not be declared, and
+            one that has not been seen is never predicted.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; a weight of k is k repetitions of the sample. None weighs all by 1.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. If an error is raised it is as it was before.
+        """
+        reset = not self.__sklearn_is_fitted__()
+        return self._learn(X, y, classes=classes, sample_weight=sample_weight, reset=reset)
+
+    def _learn(self, X, y, *, classes=None, sample_weight=None, reset):
+        """Validate the samples, learn them task by task, and keep the result if all went well."""
+        before = vars(self).copy()
+        try:
+            if reset:
+                self._start()
+            X, y, classes, weights = self._validated(X, y, classes, sample_weight, reset)
+            tasks = [slice(None)]
+            if reset and classes is None and self.classes_per_task is not None:
+                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+            for task in tasks:
+                self._learn_task(X[task], y[task], weights[task])
+            if classes is not None:
+                self.classes_ = np.union1d(self.classes_, classes)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _start(self):
+        """Forget everything that was learnt."""
+        for name in ("_model", "_arrived", "classes_", "n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
+        self.task_classes_ = []
+
+    def _validated(self, X, y, classes, sample_weight, reset):
+        """Samples of positive weight, their labels and weights, and the declared labels."""
+        if self.max_epochs > 0:
+            raise ValueError(
+                f"max_epochs={self.max_epochs}: fine-tuning is not available yet; "
+                "only the closed form is, max_epochs=0."
+            )
+        if self.batch_norm:
+            raise ValueError("batch_norm=True is not available yet; only batch_norm=False is.")
+        known = getattr(self, "classes_", None)
+        if y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: the labels of X are needed."
+            )
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        y = check_labels(y, known, "y")
+        if classes is not None:
+            classes = check_labels(classes, y if known is None else known, "classes")
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=reset)
+        self._check_magnitude(X)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError(
+                f"sample_weight must not be negative; got a smallest weight of {weights.min()}."
+            )
+        used = weights > 0
+        if not used.any():
+            raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
+        if not used.all():
+            X, y, weights = X[used], y[used], weights[used]
+        return X, y, classes, weights
+
+    @staticmethod
+    def _check_magnitude(X):
+        """Refuse features whose squares leave the range of floating-point numbers."""
+        largest = np.abs(X).max(initial=0.0)
+        if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+            raise ValueError(
+                f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
+                f"squares can be computed; its largest is {largest:.3e}. Rescale the features."
+            )
+
+    def _learn_task(self, X, y, weights):
+        """Learn samples that are valid, and describe what is known then."""
+        device = resolve_device(self.device)
+        settings = self._settings(X.shape[1])
+        model = getattr(self, "_model", None)
+        if model is None:
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            model = empty_model(X.shape[1], settings, int(seed))
+        arrived = getattr(self, "_arrived", None)
+        positions, now = label_positions(y, arrived)
+        new = now[0 if arrived is None else len(arrived) :]
+        task = Task(
+            as_tensor(X, device=device),
+            as_tensor(positions, device=device, dtype=torch.int64),
+            as_tensor(weights, device=device),
+        )
+        self._model = learn(model, task, settings)
+        if len(new):
+            self.task_classes_ = [*self.task_classes_, new]
+        if self.verbose:
+            print(
+                f"[FFNBClassifier] task {len(self.task_classes_)}: {len(X)} samples, "
+                f"{len(new)} new classes, {len(now)} known"
+            )
+        self._describe(now)
+
+    def _settings(self, n_features):
+        """What the parameters come to for inputs of this width."""
+        p = self.p if isinstance(self.p, (list, tuple)) else [self.p] * self.n_layers
+        if len(p) != self.n_layers:
+            raise ValueError(
+                f"p must have one entry per layer, n_layers={self.n_layers}; got {len(p)} entries."
+            )
+        for one in p:
+            whole = isinstance(one, Integral) and not isinstance(one, (bool, np.bool_))
+            share = isinstance(one, Real) and not isinstance(one, Integral)
+            if not (whole and one >= 0) and not (share and 0.0 < one < 1.0):
+                raise ValueError(
+                    "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
+                    f"these; got {one!r}."
+                )
+        shared = self.shared_band_size
+        if shared == "auto":
+            shared = min(_AUTO_SHARED_MOST, _AUTO_SHARED_PER_FEATURE * n_features)
+        if not (self.skip_connection or shared or self.band_size):
+            raise ValueError(
+                "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
+                "no features; at least one of them must be on."
+            )
+        return Settings(
+            p=tuple(int(one) if isinstance(one, Integral) else float(one) for one in p),
+            band_size=int(self.band_size),
+            shared_band_size=int(shared),
+            skip_connection=bool(self.skip_connection),
+            activation=self.activation,
+            init=self.init,
+            gamma=float(self.gamma),
+            null_space=bool(self.null_space),
+            covariance=self.covariance,
+            shrinkage=float(self.shrinkage),
+            epsilon=float(self.epsilon),
+            rank=None if self.rank is None else int(self.rank),
+            classifier=self.classifier,
+            old_statistics=self.old_statistics,
+        )
+
+    def _describe(self, arrived):
+        """Set the public attributes from the model and the labels in order of arrival."""
+        self._arrived = arrived
+        self.classes_ = np.union1d(getattr(self, "classes_", arrived[:0]), arrived)
+        self.n_tasks_ = len(self.task_classes_)
+        self.null_space_dims_ = list(self._model.null_space_dims)
+        self.n_parameters_ = self._model.features.n_weights + self._model.classifier.n_weights
+        self.n_iter_, self.loss_curve_ = 0, []
+
+    def __sklearn_is_fitted__(self):
+        """Whether anything has been learnt."""
+        return hasattr(self, "_model")
+
+    def _scores(self, X):
+        """Scores of the known classes, in order of arrival."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        self._check_magnitude(X)
+        device = resolve_device(self.device)
+        return as_array(self._model.scores(as_tensor(X, device=device)))
+
+    def _columns(self):
+        """Column in `classes_` of each known class, in order of arrival."""
+        return np.searchsorted(self.classes_, self._arrived)
+
+    def decision_function(self, X):
+        """Scores of the classes.
+
+        With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in
+        (-1, 1), so it lies between 1 - C and C - 1 for C classes seen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            One column per entry of `classes_`, minus infinity for a class that was declared
+            and never seen. For two classes, half the difference of their scores: positive
+            values speak for the second.
+        """
+        scores = self._scores(X)
+        full = np.full((len(scores), len(self.classes_)), -np.inf)
+        full[:, self._columns()] = scores
+        if full.shape[1] == 2:
+            return 0.5 * (full[:, 1] - full[:, 0])
+        return full
+
+    def predict(self, X):
+        """Most likely label of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels that have been seen.
+        """
+        order = np.argsort(self._columns())
+        best = self._scores(X)[:, order].argmax(axis=1)
+        return self._arrived[order][best]
+
+    def predict_proba(self, X):
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            One column per entry of `classes_`, zero for a class that was declared and never
+            seen. The largest is that of the label which `predict` gives.
+        """
+        scores = self._scores(X)
+        full = np.zeros((len(scores), len(self.classes_)))
+        full[:, self._columns()] = vote_probabilities(scores, pairwise=self.classifier == "ovo")
+        return full
+
+    def transform(self, X):
+        """The feature map that the classifier sees.
+
+        Columns that exist never change: a new task appends its bands behind them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+            Inputs where ``skip_connection=True``, shared band, last layer of trained bands.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
+
+    @property
+    def _n_features_out(self):
+        """Number of columns of `transform`."""
+        return len(classifier_columns(self._model.features, self._model.settings.skip_connection))
+
+    def forget(self, classes):
+        """Forget classes, as if they had never been seen.
+
+        Exactly so with ``band_size=0`` and moments that are exact (``rank=None``, or no class
+        of more samples than `rank`): the moments of a class are its own. Trained neurons stay,
+        since other classes are measured through them; their weights still carry a trace of
+        the classes they were fitted to.
+
+        Parameters
+        ----------
+        classes : label or array-like of labels
+            Labels in `classes_`, seen or declared. If all are forgotten, the estimator is
+            unfitted again.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. If an error is raised it is as it was before.
+
+        Raises
+        ------
+        ValueError
+            If a label is not in `classes_`.
+        """
+        check_is_fitted(self)
+        gone = check_labels(np.atleast_1d(classes), self.classes_, "classes")
+        unknown = np.setdiff1d(gone, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"classes must be labels in classes_ to be forgotten; got {unknown.tolist()}, "
+                f"known are {self.classes_.tolist()}."
+            )
+        left = ~np.isin(self._arrived, gone)
+        if not left.any():
+            self._start()
+            return self
+        device = resolve_device(self.device)
+        numbers = np.flatnonzero(~left).tolist()
+        self._model = forget_classes(self._model, numbers, device=device)
+        tasks = [np.setdiff1d(task, gone) for task in self.task_classes_]
+        self.task_classes_ = [task for task in tasks if len(task)]
+        self.classes_ = np.setdiff1d(self.classes_, gone)
+        self._describe(self._arrived[left])
+        return self
+
+    def merge(self, other):
+        """Take over all that another estimator has learnt from other samples.
+
+        With ``band_size=0`` the result is that of one estimator that has seen all samples,
+        exactly so where the moments are (``rank=None``, or no class of more samples than
+        `rank`). With trained bands each estimator's classes are given what they would show in
+        the other's neurons, by `old_statistics`.
+
+        Parameters
+        ----------
+        other : FFNBClassifier
+            Fitted on samples that this one has not seen, with the same parameters and the
+            same `random_state`, so that the shared bands are equal. It is left as it is.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. If an error is raised it is as it was before.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not an `FFNBClassifier`.
+        ValueError
+            If it differs in its features, its kind of labels, a parameter or its seed.
+        """
+        check_is_fitted(self)
+        if not isinstance(other, FFNBClassifier):
+            raise TypeError(
+                f"other must be a fitted FFNBClassifier; got {type(other).__name__}."
+            )
+        check_is_fitted(other)
+        self._check_mergeable(other)
+        positions, arrived = label_positions(other._arrived, self._arrived)
+        model = merge_models(
+            self._model, other._model, positions.tolist(), device=resolve_device(self.device)
+        )
+        self._model = model
+        known = self._arrived
+        tasks = [np.setdiff1d(task, known) for task in other.task_classes_]
+        self.task_classes_ = self.task_classes_ + [task for task in tasks if len(task)]
+        self.classes_ = np.union1d(self.classes_, other.classes_)
+        self._describe(arrived)
+        return self

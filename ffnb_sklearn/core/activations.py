@@ -1,0 +1,74 @@
+"""The activations g, and the moments of g(z) for a Gaussian z."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+__all__ = ["ACTIVATIONS", "ActivationMoments", "gaussian_moments"]
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+# Nodes of the Gauss-Hermite rule for tanh and sigmoid.
+_N_NODES = 64
+
+
+class ActivationMoments(NamedTuple):
+    """Moments of g(z) for z Gaussian: its mean, its variance, and the mean of g'(z)."""
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    slope: torch.Tensor
+
+
+def gaussian_moments(
+    activation: str, mean: torch.Tensor, variance: torch.Tensor
+) -> ActivationMoments:
+    r"""Moments of an activation under a Gaussian.
+
+    In closed form for ReLU; by Gauss-Hermite quadrature for tanh and sigmoid, which have none.
+    The slope is what couples g(z) to anything jointly Gaussian with z:
+    :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
+
+    Parameters
+    ----------
+    activation : {"relu", "tanh", "sigmoid"}
+        g.
+    mean, variance : Tensor of the same shape
+        Of z. A variance of zero stands for a constant.
+
+    Returns
+    -------
+    ActivationMoments
+        Each of that shape.
+    """
+    if activation == "relu":
+        return _relu_moments(mean, variance)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
+    node = torch.as_tensor(nodes, dtype=mean.dtype, device=mean.device)
+    weight = torch.as_tensor(weights / weights.sum(), dtype=mean.dtype, device=mean.device)
+    value = ACTIVATIONS[activation](mean[..., None] + variance.sqrt()[..., None] * node)
+    derivative = 1.0 - value.square() if activation == "tanh" else value * (1.0 - value)
+    average = value @ weight
+    return ActivationMoments(
+        average, (value - average[..., None]).square() @ weight, derivative @ weight
+    )
+
+
+def _relu_moments(mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
+    """Moments of the rectified Gaussian."""
+    deviation = variance.sqrt()
+    constant = deviation == 0.0
+    ratio = mean / torch.where(constant, torch.ones_like(deviation), deviation)
+    # Far enough out, the distribution function is 0 or 1: the limit of a vanishing variance.
+    ratio = torch.where(constant, torch.sign(mean) * 1e3, ratio)
+    density = torch.exp(-0.5 * ratio.square()) / (2.0 * torch.pi) ** 0.5
+    share = torch.special.ndtr(ratio)
+    average = mean * share + deviation * density
+    square = (mean.square() + variance) * share + mean * deviation * density
+    return ActivationMoments(average, (square - average.square()).clamp_min(0.0), share)

@@ -1,0 +1,165 @@
+"""Rows of a new band: codes, and the closed-form initialisation [Eq. 5-7]."""
+
+from typing import NamedTuple
+
+import torch
+
+from .linalg import DiagonalPlusGram
+from .nullspace import NullSpace
+
+__all__ = ["FittedRows", "band_codes", "random_rows", "regression_rows"]
+
+
+def band_codes(
+    X: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, band_size: int
+) -> torch.Tensor:
+    """Coding matrix of a task: which samples each new neuron stands for.
+
+    With one neuron per class, a neuron's code is 1 for the samples of its class and 0 for all
+    others. With b of them, the class is cut into b parts of equal weight along its first
+    principal axis and each neuron stands for one, or they would all be equal. A sample that
+    lies across a cut belongs to both parts by its shares, so a weight of k is k repetitions.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n_samples, d)
+        psi_0 of the task.
+    targets : Tensor of shape (n_samples,)
+        Number of the new class, from 0; negative for samples of classes known before.
+    weights : Tensor of shape (n_samples,)
+        Positive sample weights.
+    band_size : int
+        b, neurons per new class.
+
+    Returns
+    -------
+    Tensor of shape (n_samples, n_new_classes * band_size)
+        Codes in [0, 1], the neurons of a class side by side.
+    """
+    n_classes = int(targets.max()) + 1
+    codes = X.new_zeros((len(targets), n_classes, band_size))
+    for label in range(n_classes):
+        members = torch.nonzero(targets == label)[:, 0]
+        codes[members, label] = _parts(X[members], weights[members], band_size)
+    return codes.reshape(len(targets), -1)
+
+
+def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
+    """Shares of the samples of a class in parts of equal weight along its principal axis."""
+    if n_parts == 1:
+        return X.new_ones((len(X), 1))
+    order = torch.argsort(_principal_coordinate(X, weights), stable=True)
+    stop = weights[order].cumsum(0)
+    start = stop - weights[order]
+    edges = torch.linspace(0.0, float(stop[-1]), n_parts + 1, dtype=stop.dtype, device=stop.device)
+    overlap = torch.minimum(stop[:, None], edges[1:]) - torch.maximum(start[:, None], edges[:-1])
+    shares = torch.empty_like(overlap)
+    shares[order] = overlap.clamp_min(0.0) / weights[order, None]
+    return shares
+
+
+def _principal_coordinate(X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Coordinate of each sample along the first principal axis, of a fixed sign."""
+    centred = X - weights @ X / weights.sum()
+    _, _, axes = torch.linalg.svd(centred * weights.sqrt()[:, None], full_matrices=False)
+    return centred @ axes[0] * torch.sign(axes[0, axes[0].abs().argmax()])
+
+
+class FittedRows(NamedTuple):
+    """Rows of a new band, and what they give for the samples they were fitted to.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (n_neurons, d)
+        W.
+    responses : Tensor of shape (n_samples, n_neurons)
+        W times each sample, as if that sample had not been among those W was fitted to.
+    """
+
+    rows: torch.Tensor
+    responses: torch.Tensor
+
+
+def regression_rows(
+    past: torch.Tensor,
+    features: torch.Tensor,
+    codes: torch.Tensor,
+    weights: torch.Tensor,
+    null_space: NullSpace,
+    gamma: float,
+) -> FittedRows:
+    r"""Rows that regress the codes on the residual coordinates [Eq. 6, Eq. 7].
+
+    With the second moment :math:`S = R^\top R` and the residual axes :math:`\Phi`,
+
+    .. math:: \alpha = (\gamma \tfrac{\mathrm{tr} S}{d} I + \Phi^\top S \Phi)^{-1}
+              \Phi^\top Z^\top C, \qquad W = (\Phi \alpha)^\top .
+
+    The same rows come from the projected R and Z'C without forming the axes. A neuron is close
+    to its code on the very samples it was fitted to, closer than on any other; what sample i
+    gives when it is left out is, with its leverage :math:`h_i`,
+    :math:`(W z_i - h_i c_i) / (1 - h_i)`.
+
+    Parameters
+    ----------
+    past : Tensor of shape (r, d)
+        Rows of previous tasks, whose codes are zero: none for "mono" [Eq. 6], the principal
+        rows of their second moment for "multi" [Eq. 7].
+    features : Tensor of shape (n_samples, d)
+        Z, the current task.
+    codes : Tensor of shape (n_samples, n_neurons)
+        C.
+    weights : Tensor of shape (n_samples,)
+        Sample weights. Of a sample that weighs more than 1, one repetition is left out.
+    null_space : NullSpace
+        The residual axes.
+    gamma : float
+        Ridge, relative to the mean energy of a feature.
+
+    Returns
+    -------
+    FittedRows
+        W and the responses without optimism.
+    """
+    moment = torch.cat([past, features * weights.sqrt()[:, None]])
+    ridge = gamma * moment.square().sum() / moment.shape[1]
+    # With all features zero there is nothing to regress on: any ridge gives zero rows.
+    ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
+    normal = DiagonalPlusGram(
+        ridge.expand(moment.shape[1]),
+        null_space.project(moment),
+        name="the moment of a band's initialisation",
+    )
+    open_part = null_space.project(features)
+    rows = null_space.project(normal.solve((codes * weights[:, None]).T @ open_part))
+    leverage = (normal.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
+    responses = (open_part @ rows.T - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
+    return FittedRows(rows, responses)
+
+
+def random_rows(
+    draw: torch.Tensor, features: torch.Tensor, weights: torch.Tensor, null_space: NullSpace
+) -> FittedRows:
+    """Random rows in the residual axes, of unit energy on the current task.
+
+    Parameters
+    ----------
+    draw : Tensor of shape (n_neurons, d)
+        Standard normal numbers.
+    features : Tensor of shape (n_samples, d)
+        The current task.
+    weights : Tensor of shape (n_samples,)
+        Sample weights.
+    null_space : NullSpace
+        The residual axes.
+
+    Returns
+    -------
+    FittedRows
+        W, whose responses have a mean square of 1 on the task, or are as drawn where the task
+        has no energy along them.
+    """
+    rows = null_space.project(draw)
+    energy = weights @ (features @ rows.T).square() / weights.sum()
+    rows = rows * torch.where(energy > 0.0, energy, torch.ones_like(energy)).rsqrt()[:, None]
+    return FittedRows(rows, features @ rows.T)

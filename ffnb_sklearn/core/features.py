@@ -1,0 +1,150 @@
+"""The feature map: inputs, shared band, and the block triangular layers of trained bands."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .activations import ACTIVATIONS
+from .device import as_tensor
+from .statistics import Array
+
+__all__ = ["Band", "FeatureMap", "draw_shared_band"]
+
+Index = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Neurons that one task adds to one layer; they never change afterwards.
+
+    Attributes
+    ----------
+    layer : int
+        The layer, counted from 1.
+    weights : ndarray of shape (n_neurons, n_inputs)
+        Rows of W_l, over the features of the layer below that existed when the band was added.
+        Those added there later have zero weight, which makes W_l block lower triangular.
+    activation : {"relu", "tanh", "sigmoid"}
+        g.
+    """
+
+    layer: int
+    weights: Array
+    activation: str
+
+    def __call__(self, below: torch.Tensor) -> torch.Tensor:
+        """Outputs of shape (n_samples, n_neurons) from the features of the layer below."""
+        weights = as_tensor(self.weights, device=below.device)
+        return ACTIVATIONS[self.activation](below[:, : weights.shape[1]] @ weights.T)
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Everything that is computed from an input, in the order in which it came to be.
+
+    Features are numbered [inputs | shared band | first task's bands | second task's | ...], so
+    that a new task only ever appends, and what older features say of a sample stays bit for
+    bit the same.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Width of psi_0.
+    shared : ndarray of shape (n_shared, n_inputs)
+        Rows of the shared band, random ReLU neurons that no task changes.
+    bands : tuple of Band
+        Trained bands, oldest first.
+    """
+
+    n_inputs: int
+    shared: Array
+    bands: tuple[Band, ...] = field(default=())
+
+    @property
+    def n_features(self) -> int:
+        """Number of all features."""
+        return self.n_inputs + len(self.shared) + sum(len(band.weights) for band in self.bands)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights in the bands, trained and shared."""
+        return self.shared.size + sum(band.weights.size for band in self.bands)
+
+    def layer(self, layer: int) -> Index:
+        """Columns of psi_l: the inputs for l = 0, else all bands of that layer."""
+        if layer == 0:
+            return np.arange(self.n_inputs)
+        columns = [np.empty(0, dtype=np.intp)]
+        start = self.n_inputs + len(self.shared)
+        for band in self.bands:
+            stop = start + len(band.weights)
+            if band.layer == layer:
+                columns.append(np.arange(start, stop))
+            start = stop
+        return np.concatenate(columns)
+
+    def shared_columns(self) -> Index:
+        """Columns of the shared band."""
+        return np.arange(self.n_inputs, self.n_inputs + len(self.shared))
+
+    def inputs_of(self, band: Band) -> Index:
+        """Columns that a band of this map looks at."""
+        return self.layer(band.layer - 1)[: band.weights.shape[1]]
+
+    def with_band(self, band: Band) -> "FeatureMap":
+        """The map with one more band behind the others."""
+        return replace(self, bands=(*self.bands, band))
+
+    def without_shared(self) -> "FeatureMap":
+        """The map without its shared band, which no other band looks at."""
+        return replace(self, shared=self.shared[:0])
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """All features of some samples.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_samples, n_inputs)
+            psi_0.
+
+        Returns
+        -------
+        Tensor of shape (n_samples, n_features)
+            Inputs first, newest band last.
+        """
+        features = X.new_empty((len(X), self.n_features))
+        stop = self.n_inputs + len(self.shared)
+        features[:, : self.n_inputs] = X
+        if len(self.shared):
+            shared = as_tensor(self.shared, device=X.device)
+            features[:, self.n_inputs : stop] = torch.relu(X @ shared.T)
+        for band in self.bands:
+            start, stop = stop, stop + len(band.weights)
+            # The first layer looks at all inputs: no copy of them is made.
+            columns = as_tensor(self.inputs_of(band), device=X.device, dtype=torch.int64)
+            features[:, start:stop] = band(X if band.layer == 1 else features[:, columns])
+        return features
+
+
+def draw_shared_band(n_neurons: int, n_inputs: int, rng: np.random.Generator) -> Array:
+    r"""Random rows :math:`r \sim N(0, 2 I / M)` of the shared band.
+
+    With that variance the M rectified neurons carry the energy of the inputs on average,
+    :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`, at any scale of x: there is no bias, so the
+    neurons are homogeneous in their input.
+
+    Parameters
+    ----------
+    n_neurons, n_inputs : int
+        M and the width of psi_0.
+    rng : numpy.random.Generator
+        Source of the draw.
+
+    Returns
+    -------
+    ndarray of shape (n_neurons, n_inputs)
+        R.
+    """
+    return rng.normal(scale=np.sqrt(2.0 / max(n_neurons, 1)), size=(n_neurons, n_inputs))

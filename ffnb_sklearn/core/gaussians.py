@@ -1,0 +1,98 @@
+"""The classes as the classifier sees them: stacked moments of the last feature map."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .device import as_tensor
+from .features import Index
+from .statistics import Array, ClassMoments
+
+__all__ = ["ClassGaussians"]
+
+# A scatter below this share of the energy of the features is rounding, not spread.
+_NEGLIGIBLE_SHARE = 1e-24
+
+@dataclass(frozen=True)
+class ClassGaussians:
+    """Gaussians of C classes over d features, in order of the classes' arrival.
+
+    The covariance of class c is ``factor_c.T @ factor_c + diag(residual_c)`` divided by its
+    weight, where the factors of all classes lie under one another in `rows`.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (C,)
+        Sums of sample weights.
+    means : Tensor of shape (C, d)
+        Class means.
+    rows : Tensor of shape (R, d)
+        Factors of the scatters.
+    lengths : tuple of int
+        Number of rows of each class.
+    residuals : Tensor of shape (C, d)
+        Diagonals of the scatters that the factors leave out.
+    penalties : Tensor of shape (d,)
+        Weight of each feature's ridge: 1 for a feature at full scale, more for one to be
+        trusted less. A feature multiplied by s has the effect of a penalty of 1 / s^2.
+    """
+
+    weights: torch.Tensor
+    means: torch.Tensor
+    rows: torch.Tensor
+    lengths: tuple[int, ...]
+    residuals: torch.Tensor
+    penalties: torch.Tensor
+
+    @classmethod
+    def from_moments(
+        cls,
+        moments: Sequence[ClassMoments],
+        columns: Index,
+        penalties: Array,
+        *,
+        device: torch.device,
+    ) -> "ClassGaussians":
+        """Stack the moments of the given features."""
+        taken = [one.take(columns) for one in moments]
+        tensors = [as_tensor(one.factor, device=device) for one in taken]
+        return cls(
+            weights=as_tensor([one.weight for one in taken], device=device),
+            means=torch.stack([as_tensor(one.mean, device=device) for one in taken]),
+            rows=torch.cat(tensors),
+            lengths=tuple(map(len, tensors)),
+            residuals=torch.stack([as_tensor(one.residual, device=device) for one in taken]),
+            penalties=as_tensor(penalties, device=device),
+        )
+
+    @property
+    def owners(self) -> torch.Tensor:
+        """Class of each row, of shape (R,)."""
+        classes = torch.arange(len(self.lengths), device=self.rows.device)
+        return classes.repeat_interleave(torch.tensor(self.lengths, device=self.rows.device))
+
+    def mean_variances(self) -> torch.Tensor:
+        """Mean variance of the features of each class, of shape (C,), after scaling.
+
+        A feature's variance counts by the inverse of its penalty, as if it had been scaled.
+        """
+        energy = (self.rows.square() / self.penalties).sum(1)
+        per_class = (self.residuals / self.penalties).sum(1)
+        per_class = per_class.index_add(0, self.owners, energy)
+        return per_class / self.weights / len(self.penalties)
+
+    def pooled_variance(self) -> torch.Tensor:
+        """Mean variance of the features within classes, a positive number of shape ().
+
+        Where there is no spread within any class, as with one sample per class, the spread
+        between the classes takes its place, and 1 where there is none of that either.
+        """
+        share = self.weights / self.weights.sum()
+        within = share @ self.mean_variances()
+        energy = share @ (self.means.square() / self.penalties).mean(1)
+        if within > _NEGLIGIBLE_SHARE * energy:
+            return within
+        centre = share @ self.means
+        between = share @ ((self.means - centre).square() / self.penalties).mean(1)
+        return between if between > _NEGLIGIBLE_SHARE * energy else torch.ones_like(between)

@@ -1,0 +1,68 @@
+"""The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
+
+import numpy as np
+import torch
+
+from .statistics import Array
+
+__all__ = ["NullSpace", "moment_rows", "null_space"]
+
+
+class NullSpace:
+    r"""The residual axes of the previous tasks, as what is orthogonal to the axes kept for them.
+
+    A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
+    [Eq. 1], which is to say that projecting it changes nothing. With few samples in many
+    dimensions the kept axes are few, and the others are never formed.
+
+    Parameters
+    ----------
+    kept : Tensor of shape (p, d)
+        Rows that span the axes kept; they need not be orthogonal.
+    """
+
+    def __init__(self, kept: torch.Tensor) -> None:
+        self._kept = torch.linalg.qr(kept.T).Q
+        self.n_residual = kept.shape[1] - kept.shape[0]
+
+    def project(self, rows: torch.Tensor) -> torch.Tensor:
+        """The part of each row in the residual axes, of shape (n, d)."""
+        # The second pass removes what rounding left of large rows.
+        for _ in range(2):
+            rows = rows - (rows @ self._kept) @ self._kept.T
+        return rows
+
+
+def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
+    """Residual axes of the previous tasks.
+
+    Parameters
+    ----------
+    past : Tensor of shape (r, d)
+        Principal rows of the second moment of the previous tasks, the longest first: the
+        eigenvectors, each times the root of its eigenvalue.
+    p : int or float
+        Number of axes kept, below d; or a share in (0, 1): the least number of axes that hold
+        that share of the total energy, though at least one axis is always left.
+
+    Returns
+    -------
+    NullSpace
+        With p axes kept, or all that there are where the past has fewer.
+    """
+    n_features = past.shape[1]
+    if isinstance(p, int):
+        return NullSpace(past[:p])
+    energy = past.square().sum(1).cumsum(0)
+    if len(energy) == 0:
+        return NullSpace(past)
+    # The small slack keeps rounding in the sum from asking for one axis too many.
+    n_enough = int((energy < p * energy[-1] * (1.0 - 1e-12)).sum()) + 1
+    return NullSpace(past[: min(n_enough, n_features - 1)])
+
+
+def moment_rows(moment: Array) -> Array:
+    """Principal rows of a second moment given as a square matrix."""
+    values, vectors = np.linalg.eigh(moment)
+    rows: Array = np.sqrt(values.clip(min=0.0))[::-1, None] * vectors.T[::-1]
+    return rows

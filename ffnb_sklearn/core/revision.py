@@ -1,0 +1,121 @@
+"""Models taken together, and classes taken out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from .device import as_array, as_tensor
+from .features import Band, Index
+from .learning import append_band
+from .model import Model, solve
+from .nullspace import moment_rows
+from .statistics import Array, ClassMoments, merge, principal_rows
+
+__all__ = ["forget_classes", "merge_models"]
+
+
+def forget_classes(model: Model, gone: Sequence[int], *, device: torch.device) -> Model:
+    """The model without some of its classes.
+
+    Their moments go, and their share in the past of the layers. Neurons that were trained for
+    them stay, since the features of other classes are measured through them.
+
+    Parameters
+    ----------
+    model : Model
+        What is known.
+    gone : sequence of int
+        Numbers of the classes to forget.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    Model
+        The classes left keep their order.
+    """
+    forgotten = [model.moments[label] for label in gone]
+    kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
+    past = tuple(
+        _lessened(rows, model.features.layer(layer), forgotten)
+        for layer, rows in enumerate(model.past)
+    )
+    return solve(replace(model, moments=kept, past=past), device)
+
+
+def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
+    """Past of a layer without some classes."""
+    second = past.T @ past
+    for one in forgotten:
+        second -= one.second_moment(columns)
+    return moment_rows(second)
+
+
+def merge_models(
+    first: Model, second: Model, positions: Sequence[int], *, device: torch.device
+) -> Model:
+    """One model of all that two models have learnt from disjoint samples.
+
+    The bands of the second go behind those of the first, and the classes of each are given
+    what they would show in the other's bands, as old classes are in new ones.
+
+    Parameters
+    ----------
+    first, second : Model
+        Models of the same inputs, settings and shared band.
+    positions : sequence of int
+        Number, in the result, of each class of the second. Classes of both keep the number
+        they have in the first, and the others follow on.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    Model
+        The union.
+    """
+    left = _with_bands_of(first, second, device)
+    right = _with_bands_of(second, first, device)
+    start, end = len(first.moments[0].mean), len(left.moments[0].mean)
+    n_fixed = first.features.n_inputs + len(first.features.shared_columns())
+    n_second = end - start
+    # The second model has its own bands before those of the first.
+    order = np.r_[:n_fixed, n_fixed + n_second : end, n_fixed : n_fixed + n_second]
+    rank = first.settings.rank
+    moments = list(left.moments)
+    for position, one in zip(positions, right.moments, strict=True):
+        if position < len(first.moments):
+            moments[position] = merge(moments[position], one.take(order), rank, device=device)
+        else:
+            moments.append(one.take(order))
+    merged = replace(
+        left,
+        moments=tuple(moments),
+        past=tuple(
+            _joined(rows, others, first.features.layer(layer), device)
+            for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))
+        ),
+        null_space_dims=first.null_space_dims + second.null_space_dims,
+    )
+    return solve(merged, device)
+
+
+def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
+    """A model with the bands of another behind its own."""
+    features = model.features
+    for band in other.features.bands:
+        n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
+        # They look at the neurons that came with them, and not at the model's own.
+        weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
+        model = append_band(model, Band(band.layer, weights, band.activation), device)
+    return model
+
+
+def _joined(rows: Array, others: Array, first_columns: Index, device: torch.device) -> Array:
+    """Past of a layer of both models; the second has the first's neurons last."""
+    n_first = len(first_columns)
+    if n_first < rows.shape[1]:
+        others = np.roll(others, n_first, axis=1)
+    return as_array(principal_rows(as_tensor(np.concatenate([rows, others]), device=device)))

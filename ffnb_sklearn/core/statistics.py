@@ -1,0 +1,261 @@
+r"""What is kept of a class: its weight, its mean and its scatter, as a factor.
+
+The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is held as
+:math:`S = F^\top F + \mathrm{diag}(v)`: the rows of F are principal axes of the class, each
+as long as the square root of the scatter along it, and v is the diagonal of whatever F leaves
+out. With no limit on the rank, v is zero and the pair is the scatter itself; with a limit, the
+diagonal of S stays exact, and its trace with it.
+
+Moments of disjoint samples merge into those of their union, and can be subtracted again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .device import as_array, as_tensor
+from .linalg import NotPositiveDefiniteError
+
+__all__ = ["Array", "ClassMoments", "merge", "moments_of", "principal_rows", "subtract"]
+
+Array = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.intp] | slice
+
+# Principal rows below this share of the scatter are rounding: centring always leaves one.
+_NEGLIGIBLE_SHARE = 1e-28
+
+
+@dataclass(frozen=True)
+class ClassMoments:
+    """Moments of the samples of one class.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the sample weights: the number of samples where none were given.
+    mean : ndarray of shape (d,)
+        Weighted mean.
+    factor : ndarray of shape (r, d)
+        F; the scatter is ``factor.T @ factor + diag(residual)``.
+    residual : ndarray of shape (d,)
+        Diagonal of the part of the scatter that the factor leaves out, never negative.
+    """
+
+    weight: float
+    mean: Array
+    factor: Array
+    residual: Array
+
+    def scatter(self, columns: Columns = slice(None)) -> Array:
+        """Scatter matrix of the given features."""
+        factor = self.factor[:, columns]
+        dense: Array = factor.T @ factor
+        dense.flat[:: len(dense) + 1] += self.residual[columns]
+        return dense
+
+    def second_moment(self, columns: Columns = slice(None)) -> Array:
+        """Weighted sum of the outer products of the given features with themselves."""
+        mean = self.mean[columns]
+        return self.scatter(columns) + self.weight * np.outer(mean, mean)
+
+    def take(self, columns: Columns) -> "ClassMoments":
+        """Moments of some of the features, or of all of them in another order."""
+        return replace(
+            self,
+            mean=self.mean[columns],
+            factor=np.ascontiguousarray(self.factor[:, columns]),
+            residual=self.residual[columns],
+        )
+
+    def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
+        """Moments with further features behind the present ones."""
+        return replace(
+            self,
+            mean=np.concatenate([self.mean, mean]),
+            factor=np.concatenate([self.factor, factor], axis=1),
+            residual=np.concatenate([self.residual, residual]),
+        )
+
+
+class _Scatter:
+    """A sum of outer products: rows while there are few of them, else a square matrix."""
+
+    def __init__(self, n_columns: int) -> None:
+        self._rows: list[torch.Tensor] = []
+        self._gram: torch.Tensor | None = None
+        self._n_columns = n_columns
+
+    def add(self, rows: torch.Tensor) -> None:
+        self._rows.append(rows)
+        if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
+            return
+        for block in self._rows:
+            product = block.T @ block
+            self._gram = product if self._gram is None else self._gram + product
+        self._rows = []
+
+    def principal_rows(self) -> torch.Tensor:
+        """Principal axes times the root of the scatter along each, the longest first.
+
+        They are an orthogonal mixture of the rows that were added, so that no sample
+        stands among them as it came.
+        """
+        if self._gram is None:
+            rows = torch.cat(self._rows)
+            _, basis = torch.linalg.eigh(rows @ rows.T)
+            principal = (basis.T @ rows).flip(0)
+        else:
+            values, basis = torch.linalg.eigh(self._gram)
+            principal = (values.clamp_min(0.0).sqrt()[:, None] * basis.T).flip(0)
+        length = principal.square().sum(1)
+        return principal[length > _NEGLIGIBLE_SHARE * length.sum()]
+
+
+def principal_rows(rows: torch.Tensor) -> torch.Tensor:
+    """Orthogonal rows of the same sum of outer products, the longest first.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (n, d)
+        R.
+
+    Returns
+    -------
+    Tensor of shape (r, d)
+        Eigenvectors of R'R times the roots of their eigenvalues, without those of rounding.
+    """
+    scatter = _Scatter(rows.shape[1])
+    scatter.add(rows)
+    return scatter.principal_rows()
+
+
+def _factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, Array]:
+    """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave out."""
+    kept = rows[:max_rank]
+    return as_array(kept.contiguous()), as_array(rows[len(kept) :].square().sum(0))
+
+
+def moments_of(
+    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]], max_rank: int | None = None
+) -> ClassMoments:
+    """Moments of the samples of one class.
+
+    Parameters
+    ----------
+    chunks : iterable of (features, weights)
+        Features of shape (n_samples, d) and positive weights of shape (n_samples,), some of
+        the samples at a time; at least one.
+    max_rank : int or None, default=None
+        Most rows of the factor; None keeps the scatter exactly.
+
+    Returns
+    -------
+    ClassMoments
+        They depend on the order of the samples and on the cut into chunks by rounding alone.
+    """
+    weight, mean, scatter = 0.0, None, None
+    for features, weights in chunks:
+        chunk_weight = float(weights.sum())
+        chunk_mean = weights @ features / chunk_weight
+        if mean is None or scatter is None:
+            weight, mean, scatter = 0.0, chunk_mean, _Scatter(features.shape[1])
+        shift = (chunk_mean - mean) * (weight * chunk_weight / (weight + chunk_weight)) ** 0.5
+        scatter.add(torch.cat([(features - chunk_mean) * weights.sqrt()[:, None], shift[None]]))
+        weight += chunk_weight
+        mean = mean + (chunk_mean - mean) * (chunk_weight / weight)
+    if mean is None or scatter is None:
+        raise ValueError("moments_of needs at least one chunk of samples; got none.")
+    factor, residual = _factor(scatter.principal_rows(), max_rank)
+    return ClassMoments(weight, as_array(mean), factor, residual)
+
+
+def merge(
+    first: ClassMoments,
+    second: ClassMoments,
+    max_rank: int | None = None,
+    *,
+    device: torch.device,
+) -> ClassMoments:
+    """Moments of the union of two disjoint sets of samples.
+
+    The scatters add up, together with that of the two means about the common one (Chan,
+    Golub and LeVeque, 1983).
+
+    Parameters
+    ----------
+    first, second : ClassMoments
+        Moments of the same d features.
+    max_rank : int or None, default=None
+        Most rows of the factor; None keeps the scatter exactly.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    ClassMoments
+        Moments of all the samples.
+
+    References
+    ----------
+    T. F. Chan, G. H. Golub and R. J. LeVeque. Algorithms for computing the sample variance:
+    analysis and recommendations. The American Statistician 37(3), 1983.
+    """
+    weight = first.weight + second.weight
+    gap = second.mean - first.mean
+    shift = gap * np.sqrt(first.weight * second.weight / weight)
+    mean = first.mean + gap * (second.weight / weight)
+    rows = np.concatenate([first.factor, second.factor, shift[None]])
+    residual = first.residual + second.residual
+    if len(rows) > min(len(mean), max_rank or len(mean)):
+        rows, left_out = _factor(principal_rows(as_tensor(rows, device=device)), max_rank)
+        residual = residual + left_out
+    return ClassMoments(weight, mean, rows, residual)
+
+
+def subtract(
+    whole: ClassMoments, part: ClassMoments, max_rank: int | None = None, *, device: torch.device
+) -> ClassMoments:
+    """Moments of what is left of a set of samples when some of them are taken away.
+
+    Parameters
+    ----------
+    whole, part : ClassMoments
+        Moments of all the samples and of those to take away.
+    max_rank : int or None, default=None
+        Most rows of the factor; None keeps the scatter exactly.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    ClassMoments
+        Such that `merge` with ``part`` gives ``whole`` again, up to rounding.
+
+    Raises
+    ------
+    ValueError
+        If ``part`` weighs as much as ``whole`` or more.
+    NotPositiveDefiniteError
+        If the scatter left over has a clearly negative eigenvalue: ``part`` was not contained
+        in ``whole``, or a limit on the rank had cut them differently.
+    """
+    weight = whole.weight - part.weight
+    if weight <= 0.0:
+        raise ValueError(
+            f"part must weigh less than whole to be taken away; got {part.weight} of {whole.weight}."
+        )
+    mean = (whole.weight * whole.mean - part.weight * part.mean) / weight
+    gap = part.mean - mean
+    between = (weight * part.weight / whole.weight) * np.outer(gap, gap)
+    left = as_tensor(whole.scatter() - part.scatter() - between, device=device)
+    values, basis = torch.linalg.eigh(left)
+    if values[0] < -1e-8 * np.trace(whole.scatter()):
+        raise NotPositiveDefiniteError(
+            "the scatter left after subtraction has the eigenvalue "
+            f"{float(values[0]):.3g}: part was not contained in whole."
+        )
+    factor, residual = _factor(values.clamp_min(0.0).sqrt().flip(0)[:, None] * basis.T.flip(0), max_rank)
+    return ClassMoments(weight, mean, factor, residual)
