@@ -1,1 +1,47 @@
-"""Forgetting-free neural blocks as scikit-learn estimators."""
+"""Class-incremental learning without forgetting and without stored examples.
+
+Estimators in scikit-learn's form: labels that were never seen before may come with any call of
+`partial_fit`, and what was learnt before still holds.
+"""
+
+from ._version import __version__
+from .backbones import NonFiniteFeaturesError, TorchFeatureExtractor
+from .classifier import FFNBClassifier
+from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
+from .datasets import load_cifar100, load_fpha, load_sbu
+from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
+from .metrics import (
+    average_accuracy,
+    average_incremental_accuracy,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+)
+from .pipeline import ContinualPipeline, make_continual_pipeline
+from .skeletons import SkeletonDescriptor
+from .streams import StreamResult, class_incremental_tasks, evaluate_stream
+
+__all__ = [
+    "AccuracyMatrixDisplay",
+    "ContinualPipeline",
+    "FFNBClassifier",
+    "IllConditionedWarning",
+    "IncrementalAccuracyDisplay",
+    "NonFiniteFeaturesError",
+    "NotPositiveDefiniteError",
+    "SkeletonDescriptor",
+    "StreamResult",
+    "TorchFeatureExtractor",
+    "__version__",
+    "average_accuracy",
+    "average_incremental_accuracy",
+    "backward_transfer",
+    "class_incremental_tasks",
+    "evaluate_stream",
+    "forgetting",
+    "forward_transfer",
+    "load_cifar100",
+    "load_fpha",
+    "load_sbu",
+    "make_continual_pipeline",
+]

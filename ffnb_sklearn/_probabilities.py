@@ -1,7 +1,5 @@
 """Probabilities from the scores of the classes."""
 
-import numpy as np
-
 __all__ = ["vote_probabilities"]
 
 # Losses below this many are not told apart, which keeps probabilities off 0 and 1.

@@ -1,6 +1,7 @@
 """Class labels that arrive bit by bit: their kind, their order, and where each is kept."""
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 __all__ = ["check_labels", "label_positions"]
@@ -47,6 +48,8 @@ def check_labels(labels, known, name):
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name=name)
     check_classification_targets(labels)
     kind = _kind(labels, name)
     if known is not None and len(labels) and kind != _kind(known, name):

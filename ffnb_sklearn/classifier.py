@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,27 +12,21 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._probabilities import vote_probabilities
 from ._targets import check_labels, label_positions
+from ._validation import check_magnitude, check_mergeable, check_samples, check_settings
 from .core.device import as_array, as_tensor, resolve_device
 from .core.learning import learn
-from .core.model import Settings, Task, empty_model
+from .core.model import Task, empty_model
 from .core.revision import forget_classes, merge_models
 from .core.view import classifier_columns
 from .streams import class_incremental_tasks
 
 __all__ = ["FFNBClassifier"]
-
-# The automatic shared band has so many neurons per input feature, and at most so many.
-_AUTO_SHARED_PER_FEATURE = 16
-_AUTO_SHARED_MOST = 2000
-
-# Beyond these magnitudes the squares of features overflow or vanish.
-_LARGEST, _SMALLEST = 1e140, 1e-140
 
 
 class FFNBClassifier(
@@ -55,8 +50,9 @@ class FFNBClassifier(
     n_layers : int, default=1
         Layers of trained bands. The classifier sees the last one.
     shared_band_size : int or "auto", default="auto"
-        Random ReLU neurons that are drawn once and never trained. "auto" is
-        ``min(2000, 16 * n_features_in_)``.
+        Random ReLU neurons that are drawn once and never trained. Beside a skip connection,
+        which already carries their linear part, each is the sum of two mirrored ones. "auto" is
+        ``min(2000, 32 * n_features_in_)``.
     skip_connection : bool, default=True
         Whether the classifier also sees the inputs.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
@@ -153,7 +149,7 @@ class FFNBClassifier(
     array([0, 1, 2, 3, 4, 5])
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict] = {
         "p": [
             Interval(Integral, 0, None, closed="left"),
             Interval(Real, 0, 1, closed="neither"),
@@ -279,7 +275,9 @@ class FFNBClassifier(
         try:
             if reset:
                 self._start()
-            X, y, classes, weights = self._validated(X, y, classes, sample_weight, reset)
+            X, y, classes, weights = check_samples(
+                self, X, y, classes=classes, sample_weight=sample_weight, reset=reset
+            )
             tasks = [slice(None)]
             if reset and classes is None and self.classes_per_task is not None:
                 tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
@@ -299,53 +297,10 @@ class FFNBClassifier(
             vars(self).pop(name, None)
         self.task_classes_ = []
 
-    def _validated(self, X, y, classes, sample_weight, reset):
-        """Samples of positive weight, their labels and weights, and the declared labels."""
-        if self.max_epochs > 0:
-            raise ValueError(
-                f"max_epochs={self.max_epochs}: fine-tuning is not available yet; "
-                "only the closed form is, max_epochs=0."
-            )
-        if self.batch_norm:
-            raise ValueError("batch_norm=True is not available yet; only batch_norm=False is.")
-        known = getattr(self, "classes_", None)
-        if y is None:
-            raise ValueError(
-                "requires y to be passed, but the target y is None: the labels of X are needed."
-            )
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        y = check_labels(y, known, "y")
-        if classes is not None:
-            classes = check_labels(classes, y if known is None else known, "classes")
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=reset)
-        self._check_magnitude(X)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError(
-                f"sample_weight must not be negative; got a smallest weight of {weights.min()}."
-            )
-        used = weights > 0
-        if not used.any():
-            raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
-        if not used.all():
-            X, y, weights = X[used], y[used], weights[used]
-        return X, y, classes, weights
-
-    @staticmethod
-    def _check_magnitude(X):
-        """Refuse features whose squares leave the range of floating-point numbers."""
-        largest = np.abs(X).max(initial=0.0)
-        if largest > _LARGEST or 0.0 < largest < _SMALLEST:
-            raise ValueError(
-                f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
-                f"squares can be computed; its largest is {largest:.3e}. Rescale the features."
-            )
-
     def _learn_task(self, X, y, weights):
         """Learn samples that are valid, and describe what is known then."""
         device = resolve_device(self.device)
-        settings = self._settings(X.shape[1])
+        settings = check_settings(self, X.shape[1])
         model = getattr(self, "_model", None)
         if model is None:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -368,46 +323,6 @@ class FFNBClassifier(
             )
         self._describe(now)
 
-    def _settings(self, n_features):
-        """What the parameters come to for inputs of this width."""
-        p = self.p if isinstance(self.p, (list, tuple)) else [self.p] * self.n_layers
-        if len(p) != self.n_layers:
-            raise ValueError(
-                f"p must have one entry per layer, n_layers={self.n_layers}; got {len(p)} entries."
-            )
-        for one in p:
-            whole = isinstance(one, Integral) and not isinstance(one, (bool, np.bool_))
-            share = isinstance(one, Real) and not isinstance(one, Integral)
-            if not (whole and one >= 0) and not (share and 0.0 < one < 1.0):
-                raise ValueError(
-                    "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
-                    f"these; got {one!r}."
-                )
-        shared = self.shared_band_size
-        if shared == "auto":
-            shared = min(_AUTO_SHARED_MOST, _AUTO_SHARED_PER_FEATURE * n_features)
-        if not (self.skip_connection or shared or self.band_size):
-            raise ValueError(
-                "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
-                "no features; at least one of them must be on."
-            )
-        return Settings(
-            p=tuple(int(one) if isinstance(one, Integral) else float(one) for one in p),
-            band_size=int(self.band_size),
-            shared_band_size=int(shared),
-            skip_connection=bool(self.skip_connection),
-            activation=self.activation,
-            init=self.init,
-            gamma=float(self.gamma),
-            null_space=bool(self.null_space),
-            covariance=self.covariance,
-            shrinkage=float(self.shrinkage),
-            epsilon=float(self.epsilon),
-            rank=None if self.rank is None else int(self.rank),
-            classifier=self.classifier,
-            old_statistics=self.old_statistics,
-        )
-
     def _describe(self, arrived):
         """Set the public attributes from the model and the labels in order of arrival."""
         self._arrived = arrived
@@ -425,7 +340,7 @@ class FFNBClassifier(
         """Scores of the known classes, in order of arrival."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        self._check_magnitude(X)
+        check_magnitude(X)
         device = resolve_device(self.device)
         return as_array(self._model.scores(as_tensor(X, device=device)))
 
@@ -471,9 +386,9 @@ class FFNBClassifier(
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        order = np.argsort(self._columns())
-        best = self._scores(X)[:, order].argmax(axis=1)
-        return self._arrived[order][best]
+        scores = self._scores(X)
+        order = np.argsort(self._arrived)
+        return self._arrived[order][scores[:, order].argmax(axis=1)]
 
     def predict_proba(self, X):
         """Probabilities of the classes.
@@ -591,11 +506,9 @@ class FFNBClassifier(
         """
         check_is_fitted(self)
         if not isinstance(other, FFNBClassifier):
-            raise TypeError(
-                f"other must be a fitted FFNBClassifier; got {type(other).__name__}."
-            )
+            raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         check_is_fitted(other)
-        self._check_mergeable(other)
+        check_mergeable(self, other)
         positions, arrived = label_positions(other._arrived, self._arrived)
         model = merge_models(
             self._model, other._model, positions.tolist(), device=resolve_device(self.device)

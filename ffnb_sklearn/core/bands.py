@@ -9,6 +9,9 @@ from .nullspace import NullSpace
 
 __all__ = ["FittedRows", "band_codes", "random_rows", "regression_rows"]
 
+# Coordinates closer than this share of the largest belong to repetitions of one sample.
+_TIED_SHARE = 1e-9
+
 
 def band_codes(
     X: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, band_size: int
@@ -48,13 +51,19 @@ def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor
     """Shares of the samples of a class in parts of equal weight along its principal axis."""
     if n_parts == 1:
         return X.new_ones((len(X), 1))
-    order = torch.argsort(_principal_coordinate(X, weights), stable=True)
-    stop = weights[order].cumsum(0)
-    start = stop - weights[order]
+    position = _principal_coordinate(X, weights)
+    order = torch.argsort(position, stable=True)
+    gaps = position[order].diff(prepend=position[order[:1]])
+    # Repetitions of a sample form one group, so that all of them share in the same parts.
+    group = (gaps > _TIED_SHARE * position.abs().max()).cumsum(0)
+    size = weights.new_zeros(int(group[-1]) + 1).index_add(0, group, weights[order])
+    stop = size.cumsum(0)
     edges = torch.linspace(0.0, float(stop[-1]), n_parts + 1, dtype=stop.dtype, device=stop.device)
-    overlap = torch.minimum(stop[:, None], edges[1:]) - torch.maximum(start[:, None], edges[:-1])
-    shares = torch.empty_like(overlap)
-    shares[order] = overlap.clamp_min(0.0) / weights[order, None]
+    overlap = torch.minimum(stop[:, None], edges[1:]) - torch.maximum(
+        (stop - size)[:, None], edges[:-1]
+    )
+    shares = X.new_empty((len(X), n_parts))
+    shares[order] = (overlap.clamp_min(0.0) / size[:, None])[group]
     return shares
 
 

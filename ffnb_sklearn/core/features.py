@@ -53,13 +53,18 @@ class FeatureMap:
     n_inputs : int
         Width of psi_0.
     shared : ndarray of shape (n_shared, n_inputs)
-        Rows of the shared band, random ReLU neurons that no task changes.
+        Rows of the shared band, random neurons that no task changes.
+    mirrored : bool
+        Whether each shared neuron is the sum of two mirrored ReLUs, |z|, or one ReLU. Where
+        the classifier also sees the inputs, they carry the linear part of
+        relu(z) = (z + abs(z)) / 2, and only the other is worth adding.
     bands : tuple of Band
         Trained bands, oldest first.
     """
 
     n_inputs: int
     shared: Array
+    mirrored: bool
     bands: tuple[Band, ...] = field(default=())
 
     @property
@@ -119,7 +124,11 @@ class FeatureMap:
         features[:, : self.n_inputs] = X
         if len(self.shared):
             shared = as_tensor(self.shared, device=X.device)
-            features[:, self.n_inputs : stop] = torch.relu(X @ shared.T)
+            response = X @ shared.T
+            # Divided by the root of 2, both have the energy of the inputs on average.
+            features[:, self.n_inputs : stop] = (
+                response.abs() * 0.5**0.5 if self.mirrored else response.relu()
+            )
         for band in self.bands:
             start, stop = stop, stop + len(band.weights)
             # The first layer looks at all inputs: no copy of them is made.

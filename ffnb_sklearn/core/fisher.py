@@ -175,7 +175,9 @@ class _PairSolver:
     def planes(self, first: int) -> torch.Tensor:
         """Hyperplanes of the pairs (t, r), r < t, for all classes t from ``first`` on."""
         n_classes, start = len(self._means), first * (first - 1) // 2
-        planes = self._means.new_empty((n_classes * (n_classes - 1) // 2 - start, self._means.shape[1]))
+        planes = self._means.new_empty(
+            (n_classes * (n_classes - 1) // 2 - start, self._means.shape[1])
+        )
         coefficients: list[list[torch.Tensor]] = [[] for _ in range(n_classes)]
         for t in range(max(first, 1), n_classes):
             own, others = self._coefficients(t)

@@ -14,6 +14,7 @@ __all__ = ["ClassGaussians"]
 # A scatter below this share of the energy of the features is rounding, not spread.
 _NEGLIGIBLE_SHARE = 1e-24
 
+
 @dataclass(frozen=True)
 class ClassGaussians:
     """Gaussians of C classes over d features, in order of the classes' arrival.

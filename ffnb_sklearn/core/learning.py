@@ -10,7 +10,7 @@ from .bands import FittedRows, band_codes, random_rows, regression_rows
 from .device import as_array, as_tensor
 from .features import Band, Index
 from .fisher import PairwiseFisher
-from .model import Model, Task, Settings, solve, updated_moments
+from .model import Model, Settings, Task, solve, updated_moments
 from .nullspace import NullSpace, moment_rows, null_space
 from .old_classes import extend_moments
 from .statistics import Array, ClassMoments, principal_rows
@@ -77,7 +77,9 @@ def _with_new_bands(model: Model, task: Task) -> tuple[Model, torch.Tensor]:
         fresh.append(ACTIVATIONS[settings.activation](fitted.responses))
         dims.append(open_axes.n_residual)
         below = torch.cat([old, fresh[-1]], dim=1)
-    return replace(model, null_space_dims=(*model.null_space_dims, tuple(dims))), torch.cat(fresh, dim=1)
+    return replace(model, null_space_dims=(*model.null_space_dims, tuple(dims))), torch.cat(
+        fresh, dim=1
+    )
 
 
 def _layer_features(model: Model, layer: int, X: torch.Tensor) -> torch.Tensor:
@@ -139,9 +141,7 @@ def append_band(model: Model, band: Band, device: torch.device) -> Model:
     """
     features = model.features.with_band(band)
     how, inputs = model.settings.old_statistics, features.inputs_of(band)
-    moments = tuple(
-        extend_moments(one, band, inputs, how, device=device) for one in model.moments
-    )
+    moments = tuple(extend_moments(one, band, inputs, how, device=device) for one in model.moments)
     past = list(model.past)
     if band.layer < len(past):
         past[band.layer] = _widened(past[band.layer], features.layer(band.layer), moments)

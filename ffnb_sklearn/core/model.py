@@ -97,6 +97,10 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     classifier: PairwiseFisher | OneVsAllRidge | None = None
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "Model":
+        """The model itself: it is never changed, so copies may share it."""
+        return self
+
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
         assert self.classifier is not None
@@ -117,7 +121,7 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
     shared = draw_shared_band(settings.shared_band_size, n_inputs, rng)
     widths = [n_inputs, *[0] * (len(settings.p) - 1)] if settings.band_size else []
     past = tuple(np.empty((0, width)) for width in widths)
-    return Model(settings, seed, FeatureMap(n_inputs, shared), past=past)
+    return Model(settings, seed, FeatureMap(n_inputs, shared, settings.skip_connection), past=past)
 
 
 def solve(model: Model, device: torch.device, known: PairwiseFisher | None = None) -> Model:
@@ -200,5 +204,7 @@ def _class_pieces(
             values[:, -fresh.shape[1] :] = fresh[chunk]
         labels, counts = torch.unique_consecutive(classes, return_counts=True)
         sizes = counts.tolist()
-        pieces = zip(labels.tolist(), values.split(sizes), task.weights[chunk].split(sizes), strict=True)
+        pieces = zip(
+            labels.tolist(), values.split(sizes), task.weights[chunk].split(sizes), strict=True
+        )
         yield from pieces

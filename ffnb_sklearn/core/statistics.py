@@ -245,7 +245,8 @@ def subtract(
     weight = whole.weight - part.weight
     if weight <= 0.0:
         raise ValueError(
-            f"part must weigh less than whole to be taken away; got {part.weight} of {whole.weight}."
+            "part must weigh less than whole to be taken away; "
+            f"got {part.weight} of {whole.weight}."
         )
     mean = (whole.weight * whole.mean - part.weight * part.mean) / weight
     gap = part.mean - mean
@@ -257,5 +258,7 @@ def subtract(
             "the scatter left after subtraction has the eigenvalue "
             f"{float(values[0]):.3g}: part was not contained in whole."
         )
-    factor, residual = _factor(values.clamp_min(0.0).sqrt().flip(0)[:, None] * basis.T.flip(0), max_rank)
+    factor, residual = _factor(
+        values.clamp_min(0.0).sqrt().flip(0)[:, None] * basis.T.flip(0), max_rank
+    )
     return ClassMoments(weight, mean, factor, residual)

@@ -11,7 +11,7 @@ from .statistics import Array, ClassMoments
 __all__ = ["View", "classifier_columns", "classifier_view"]
 
 # Power of a block's class separation in the energy with which it enters.
-_SEPARATION_POWER = 4
+_SEPARATION_POWER = 2
 
 # Energy of the inputs beside the shared band where pairs may depend on their two classes alone.
 _FIXED_INPUT_ENERGY = 0.25
@@ -54,7 +54,7 @@ def classifier_view(
     """Features that the classifier sees, with penalties from the classes' moments.
 
     Inputs and shared band share the floor by how well their classes are apart: each enters
-    with the fourth power of its Calinski-Harabasz index, relative to the better one's. Trained
+    with the square of its Calinski-Harabasz index, relative to the better one's. Trained
     neurons enter with a fixed share of the spread of all the rest. Both rules
     are free of the inputs' scale and of the order of the classes.
 

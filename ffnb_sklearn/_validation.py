@@ -1,0 +1,184 @@
+"""Checks of what the classifier is given: samples, parameters, and another classifier."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from ._targets import check_labels
+from .core.model import Settings
+
+__all__ = ["check_magnitude", "check_mergeable", "check_samples", "check_settings"]
+
+# The automatic shared band has so many neurons per input feature, and at most so many.
+_AUTO_SHARED_PER_FEATURE = 32
+_AUTO_SHARED_MOST = 2000
+
+# Beyond these magnitudes the squares of features overflow or vanish.
+_LARGEST, _SMALLEST = 1e140, 1e-140
+
+
+def check_samples(estimator, X, y, *, classes, sample_weight, reset):
+    """Check the samples of one call.
+
+    Targets come first: a first call that fails must leave no trace of the shape of X.
+
+    Parameters
+    ----------
+    estimator : FFNBClassifier
+        Who is to learn them; its `n_features_in_` is set if `reset`.
+    X, y, classes, sample_weight
+        Arguments of `FFNBClassifier.partial_fit`.
+    reset : bool
+        Whether this is the first call.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        Samples of positive weight.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    classes : ndarray of shape (n_labels,) or None
+        Declared labels.
+    weights : ndarray of shape (n_samples,)
+        Their weights.
+    """
+    if estimator.max_epochs > 0:
+        raise ValueError(
+            f"max_epochs={estimator.max_epochs}: fine-tuning is not available yet; "
+            "only the closed form is, max_epochs=0."
+        )
+    if estimator.batch_norm:
+        raise ValueError("batch_norm=True is not available yet; only batch_norm=False is.")
+    known = getattr(estimator, "classes_", None)
+    if y is None:
+        raise ValueError(
+            "requires y to be passed, but the target y is None: the labels of X are needed."
+        )
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    y = check_labels(y, known, "y")
+    if classes is not None:
+        classes = check_labels(classes, y if known is None else known, "classes")
+    X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset)
+    check_magnitude(X)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight must not be negative; got a smallest weight of {weights.min()}."
+        )
+    used = weights > 0
+    if not used.any():
+        raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
+    if not used.all():
+        X, y, weights = X[used], y[used], weights[used]
+    return X, y, classes, weights
+
+
+def check_magnitude(X):
+    """Refuse features whose squares leave the range of floating-point numbers."""
+    largest = np.abs(X).max(initial=0.0)
+    if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+        raise ValueError(
+            f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
+            f"squares can be computed; its largest is {largest:.3e}. Rescale the features."
+        )
+
+
+def check_settings(estimator, n_features):
+    """Turn the parameters of an estimator into settings for inputs of some width.
+
+    Parameters
+    ----------
+    estimator : FFNBClassifier
+        Whose parameters have passed their own checks one by one.
+    n_features : int
+        Width of the inputs.
+
+    Returns
+    -------
+    Settings
+        Parameters in plain types.
+
+    Raises
+    ------
+    ValueError
+        If parameters do not go together.
+    """
+    p = (
+        estimator.p
+        if isinstance(estimator.p, (list, tuple))
+        else [estimator.p] * estimator.n_layers
+    )
+    if len(p) != estimator.n_layers:
+        raise ValueError(
+            f"p must have one entry per layer, n_layers={estimator.n_layers}; got {len(p)} entries."
+        )
+    for one in p:
+        whole = isinstance(one, Integral) and not isinstance(one, (bool, np.bool_))
+        share = isinstance(one, Real) and not isinstance(one, Integral)
+        if not (whole and one >= 0) and not (share and 0.0 < one < 1.0):
+            raise ValueError(
+                "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
+                f"these; got {one!r}."
+            )
+    shared = estimator.shared_band_size
+    if shared == "auto":
+        shared = min(_AUTO_SHARED_MOST, _AUTO_SHARED_PER_FEATURE * n_features)
+    if not (estimator.skip_connection or shared or estimator.band_size):
+        raise ValueError(
+            "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
+            "no features; at least one of them must be on."
+        )
+    return Settings(
+        p=tuple(int(one) if isinstance(one, Integral) else float(one) for one in p),
+        band_size=int(estimator.band_size),
+        shared_band_size=int(shared),
+        skip_connection=bool(estimator.skip_connection),
+        activation=estimator.activation,
+        init=estimator.init,
+        gamma=float(estimator.gamma),
+        null_space=bool(estimator.null_space),
+        covariance=estimator.covariance,
+        shrinkage=float(estimator.shrinkage),
+        epsilon=float(estimator.epsilon),
+        rank=None if estimator.rank is None else int(estimator.rank),
+        classifier=estimator.classifier,
+        old_statistics=estimator.old_statistics,
+    )
+
+
+def check_mergeable(estimator, other):
+    """Refuse to merge with an estimator that measures other features."""
+    _check_feature_names(estimator, other)
+    check_labels(other._arrived, estimator._arrived, "other.classes_")
+    mine, theirs = estimator._model, other._model
+    different = [
+        name
+        for name, value in vars(mine.settings).items()
+        if value != getattr(theirs.settings, name)
+    ]
+    if different:
+        raise ValueError(
+            "other must have been fitted with the same parameters; it differs in "
+            + ", ".join(different)
+            + "."
+        )
+    if mine.seed != theirs.seed:
+        raise ValueError(
+            "other must have the same shared band, so both must be fitted with the same "
+            "integer random_state; their seeds differ."
+        )
+
+
+def _check_feature_names(first, second):
+    """Refuse two estimators of other inputs."""
+    if first.n_features_in_ != second.n_features_in_:
+        raise ValueError(
+            f"other must have been fitted on {first.n_features_in_} features; "
+            f"got {second.n_features_in_}."
+        )
+    names = getattr(first, "feature_names_in_", None), getattr(second, "feature_names_in_", None)
+    if not np.array_equal(*names):
+        raise ValueError("other must have been fitted on features of the same names and order.")
