@@ -71,7 +71,8 @@ def _principal_coordinate(X: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
     """Coordinate of each sample along the first principal axis, of a fixed sign."""
     centred = X - weights @ X / weights.sum()
     _, _, axes = torch.linalg.svd(centred * weights.sqrt()[:, None], full_matrices=False)
-    return centred @ axes[0] * torch.sign(axes[0, axes[0].abs().argmax()])
+    axis: torch.Tensor = axes[0]
+    return centred @ axis * torch.sign(axis[axis.abs().argmax()])
 
 
 class FittedRows(NamedTuple):

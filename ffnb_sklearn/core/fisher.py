@@ -72,7 +72,7 @@ class PairwiseFisher:
         return torch.cat(
             [
                 pair_scores(torch.addmm(offsets, part, planes.T).tanh_(), self.n_classes)
-                for part in features.split(chunk)
+                for part in torch.split(features, chunk)
             ]
         )
 
@@ -188,9 +188,9 @@ class _PairSolver:
             for r, one in enumerate(others / self._system.scale[t, :t, None]):
                 coefficients[r].append(one[: self._system.lengths[r]])
         for r in range(n_classes - 1):
-            t = torch.arange(max(first, r + 1), n_classes, device=planes.device)
+            later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
             part = torch.stack(coefficients[r]) @ self._solved_rows[self._slices[r]]
-            planes.index_add_(0, t * (t - 1) // 2 - start + r, part, alpha=-1.0)
+            planes.index_add_(0, later * (later - 1) // 2 - start + r, part, alpha=-1.0)
         return planes
 
     def _coefficients(self, t: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -199,13 +199,14 @@ class _PairSolver:
         size = n_own + self._width
         chunk = max(1, int(_PAIR_BYTES / (8 * (size * size + 1))))
         mine = self._slices[t]
-        across = pad(self._system.rows[mine] @ self._solved_rows.T, (0, 1))
+        # Only earlier classes are opponents here; behind their rows stands the row of zeros.
+        across = pad(self._system.rows[mine] @ self._solved_rows[: mine.start].T, (0, 1))
         solved = []
-        for r in torch.arange(t, device=self._means.device).split(chunk):
+        for r in torch.split(torch.arange(t, device=self._means.device), chunk):
             index = self._index[r]
             system = self._means.new_zeros((len(r), size, size))
             system[:, :n_own, :n_own] = self._own[t]
-            system[:, n_own:, :n_own] = across[:, index].permute(1, 2, 0)
+            system[:, n_own:, :n_own] = across[:, index.clamp_max(mine.start)].permute(1, 2, 0)
             for one, opponent in zip(system, r.tolist(), strict=True):
                 stop = n_own + self._system.lengths[opponent]
                 one[n_own:stop, n_own:stop] = self._own[opponent]

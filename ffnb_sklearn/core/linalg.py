@@ -51,6 +51,7 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
     IllConditionedWarning
         If a shift was needed.
     """
+    factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if not bool(info.any()):
         return factor

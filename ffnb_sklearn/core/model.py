@@ -104,7 +104,7 @@ class Model:
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
         assert self.classifier is not None
-        return torch.cat([self.classifier.scores(self.view(x)) for x in X.split(_CHUNK)])
+        return torch.cat([self.classifier.scores(self.view(x)) for x in torch.split(X, _CHUNK)])
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Features of some samples that the classifier sees, of shape (n_samples, d)."""
@@ -198,13 +198,16 @@ def _class_pieces(
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Features and weights of a task, class by class, some of the samples at a time."""
     order = torch.argsort(task.classes, stable=True)
-    for chunk in order.split(_CHUNK):
+    for chunk in torch.split(order, _CHUNK):
         values, classes = features(task.X[chunk]), task.classes[chunk]
         if fresh is not None:
             values[:, -fresh.shape[1] :] = fresh[chunk]
         labels, counts = torch.unique_consecutive(classes, return_counts=True)
         sizes = counts.tolist()
         pieces = zip(
-            labels.tolist(), values.split(sizes), task.weights[chunk].split(sizes), strict=True
+            labels.tolist(),
+            torch.split(values, sizes),
+            torch.split(task.weights[chunk], sizes),
+            strict=True,
         )
         yield from pieces

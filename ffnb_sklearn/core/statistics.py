@@ -103,6 +103,7 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
+        principal: torch.Tensor
         if self._gram is None:
             rows = torch.cat(self._rows)
             _, basis = torch.linalg.eigh(rows @ rows.T)

@@ -125,4 +125,5 @@ def _separations(
     spread = np.array([within[block].sum() for block in blocks])
     if not (ratios > 0.0).all() or not (spread > 0.0).all():
         return np.ones(len(blocks))
-    return ratios / spread
+    separations: Array = ratios / spread
+    return separations
