@@ -13,7 +13,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._probabilities import vote_probabilities
@@ -152,7 +152,7 @@ class FFNBClassifier(
     _parameter_constraints: ClassVar[dict] = {
         "p": [
             Interval(Integral, 0, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
             list,
             tuple,
         ],

@@ -97,7 +97,7 @@ class _Scatter:
             self._gram = product if self._gram is None else self._gram + product
         self._rows = []
 
-    def principal_rows(self) -> torch.Tensor:
+    def principal_rows(self, max_rows: int | None = None) -> torch.Tensor:
         """Principal axes times the root of the scatter along each, the longest first.
 
         They are an orthogonal mixture of the rows that were added, so that no sample
@@ -106,13 +106,28 @@ class _Scatter:
         principal: torch.Tensor
         if self._gram is None:
             rows = torch.cat(self._rows)
-            _, basis = torch.linalg.eigh(rows @ rows.T)
-            principal = (basis.T @ rows).flip(0)
+            values, basis = torch.linalg.eigh(rows @ rows.T)
+            principal = basis.T.flip(0)[:max_rows] @ rows
         else:
             values, basis = torch.linalg.eigh(self._gram)
-            principal = (values.clamp_min(0.0).sqrt()[:, None] * basis.T).flip(0)
-        length = principal.square().sum(1)
-        return principal[length > _NEGLIGIBLE_SHARE * length.sum()]
+            longest = values.clamp_min(0.0).sqrt().flip(0)[:max_rows]
+            principal = longest[:, None] * basis.T.flip(0)[:max_rows]
+        floor = _NEGLIGIBLE_SHARE * values.clamp_min(0.0).sum()
+        return principal[principal.square().sum(1) > floor]
+
+    def factor(self, max_rank: int | None) -> tuple[Array, Array]:
+        """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave."""
+        rows = self.principal_rows(max_rank)
+        left_out = rows.new_zeros(self._n_columns)
+        if len(rows) == max_rank:
+            whole = self._gram.diagonal() if self._gram is not None else _energy(self._rows)
+            left_out = (whole - _energy([rows])).clamp_min(0.0)
+        return as_array(rows), as_array(left_out)
+
+
+def _energy(blocks: list[torch.Tensor]) -> torch.Tensor:
+    """Sum of the squares in each column of some rows."""
+    return torch.stack([block.square().sum(0) for block in blocks]).sum(0)
 
 
 def principal_rows(rows: torch.Tensor) -> torch.Tensor:
@@ -131,12 +146,6 @@ def principal_rows(rows: torch.Tensor) -> torch.Tensor:
     scatter = _Scatter(rows.shape[1])
     scatter.add(rows)
     return scatter.principal_rows()
-
-
-def _factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, Array]:
-    """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave out."""
-    kept = rows[:max_rank]
-    return as_array(kept.contiguous()), as_array(rows[len(kept) :].square().sum(0))
 
 
 def moments_of(
@@ -169,7 +178,7 @@ def moments_of(
         mean = mean + (chunk_mean - mean) * (chunk_weight / weight)
     if mean is None or scatter is None:
         raise ValueError("moments_of needs at least one chunk of samples; got none.")
-    factor, residual = _factor(scatter.principal_rows(), max_rank)
+    factor, residual = scatter.factor(max_rank)
     return ClassMoments(weight, as_array(mean), factor, residual)
 
 
@@ -208,12 +217,11 @@ def merge(
     gap = second.mean - first.mean
     shift = gap * np.sqrt(first.weight * second.weight / weight)
     mean = first.mean + gap * (second.weight / weight)
+    scatter = _Scatter(len(mean))
     rows = np.concatenate([first.factor, second.factor, shift[None]])
-    residual = first.residual + second.residual
-    if len(rows) > min(len(mean), max_rank or len(mean)):
-        rows, left_out = _factor(principal_rows(as_tensor(rows, device=device)), max_rank)
-        residual = residual + left_out
-    return ClassMoments(weight, mean, rows, residual)
+    scatter.add(as_tensor(rows, device=device))
+    factor, left_out = scatter.factor(max_rank)
+    return ClassMoments(weight, mean, factor, first.residual + second.residual + left_out)
 
 
 def subtract(
@@ -259,7 +267,7 @@ def subtract(
             "the scatter left after subtraction has the eigenvalue "
             f"{float(values[0]):.3g}: part was not contained in whole."
         )
-    factor, residual = _factor(
-        values.clamp_min(0.0).sqrt().flip(0)[:, None] * basis.T.flip(0), max_rank
-    )
+    scatter = _Scatter(len(mean))
+    scatter.add(values.clamp_min(0.0).sqrt()[:, None] * basis.T)
+    factor, residual = scatter.factor(max_rank)
     return ClassMoments(weight, mean, factor, residual)
