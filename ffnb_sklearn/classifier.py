@@ -271,6 +271,9 @@ class FFNBClassifier(
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset):
         """Validate the samples, learn them task by task, and keep the result if all went well."""
+        if not reset:
+            # scikit-learn checks the parameters of the first call only.
+            self._validate_params()
         before = vars(self).copy()
         try:
             if reset:
