@@ -17,7 +17,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
@@ -378,25 +377,3 @@ def test_forget_and_merge_need_a_fitted_pipeline(tasks):
         empty.merge(fitted)
     with pytest.raises(NotFittedError):
         fitted.merge(empty)
-
-
-# ---- scikit-learn's own battery
-
-# scikit-learn lists the same two for its own Pipeline, with the same reason.
-IN_PLACE = "A pipeline fits the instances in its `steps` in place, as scikit-learn's does."
-EXPECTED_FAILURES = {
-    "check_estimators_overwrite_params": IN_PLACE,
-    "check_dont_overwrite_parameters": IN_PLACE,
-}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.parametrize("last", [GaussianNB(), SGDClassifier(random_state=0)], ids=repr)
-def test_check_estimator(last):
-    pipe = ContinualPipeline([("scale", StandardScaler()), ("clf", last)])
-    results = check_estimator(pipe, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
-    assert len(results) == 54
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(EXPECTED_FAILURES)
-    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {
-        "check_array_api_input"
-    }

@@ -1,0 +1,304 @@
+"""scikit-learn's own checks on every estimator that learns tasks, and what its users do with them.
+
+One registry of instances and one list of expected failures serve the whole suite.
+"""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+from torch import nn
+
+from ffnb_sklearn import (
+    ContinualPipeline,
+    FFNBClassifier,
+    TorchFeatureExtractor,
+    class_incremental_tasks,
+    make_continual_pipeline,
+)
+
+
+def any_width():
+    """Small network for rows of any width."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, -1)),
+        nn.Conv1d(1, 4, 1),
+        nn.Tanh(),
+        nn.AdaptiveAvgPool1d(3),
+        nn.Flatten(),
+        nn.Linear(12, 5),
+    )
+
+
+def pipeline_of(last):
+    return ContinualPipeline([("scale", StandardScaler()), ("clf", last)])
+
+
+# The checks that scikit-learn 1.9 runs: 62 on a classifier that takes sample_weight, and 6 more
+# on FFNBClassifier, because it is a transformer too. Its pipeline takes no sample_weight by that
+# name, so eight checks of the weights are left out there; the extractor is a transformer alone.
+INSTANCES = {
+    "default": (FFNBClassifier(), 62 + 6),
+    "no trained band": (FFNBClassifier(band_size=0), 62 + 6),
+    "two layers": (FFNBClassifier(n_layers=2), 62 + 6),
+    "one-vs-all": (FFNBClassifier(classifier="ova"), 62 + 6),
+    "bands only": (FFNBClassifier(skip_connection=False, shared_band_size=0), 62 + 6),
+    "class covariances": (FFNBClassifier(shrinkage=0), 62 + 6),
+    "exact moments": (FFNBClassifier(rank=None, p=(0.5,), classes_per_task=1), 62 + 6),
+    "extractor": (TorchFeatureExtractor(any_width), 47),
+    "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
+    "pipeline": (pipeline_of(FFNBClassifier(random_state=0)), 54 + 6),
+    "pipeline of GaussianNB": (pipeline_of(GaussianNB()), 54),
+    "pipeline of SGDClassifier": (pipeline_of(SGDClassifier(random_state=0)), 54),
+}
+
+# scikit-learn lists the first two for its own Pipeline, with the same reason.
+IN_PLACE = "A pipeline fits the instances in its `steps` in place, as scikit-learn's does."
+EXPECTED_FAILURES = {
+    "ContinualPipeline": {
+        "check_estimators_overwrite_params": IN_PLACE,
+        "check_dont_overwrite_parameters": IN_PLACE,
+    },
+}
+
+# Runs only where the environment variable SCIPY_ARRAY_API is set, and then for estimators that
+# say that they take arrays of other libraries; none of these does.
+MAY_SKIP = {"check_array_api_input"}
+
+OUTSIDE_THE_BATTERY = [
+    "check_param_validation",
+    "check_dataframe_column_names_consistency",
+    "check_get_feature_names_out_error",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_global_output_transform_pandas",
+    "check_inplace_ensure_writeable",
+]
+
+# The pipeline inherits a constraint on `transform_input`, which is no parameter of its own.
+UNCONSTRAINED = {("pipeline", "check_param_validation")}
+
+
+# ---- scikit-learn's checks
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_check_estimator(name):
+    estimator, n_checks = INSTANCES[name]
+    expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
+    results = estimator_checks.check_estimator(
+        estimator, expected_failed_checks=expected, on_fail=None, on_skip=None
+    )
+    assert [one for one in results if one["status"] == "failed"] == []
+    assert {one["check_name"] for one in results if one["status"] == "xfail"} == set(expected)
+    assert {one["check_name"] for one in results if one["status"] == "skipped"} <= MAY_SKIP
+    if sklearn.__version__.startswith("1.9"):
+        assert len(results) == n_checks
+
+
+# These checks call an estimator that was fitted with names by an array, and expect its warning.
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
+@pytest.mark.parametrize("name", ["default", "two layers", "one-vs-all", "extractor", "pipeline"])
+@pytest.mark.parametrize("check", OUTSIDE_THE_BATTERY)
+def test_checks_outside_the_battery(check, name):
+    pytest.importorskip("pandas")
+    if (name, check) in UNCONSTRAINED:
+        pytest.skip("the pipeline checks its parameters by the constraints of its base class")
+    estimator, _ = INSTANCES[name]
+    getattr(estimator_checks, check)(type(estimator).__name__, clone(estimator))
+
+
+# ---- what scikit-learn users do
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    """Some digits as three tasks of two classes, (X, y) each."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 6][:360], y[y < 6][:360]
+    return [(X[rows], y[rows]) for rows in class_incremental_tasks(y, classes_per_task=2)]
+
+
+def small(**parameters):
+    return FFNBClassifier(**{"shared_band_size": 50, "random_state": 0, **parameters})
+
+
+LEARNERS = {
+    "classifier": small(),
+    "two layers": small(n_layers=2, old_statistics="zero"),
+    "pipeline": make_continual_pipeline(StandardScaler(), small()),
+}
+
+
+def learned(estimator, tasks):
+    for X, y in tasks:
+        estimator.partial_fit(X, y)
+    return estimator
+
+
+def everything(tasks):
+    return np.vstack([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
+
+
+def dumped(estimator, folder):
+    path = folder / "estimator.joblib"
+    joblib.dump(estimator, path)
+    return path
+
+
+ROUND_TRIPS = {
+    "pickle": lambda estimator, _: pickle.loads(pickle.dumps(estimator)),
+    "oldest pickle": lambda estimator, _: pickle.loads(pickle.dumps(estimator, protocol=2)),
+    "deepcopy": lambda estimator, _: deepcopy(estimator),
+    "joblib": lambda estimator, folder: joblib.load(dumped(estimator, folder)),
+    "memory map": lambda estimator, folder: joblib.load(dumped(estimator, folder), mmap_mode="r"),
+}
+
+
+@pytest.mark.parametrize("way", ROUND_TRIPS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_copy_between_tasks_learns_on_bit_for_bit(tasks, tmp_path, learner, way):
+    X, _ = everything(tasks)
+    original = learned(clone(LEARNERS[learner]), tasks[:2])
+    before = original.predict_proba(X)
+    copy = ROUND_TRIPS[way](original, tmp_path)
+    assert_array_equal(copy.predict_proba(X), before)
+    learned(copy, tasks[2:])
+    # What the copy has learnt has not reached the original.
+    assert_array_equal(original.predict_proba(X), before)
+    learned(original, tasks[2:])
+    assert_array_equal(copy.predict_proba(X), original.predict_proba(X))
+    assert_array_equal(copy.transform(X), original.transform(X))
+    assert_array_equal(copy.classes_, np.arange(6))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_clone_between_tasks_knows_nothing_and_learns_the_same(tasks, learner):
+    X, _ = everything(tasks)
+    original = learned(clone(LEARNERS[learner]), tasks)
+    copy = clone(original)
+    assert not hasattr(copy, "classes_")
+    assert_array_equal(learned(copy, tasks).predict_proba(X), original.predict_proba(X))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_fit_resets(tasks, learner):
+    (X, y), _, (later_X, later_y) = tasks
+    estimator = learned(clone(LEARNERS[learner]), tasks[1:])
+    estimator.fit(X[:, :40], y)
+    fresh = clone(LEARNERS[learner]).fit(X[:, :40], y)
+    assert estimator.n_features_in_ == 40
+    assert_array_equal(estimator.classes_, [0, 1])
+    assert_array_equal(
+        estimator.predict_proba(later_X[:, :40]), fresh.predict_proba(later_X[:, :40])
+    )
+    # It goes on from there.
+    learned(estimator, [(later_X[:, :40], later_y)])
+    assert_array_equal(estimator.classes_, [0, 1, 4, 5])
+
+
+@pytest.mark.parametrize("way", ["alone", "in a pipeline"])
+def test_grid_search_over_p_and_band_size(tasks, way):
+    X, y = everything(tasks)
+    estimator, prefix = small(classes_per_task=1), ""
+    if way == "in a pipeline":
+        estimator, prefix = make_continual_pipeline(StandardScaler(), estimator), "ffnbclassifier__"
+    grid = {f"{prefix}p": [2, 0.9], f"{prefix}band_size": [0, 2]}
+    search = GridSearchCV(estimator, grid, cv=3, n_jobs=2, error_score="raise").fit(X, y)
+    last = search.best_estimator_ if way == "alone" else search.best_estimator_[-1]
+    assert last.n_tasks_ == 6
+    assert search.cv_results_["mean_test_score"].min() > 0.9
+    # One process gives what two give.
+    alone = GridSearchCV(estimator, grid, cv=3, error_score="raise").fit(X, y)
+    assert_array_equal(search.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
+    assert_array_equal(search.predict_proba(X), alone.predict_proba(X))
+
+
+def test_cross_val_score(tasks):
+    X, y = everything(tasks)
+    scores = cross_val_score(small(classes_per_task=2), X, y, cv=3, error_score="raise")
+    assert scores.min() > 0.9
+    scores = cross_val_score(small(), X, y, cv=3, scoring="roc_auc_ovr", error_score="raise")
+    assert scores.min() > 0.98
+
+
+@pytest.mark.parametrize(
+    "change", [{"band_size": 0}, {"epsilon": 1.0}, {"init": "random"}, {"p": 3}, {"verbose": 0}]
+)
+def test_parameters_may_change_between_tasks(tasks, change):
+    X, y = everything(tasks)
+    steady, changed = (learned(small(), tasks[:1]) for _ in range(2))
+    changed.set_params(**change)
+    # A change is effective from the next task on.
+    assert_array_equal(changed.predict_proba(X), steady.predict_proba(X))
+    learned(steady, tasks[1:])
+    learned(changed, tasks[1:])
+    assert changed.score(X, y) > 0.95
+    differs = not np.array_equal(changed.decision_function(X), steady.decision_function(X))
+    assert differs == ("verbose" not in change)
+
+
+def test_an_invalid_parameter_between_tasks_is_refused(tasks):
+    X, _ = everything(tasks)
+    estimator = learned(small(), tasks[:1])
+    before = estimator.predict_proba(X)
+    estimator.set_params(gamma=-1.0)
+    with pytest.raises(ValueError, match="'gamma' parameter of FFNBClassifier"):
+        estimator.partial_fit(*tasks[1])
+    assert_array_equal(estimator.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_threads_predict_alike_at_the_same_time(tasks, learner):
+    X, _ = everything(tasks)
+    estimator = learned(clone(LEARNERS[learner]), tasks)
+    expected = estimator.predict_proba(X)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: estimator.predict_proba(X), range(16)):
+            assert_array_equal(result, expected)
+
+
+def test_a_copy_predicts_in_a_thread_while_the_original_learns(tasks):
+    X, _ = everything(tasks)
+    estimator = learned(small(), tasks[:1])
+    copy = deepcopy(estimator)
+    expected = copy.predict_proba(X)
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(copy.predict_proba, X) for _ in range(8)]
+        learned(estimator, tasks[1:])
+        for one in running:
+            assert_array_equal(one.result(), expected)
+
+
+def test_processes_predict_alike(tasks):
+    X, _ = everything(tasks)
+    estimator = learned(small(), tasks)
+    results = joblib.Parallel(n_jobs=2)(
+        joblib.delayed(estimator.predict_proba)(part) for part in np.array_split(X, 4)
+    )
+    # A process has its own number of threads, and so another order of summation.
+    np.testing.assert_allclose(np.vstack(results), estimator.predict_proba(X), rtol=1e-9)
+
+
+def test_learning_leaves_the_global_generators_alone(tasks):
+    state, torch_state = np.random.get_state(legacy=False), torch.get_rng_state()  # noqa: NPY002
+    learned(small(init="random"), tasks)
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert_array_equal(after["state"]["key"], state["state"]["key"])
+    assert after["state"]["pos"] == state["state"]["pos"]
+    assert torch.equal(torch.get_rng_state(), torch_state)
