@@ -61,14 +61,17 @@ def gaussian_moments(
 
 
 def _relu_moments(mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
-    """Moments of the rectified Gaussian."""
+    """Moments of the rectified Gaussian, in forms that cancel nothing far from its corner."""
     deviation = variance.sqrt()
     constant = deviation == 0.0
     ratio = mean / torch.where(constant, torch.ones_like(deviation), deviation)
     # Far enough out, the distribution function is 0 or 1: the limit of a vanishing variance.
-    ratio = torch.where(constant, torch.sign(mean) * 1e3, ratio)
+    ratio = torch.where(constant, torch.sign(mean) * 1e3, ratio).clamp(-1e3, 1e3)
     density = torch.exp(-0.5 * ratio.square()) / (2.0 * torch.pi) ** 0.5
-    share = torch.special.ndtr(ratio)
+    share = 0.5 * torch.special.erfc(-ratio * 0.5**0.5)
+    rest = 0.5 * torch.special.erfc(ratio * 0.5**0.5)
     average = mean * share + deviation * density
-    square = (mean.square() + variance) * share + mean * deviation * density
-    return ActivationMoments(average, (square - average.square()).clamp_min(0.0), share)
+    relative = (
+        share + ratio.square() * share * rest + ratio * density * (rest - share) - density.square()
+    )
+    return ActivationMoments(average, variance * relative.clamp_min(0.0), share)

@@ -53,7 +53,9 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
     """
     factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
-    if not bool(info.any()):
+    # An infinite diagonal passes the factorisation itself.
+    finite = factor.diagonal(dim1=-2, dim2=-1).isfinite().all()
+    if bool(finite & ~info.any()):
         return factor
     if not bool(torch.isfinite(matrix).all()):
         raise NotPositiveDefiniteError(f"{name} has entries that are NaN or infinite.")

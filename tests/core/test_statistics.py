@@ -1,0 +1,187 @@
+"""Class moments against dense numpy, and what merging and subtracting them must satisfy."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
+from ffnb_sklearn.core.statistics import merge, moments_of, principal_rows, subtract
+
+CPU = torch.device("cpu")
+
+
+def samples(n, d, seed=0):
+    """Correlated samples far from the origin, and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 10.0 * rng.normal(size=d)
+    return X, rng.uniform(0.2, 3.0, size=n)
+
+
+def moments(X, w=None, max_rank=None, n_chunks=1):
+    w = np.ones(len(X)) if w is None else w
+    parts = np.array_split(np.arange(len(X)), n_chunks)
+    chunks = [(torch.as_tensor(X[part]), torch.as_tensor(w[part])) for part in parts]
+    return moments_of(chunks, max_rank)
+
+
+def dense(X, w):
+    mean = np.average(X, axis=0, weights=w)
+    return w.sum(), mean, (X - mean).T @ ((X - mean) * w[:, None])
+
+
+def assert_same(first, second, rtol=1e-9):
+    assert first.weight == pytest.approx(second.weight, rel=1e-12)
+    assert_allclose(first.mean, second.mean, rtol=rtol)
+    scale = np.abs(second.scatter()).max(initial=0.0)
+    assert_allclose(first.scatter(), second.scatter(), atol=rtol * max(scale, 1e-300))
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 4), (3, 8), (8, 8), (60, 5)])
+@pytest.mark.parametrize("n_chunks", [1, 3])
+def test_moments_are_those_of_dense_numpy(n, d, n_chunks):
+    X, w = samples(n, d)
+
+    result = moments(X, w, n_chunks=min(n, n_chunks))
+
+    weight, mean, scatter = dense(X, w)
+    assert result.weight == pytest.approx(weight)
+    assert_allclose(result.mean, mean, rtol=1e-12)
+    assert_allclose(result.scatter(), scatter, atol=1e-11 * np.abs(scatter).max() + 1e-13)
+    assert_allclose(result.second_moment(), X.T @ (X * w[:, None]), rtol=1e-10, atol=1e-9)
+    assert_array_equal(result.residual, np.zeros(d))
+
+
+def test_a_common_offset_costs_no_digits_of_the_scatter():
+    X, w = samples(40, 3)
+    far = moments(X + 1e6, w, n_chunks=4)
+
+    assert_allclose(far.scatter(), dense(X, w)[2], rtol=1e-7)
+
+
+def test_the_factor_is_orthogonal_and_no_longer_than_it_must_be():
+    X, w = samples(7, 12)
+
+    factor = moments(X, w).factor
+
+    gram = factor @ factor.T
+    assert len(factor) == 6  # centring takes one
+    assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-10 * gram.max())
+    assert (np.diff(np.diag(gram)) < 0).all()
+
+
+@pytest.mark.parametrize(("n", "d"), [(6, 10), (50, 10)])
+def test_a_truncated_factor_keeps_the_principal_axes_and_the_diagonal(n, d):
+    X, w = samples(n, d)
+
+    result = moments(X, w, max_rank=3)
+
+    scatter = dense(X, w)[2]
+    values, vectors = np.linalg.eigh(scatter)
+    best = vectors[:, -3:] * values[-3:] @ vectors[:, -3:].T
+    assert result.factor.shape == (3, d)
+    assert_allclose(result.factor.T @ result.factor, best, atol=1e-10 * values[-1])
+    assert_allclose(np.diag(result.scatter()), np.diag(scatter), rtol=1e-10)
+    assert (result.residual > 0).all()
+
+
+def test_merging_keeps_the_diagonal_under_a_limit_on_the_rank():
+    X, w = samples(40, 9)
+    parts = [moments(X[part], w[part], 3) for part in (slice(0, 25), slice(25, 40))]
+
+    whole = merge(*parts, 3, device=CPU)
+
+    assert len(whole.factor) == 3
+    assert_allclose(np.diag(whole.scatter()), np.diag(dense(X, w)[2]), rtol=1e-10)
+
+
+def test_a_weight_is_a_number_of_repetitions():
+    X, _ = samples(6, 4)
+    counts = np.array([1, 3, 2, 1, 4, 2])
+
+    assert_same(moments(X, counts.astype(float)), moments(np.repeat(X, counts, axis=0)))
+
+
+@given(
+    d=st.integers(1, 6),
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_merging_in_any_order_and_grouping_gives_the_moments_of_all(d, sizes, seed, data):
+    X, w = samples(sum(sizes), d, seed)
+    parts = np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
+    pool = [moments(X[part], w[part]) for part in parts]
+    while len(pool) > 1:
+        i = data.draw(st.integers(0, len(pool) - 1))
+        first = pool.pop(i)
+        j = data.draw(st.integers(0, len(pool) - 1))
+        pool.append(merge(first, pool.pop(j), device=CPU))
+
+    assert_same(pool[0], moments(X, w), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 12), (40, 6)])
+def test_subtraction_inverts_merging(n, d):
+    X, w = samples(2 * n, d)
+    part, rest = moments(X[:n], w[:n]), moments(X[n:], w[n:])
+
+    left = subtract(merge(part, rest, device=CPU), part, device=CPU)
+
+    assert_same(left, rest, rtol=1e-8)
+    assert_same(merge(left, part, device=CPU), moments(X, w), rtol=1e-8)
+
+
+def test_what_is_not_contained_cannot_be_subtracted():
+    X, w = samples(30, 4)
+    few = moments(100.0 * X[:5], w[:5])
+
+    with pytest.raises(NotPositiveDefiniteError, match="not contained"):
+        subtract(moments(X, w), few, device=CPU)
+    with pytest.raises(ValueError, match=r"weigh less than whole.*got"):
+        subtract(moments(X[:5], w[:5]), moments(X, w), device=CPU)
+    with pytest.raises(ValueError, match="weigh less than whole"):
+        subtract(few, few, device=CPU)
+
+
+def test_no_samples_are_an_error():
+    with pytest.raises(ValueError, match="at least one chunk"):
+        moments_of([])
+
+
+def test_some_features_can_be_taken_and_others_appended():
+    X, w = samples(12, 5)
+    whole, columns = moments(X, w, 2), np.array([3, 0])
+
+    taken = whole.take(columns)
+    again = taken.append(whole.mean[[4]], whole.factor[:, [4]], whole.residual[[4]])
+
+    assert_array_equal(taken.scatter(), whole.scatter(columns))
+    assert_array_equal(taken.second_moment(), whole.second_moment(columns))
+    assert_array_equal(again.mean, whole.mean[[3, 0, 4]])
+    assert_array_equal(again.scatter(), whole.scatter(np.array([3, 0, 4])))
+
+
+@pytest.mark.parametrize(("n", "d"), [(4, 9), (30, 9)])
+def test_principal_rows_have_the_outer_products_and_are_sorted(n, d):
+    rows = torch.as_tensor(samples(n, d)[0])
+
+    principal = principal_rows(rows)
+
+    assert len(principal) == min(n, d)
+    assert_allclose(principal.T @ principal, rows.T @ rows, rtol=1e-9)
+    assert (principal.norm(dim=1).diff() < 0).all()
+
+
+def test_no_sample_stands_among_the_principal_rows():
+    rows = torch.as_tensor(samples(5, 30)[0])
+
+    distance = torch.cdist(principal_rows(rows), rows)
+
+    assert distance.min() > 0.01 * rows.norm(dim=1).min()
+
+
+def test_rows_of_zeros_have_no_principal_rows():
+    assert principal_rows(torch.zeros(3, 4, dtype=torch.float64)).shape == (0, 4)
