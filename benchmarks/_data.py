@@ -1,11 +1,15 @@
 """Feature files for the benchmarks, and the streams they are cut into."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+from ffnb_sklearn import SkeletonDescriptor
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class Problem:
         Name on the command line and in the tables.
     source : str
         Where the rows come from and how they are split.
-    path : Path or None
-        Feature file; None for the digits that ship with scikit-learn.
+    splits : callable
+        Loads the rows: a list of one `Split`, or of one per fold.
     classes_per_task : int
         New classes per task.
     first_task_classes : int or None
@@ -41,16 +45,10 @@ class Problem:
 
     name: str
     source: str
-    path: Path | None
+    splits: Callable[[], list[Split]]
     classes_per_task: int
     first_task_classes: int | None = None
     width: int = 5000
-
-    def splits(self, seed):
-        """Load the rows; one ``Split``, or one per fold."""
-        if self.path is None:
-            return [_digits_split(seed)]
-        return read_features(self.path)
 
     def class_order(self, y, seed):
         """Sorted labels for seed 0, else a permutation drawn from the seed."""
@@ -85,28 +83,46 @@ def known_problems(folder):
     problems = [
         Problem(
             "digits",
-            "8 x 8 digits of scikit-learn, stratified 70 / 30 split drawn from the seed",
-            None,
+            "8 x 8 digits of scikit-learn, one stratified 70 / 30 split (random_state=0)",
+            _digits_split,
+            classes_per_task=2,
+        ),
+        Problem(
+            "digits-folds",
+            "8 x 8 digits of scikit-learn, five stratified folds (random_state=0)",
+            _digits_folds,
             classes_per_task=2,
         ),
         Problem(
             "sbu",
             "SBU interactions, 720 skeleton features, the file's five folds over actor pairs",
-            folder / "sbu_features.npz",
+            partial(read_features, folder / "sbu_features.npz"),
             classes_per_task=1,
         ),
         Problem(
             "fpha",
             "FPHA hand actions, 528 skeleton features, official 600 / 575 split",
-            folder / "fpha_features.npz",
+            partial(read_features, folder / "fpha_features.npz"),
             classes_per_task=5,
         ),
         Problem(
             "cifar",
             "CIFAR-100, 256 features of a ResNet trained on the first 50 classes, official split",
-            folder / "cifar100_b50.npz",
+            partial(read_features, folder / "cifar100_b50.npz"),
             classes_per_task=5,
             first_task_classes=50,
+        ),
+        Problem(
+            "sbu-sequences",
+            "SBU joint sequences through SkeletonDescriptor(root=2), the file's five folds",
+            partial(read_sequences, folder / "sbu.npz", root=2),
+            classes_per_task=1,
+        ),
+        Problem(
+            "fpha-sequences",
+            "FPHA joint sequences through SkeletonDescriptor(), official 600 / 575 split",
+            partial(read_sequences, folder / "fpha.npz", root=0),
+            classes_per_task=5,
         ),
     ]
     return {problem.name: problem for problem in problems}
@@ -133,20 +149,47 @@ def read_features(path):
     ValueError
         If arrays are missing.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no feature file at {path}; give its folder with --data")
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
+    arrays = _arrays(path)
     if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
         names = ("x_train", "y_train", "x_test", "y_test")
         return [_split("official", *(arrays[name] for name in names))]
     if not {"X", "y"} <= set(arrays):
         raise ValueError(f"{path} needs X and y, or x_train and so on; it has {sorted(arrays)}")
-    return [
-        _split(name, arrays["X"][~test], arrays["y"][~test], arrays["X"][test], arrays["y"][test])
-        for name, test in _test_masks(arrays, path).items()
-    ]
+    return _masked_splits(arrays["X"], arrays["y"], _test_masks(arrays, path))
+
+
+def read_sequences(path, *, root):
+    """Read joint sequences and describe each by a row.
+
+    Parameters
+    ----------
+    path : Path
+        File with ``joints``, ``offsets``, ``label`` and one of ``split`` and ``fold``.
+    root : int
+        Joint that the descriptor centres on.
+
+    Returns
+    -------
+    splits : list of Split
+        One, or one per fold.
+    """
+    arrays = _arrays(path)
+    sequences = np.split(arrays["joints"], arrays["offsets"][1:-1])
+    # The descriptor learns nothing from them but their shape.
+    X = SkeletonDescriptor(root=root).fit_transform(sequences)
+    return _masked_splits(X, arrays["label"], _test_masks(arrays, path))
+
+
+def _arrays(path):
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no feature file at {path}; give its folder with --data")
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _masked_splits(X, y, test_masks):
+    return [_split(name, X[~test], y[~test], X[test], y[test]) for name, test in test_masks.items()]
 
 
 def _test_masks(arrays, path):
@@ -164,7 +207,14 @@ def _split(name, X, y, X_test, y_test):
     return Split(name, X.astype(np.float64), y, X_test.astype(np.float64), y_test)
 
 
-def _digits_split(seed):
+def _digits_split():
     X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
-    return _split("random split", X, y, X_test, y_test)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+    return [_split("single split", X, y, X_test, y_test)]
+
+
+def _digits_folds():
+    X, y = load_digits(return_X_y=True)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
+    masks = {f"fold {k}": np.isin(np.arange(len(y)), test) for k, (_, test) in enumerate(folds)}
+    return _masked_splits(X, y, masks)

@@ -1,6 +1,7 @@
 """Turn the records of single runs into tables, with a header that says where they come from."""
 
 import csv
+import datetime
 import os
 import platform
 import sys
@@ -40,6 +41,7 @@ def environment_lines(package_version, device):
     }
     blas = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
     return [
+        f"- date: {datetime.date.today().isoformat()}",
         "- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()),
         f"- processor: {_processor()}, {os.cpu_count()} cores; threads: {', '.join(blas)}, "
         f"torch {torch.get_num_threads()}",

@@ -33,7 +33,7 @@ MAX_ROWS_PER_CLASS = 100
 
 def hold_outs(problem, n_repeats=3):
     """Yield rows to learn and rows to score, both from the training rows of the first split."""
-    split = problem.splits(seed=0)[0]
+    split = problem.splits()[0]
     random = np.random.default_rng(0)
     kept = np.concatenate(
         [
