@@ -1,0 +1,73 @@
+"""Settings of the Sphinx site. Nothing is fetched, neither by the build nor by the pages.
+
+sphinx-build -W --keep-going -b html docs docs/_build/html
+"""
+
+import sys
+from pathlib import Path
+
+import ffnb_sklearn
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "ffnb_sklearn"
+author = "The ffnb_sklearn developers"
+copyright = author
+version = release = ffnb_sklearn.__version__
+
+extensions = [
+    "mathml",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+# As scikit-learn has it: single backticks in docstrings are code.
+default_role = "literal"
+
+autosummary_generate = True
+# Methods that scikit-learn writes; their text links to pages of its own site.
+autodoc_default_options = {
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request"
+}
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_use_plots = False
+myst_heading_anchors = 3
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("ffnb_sklearn",),
+    "backreferences_dir": None,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "plot_gallery": True,
+}
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "ffnb_sklearn"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "ffnb_sklearn"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+}
+# Pages without parts of their own would otherwise show an empty column.
+html_sidebars = {"index": [], "changelog": [], "metrics": [], "theory": []}
