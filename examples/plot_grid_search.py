@@ -1,0 +1,76 @@
+"""
+Choose ``p`` and ``band_size`` by grid search
+=============================================
+
+``FFNBClassifier(classes_per_task=1)`` streams its classes inside ``fit``: each class is a task of
+its own. So :class:`~sklearn.model_selection.GridSearchCV` scores what matters, the accuracy after
+the last task, and needs to know nothing of tasks.
+
+Two parameters are searched:
+
+- ``p``, the share of the energy of previous tasks that is out of reach of new neurons: a high
+  share protects old classes, a low one leaves new neurons more room;
+- ``band_size``, the number of trained neurons per new class.
+
+By default the classifier also sees the inputs and a band of random neurons, and these decide most
+of its accuracy: then ``p`` and ``band_size`` hardly matter, and need no search. Here both are
+switched off. The trained neurons are all there is, and so it matters where they may go.
+
+A file name after the script's own saves the picture.
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, train_test_split
+
+from ffnb_sklearn import FFNBClassifier
+
+# %%
+# Search
+# ------
+# 600 digits in three folds; each of the 25 candidates learns ten tasks per fold.
+
+X, y = load_digits(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, train_size=600, stratify=y, random_state=0)
+
+bands_only = FFNBClassifier(
+    classes_per_task=1, skip_connection=False, shared_band_size=0, random_state=0
+)
+grid = {"p": [0.5, 0.8, 0.9, 0.95, 0.99], "band_size": [1, 2, 4, 8, 16]}
+search = GridSearchCV(bands_only, grid, cv=3, n_jobs=2).fit(X, y)
+default = FFNBClassifier(classes_per_task=1, random_state=0).fit(X, y)
+
+print(f"best parameters        {search.best_params_}")
+print(f"cross-validation       {100 * search.best_score_:.1f} %")
+print(f"test, bands only       {100 * search.score(X_test, y_test):.1f} %")
+print(f"test, all by default   {100 * default.score(X_test, y_test):.1f} %")
+
+# %%
+# The landscape
+# -------------
+# A share of 0.99 leaves so little room that single neurons no longer tell all digits apart; many
+# neurons per class make up for it. Where there is room, few of them are enough.
+
+scores = 100 * search.cv_results_["mean_test_score"]
+scores = scores.reshape(len(grid["band_size"]), len(grid["p"]))
+figure, axes = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
+image = axes.imshow(scores, cmap="YlGnBu", vmin=88, aspect="auto", origin="lower")
+for (row, column), score in np.ndenumerate(scores):
+    color = "white" if image.norm(score) > 0.6 else "0.15"
+    axes.text(column, row, f"{score:.1f}", ha="center", va="center", color=color)
+axes.set_xticks(range(len(grid["p"])), grid["p"])
+axes.set_yticks(range(len(grid["band_size"])), grid["band_size"])
+axes.set_xlabel("p: share of previous energy out of reach")
+axes.set_ylabel("band_size: neurons per class")
+axes.set_title("Digits, one class per task, trained bands only")
+axes.tick_params(length=0)
+axes.spines[:].set_visible(False)
+bar = figure.colorbar(image, label="Cross-validated accuracy (%)", extend="min")
+bar.outline.set_visible(False)
+
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=110)
+plt.show()

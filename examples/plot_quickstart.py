@@ -1,0 +1,96 @@
+"""
+Learn digits, two classes at a time
+===================================
+
+The digits that ship with scikit-learn arrive as five tasks: first the zeros and ones, then the
+twos and threes, and so on. Once a task is over, its images are gone. After each task every
+classifier is asked about all the digits that it has met so far.
+
+Three classifiers learn the same stream:
+
+- ``FFNBClassifier`` meets new labels as they come;
+- ``SGDClassifier``, a linear classifier trained by gradient steps;
+- ``GaussianNB``, which keeps a mean and a variance per class and pixel.
+
+The last two must be told all labels at the first call.
+:func:`~ffnb_sklearn.evaluate_stream` notices that and does so.
+
+A file name after the script's own saves the picture::
+
+    python examples/plot_quickstart.py quickstart.png
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+
+from ffnb_sklearn import (
+    AccuracyMatrixDisplay,
+    FFNBClassifier,
+    IncrementalAccuracyDisplay,
+    evaluate_stream,
+)
+
+# %%
+# The stream
+# ----------
+# A stratified 70 / 30 split; the pixels go in as they are. ``GaussianNB`` would take the
+# logarithm of a frequency of zero for digits that it has not met, so it gets even priors.
+
+X, y = load_digits(return_X_y=True)
+X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+
+classifiers = {
+    "FFNBClassifier": FFNBClassifier(random_state=0),
+    "GaussianNB": GaussianNB(priors=np.full(10, 0.1), var_smoothing=0.01),
+    "SGDClassifier": SGDClassifier(random_state=0),
+}
+results = {
+    name: evaluate_stream(classifier, X, y, X_test, y_test, classes_per_task=2)
+    for name, classifier in classifiers.items()
+}
+
+# %%
+# Accuracy after each task
+# ------------------------
+# A row per task: the accuracy on the test images of all digits met so far.
+
+digits = [", ".join(map(str, labels)) for labels in results["FFNBClassifier"].task_classes]
+print("accuracy on all digits met so far, in %")
+print(f"{'new digits':<12}" + "".join(f"{name:>16}" for name in results))
+for task, name_of_task in enumerate(digits):
+    row = [100 * result.accuracies[task] for result in results.values()]
+    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>16.1f}" for accuracy in row))
+
+summary = {
+    "final": [result.final_accuracy for result in results.values()],
+    "average": [result.average_incremental_accuracy for result in results.values()],
+}
+for name, row in summary.items():
+    print(f"{name:<12}" + "".join(f"{100 * accuracy:>16.1f}" for accuracy in row))
+
+# %%
+# What is known of which task
+# ---------------------------
+# The curves show the same numbers. The heat maps show which task was lost: a column that fades
+# downwards was learned and then forgotten.
+
+figure = plt.figure(figsize=(11.5, 4), layout="constrained")
+curves, forgetful, faithful = figure.subplots(1, 3, width_ratios=[1.5, 1, 1])
+IncrementalAccuracyDisplay.from_stream(results, ax=curves)
+curves.set_ylim(0, 1)
+curves.legend(loc="center right", bbox_to_anchor=(1, 0.68), fontsize="small", frameon=False)
+curves.set_title("Digits, two new classes per task")
+for axes, name in ((forgetful, "SGDClassifier"), (faithful, "FFNBClassifier")):
+    AccuracyMatrixDisplay.from_stream(results[name], task_labels=digits, ax=axes, colorbar=False)
+    axes.set_title(f"What {name} knows")
+faithful.set_ylabel("")
+
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=110)
+plt.show()

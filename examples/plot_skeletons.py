@@ -1,0 +1,175 @@
+"""
+Learn actions of two persons, from raw skeleton files
+=====================================================
+
+The SBU Kinect Interaction data set shows pairs of persons who kick, hug or shake hands, as one
+text file per sequence. :func:`~ffnb_sklearn.load_sbu` reads these files,
+:class:`~ffnb_sklearn.SkeletonDescriptor` turns sequences of any length into rows, and
+``FFNBClassifier`` learns one action after the other.
+
+If you have the data set, name its folder; ``--picture`` saves the picture::
+
+    python examples/plot_skeletons.py --data SBU_FOLDER --picture skeletons.png
+
+Without it, the script acts the eight scenes with jointed dolls, writes them in the format of the
+data set into a temporary folder, and reads them from there. The accuracy then shows that all
+parts work together; it says nothing about real actions.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from ffnb_sklearn import (
+    AccuracyMatrixDisplay,
+    FFNBClassifier,
+    SkeletonDescriptor,
+    evaluate_stream,
+    load_sbu,
+    make_continual_pipeline,
+)
+
+parser = argparse.ArgumentParser(description="Learn actions from raw skeleton files.")
+parser.add_argument("--data", help="folder of the SBU data set; by default, scenes are acted")
+parser.add_argument("--picture", help="file to save the picture to")
+options = parser.parse_args()
+
+# %%
+# The dolls
+# ---------
+# A standing doll of 15 joints, in millimetres: x points to the partner, y up, z aside. An action
+# moves some joints there and back, and the dolls themselves to or from each other.
+
+DOLL = np.array(
+    [
+        *[(0, 700, 0), (0, 500, 0), (0, 250, 0)],  # head, neck, torso
+        *[(0, 450, -180), (0, 200, -230), (0, -50, -250)],  # left shoulder, elbow, hand
+        *[(0, 450, 180), (0, 200, 230), (0, -50, 250)],  # right shoulder, elbow, hand
+        *[(0, 0, -100), (0, -420, -110), (0, -850, -120)],  # left hip, knee, foot
+        *[(0, 0, 100), (0, -420, 110), (0, -850, 120)],  # right hip, knee, foot
+    ],
+    dtype=float,
+)
+BONES = [(0, 1), (1, 2), (1, 3), (3, 4), (4, 5), (1, 6), (6, 7), (7, 8)]
+BONES += [(2, 9), (9, 10), (10, 11), (2, 12), (12, 13), (13, 14)]
+
+REACH = {7: (200, 130, -60), 8: (450, 330, -180)}  # the right elbow and hand
+BOTH = REACH | {4: (200, 130, 60), 5: (450, 330, 180)}  # and the left ones
+PUNCH = {7: (300, 250, -60), 8: (650, 600, -200)}
+KICK = {13: (350, 250, 0), 14: (700, 550, 0)}  # the right knee and foot
+
+# Gap between the dolls at first and at the height of the action, moves of both, and when the
+# action begins and ends; the ones that end at 2 stay at their height.
+SCENES = {
+    "approaching": (1900, 900, {}, {}, 0.0, 2.0),
+    "departing": (900, 1900, {}, {}, 0.0, 2.0),
+    "kicking": (1000, 1100, KICK, {}, 0.3, 0.7),
+    "pushing": (900, 1300, BOTH, {}, 0.1, 1.3),
+    "shaking_hands": (1000, 1000, REACH, REACH, 0.1, 0.9),
+    "hugging": (1000, 350, BOTH, BOTH, 0.1, 0.9),
+    "exchanging": (1000, 1000, BOTH, REACH, 0.1, 0.9),
+    "punching": (950, 1050, PUNCH, {}, 0.3, 0.7),
+}
+
+# What one unit of the files is, in millimetres, and where their origin is before the dolls.
+UNIT = np.array([-2560.0, -1920.0, 10000 / 7.8125])
+ORIGIN = np.array([1280.0, 960.0, -2300.0])
+
+
+def act(scene, rng):
+    """Return one performance, of shape (n_frames, 2, 15, 3): no two are alike."""
+    gap, gap_at_height, actor, partner, begin, end = scene
+    t = np.linspace(0, 1, rng.integers(14, 36)) + rng.normal(scale=0.05)
+    height = np.sin(0.5 * np.pi * np.clip(2 * (t - begin) / (end - begin), 0, 2)) ** 2
+    half_gap = 0.5 * (gap + height * (gap_at_height - gap)) + rng.normal(scale=40)
+    dolls = np.empty((len(t), 2, 15, 3))
+    for person, moves in enumerate((actor, partner)):
+        doll = np.repeat(DOLL[None], len(t), axis=0)
+        for joint, move in moves.items():
+            doll[:, joint] += rng.uniform(0.1, 1.1) * height[:, None] * np.array(move)
+        doll *= rng.uniform(0.9, 1.1)
+        doll[:, :, 0] -= half_gap[:, None]
+        # The partner is the actor turned around.
+        dolls[:, person] = doll * ([1, 1, 1], [-1, 1, -1])[person]
+    return dolls + rng.normal(scale=40, size=dolls.shape)
+
+
+def write_raw_files(folder, pairs, n_repeats, rng):
+    """Write performances as ``<pair>/<class>/<run>/skeleton_pos.txt``."""
+    for pair in pairs:
+        for label, scene in enumerate(SCENES.values(), start=1):
+            for run in range(1, n_repeats + 1):
+                # From millimetres to the fractions of an image that the files hold.
+                frames = (act(scene, rng) - ORIGIN) / UNIT
+                place = Path(folder, pair, f"{label:02d}", f"{run:03d}")
+                place.mkdir(parents=True)
+                table = np.column_stack([np.arange(len(frames)), frames.reshape(len(frames), -1)])
+                formats = ["%d"] + ["%.5f"] * 90
+                np.savetxt(
+                    place / "skeleton_pos.txt", table, formats, delimiter=",", newline="\r\n"
+                )
+
+
+# %%
+# Read the files
+# --------------
+# Five pairs are for testing: the last fold of the official protocol. The others are for training.
+
+if options.data:
+    actions = load_sbu(options.data, coordinates="original")
+else:
+    pairs = ["s01s02", "s02s03", "s01s03", "s02s01", "s04s02", "s04s03"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_raw_files(folder, pairs, n_repeats=4, rng=np.random.default_rng(0))
+        actions = load_sbu(folder, pairs=pairs, coordinates="original")
+
+test = actions.fold == 4
+train, test = np.flatnonzero(~test), np.flatnonzero(test)
+sequences = [[actions.data[i] for i in part] for part in (train, test)]
+n_frames = [len(sequence) for sequence in actions.data]
+print(f"sequences              {len(train)} to learn, {len(test)} to test")
+print(f"frames per sequence    {min(n_frames)} to {max(n_frames)}")
+
+# %%
+# Learn one action after the other
+# --------------------------------
+
+learner = make_continual_pipeline(SkeletonDescriptor(root=2), FFNBClassifier(random_state=0))
+result = evaluate_stream(
+    learner,
+    *(sequences[0], actions.target[train]),
+    *(sequences[1], actions.target[test]),
+    classes_per_task=1,
+)
+print(f"final accuracy         {100 * result.final_accuracy:.1f} %")
+print(f"average incremental    {100 * result.average_incremental_accuracy:.1f} %")
+
+# %%
+# The picture
+# -----------
+# The middle frame of one sequence of each action, and the accuracy on each action after each task.
+
+figure = plt.figure(figsize=(12, 5), layout="constrained")
+axes = figure.subplot_mosaic(
+    [[0, 1, 2, 3, "matrix"], [4, 5, 6, 7, "matrix"]], width_ratios=[1, 1, 1, 1, 3]
+)
+names = [name.replace("_", " ") for name in actions.target_names]
+for label, name in enumerate(names):
+    ax = axes[label]
+    sequence = actions.data[np.flatnonzero(actions.target == label)[0]]
+    for joints, color in zip(sequence[len(sequence) // 2], ("#0072B2", "#D55E00"), strict=True):
+        for bone in BONES:
+            ax.plot(joints[list(bone), 0], joints[list(bone), 1], color=color, linewidth=2)
+        ax.plot(*joints[0, :2], marker="o", markersize=11, color=color)
+    ax.set(title=name, xlim=(-1150, 1150), ylim=(-1400, 1000), aspect="equal")
+    ax.axis("off")
+style = {"colorbar": False, "values_format": ".0f"}
+AccuracyMatrixDisplay.from_stream(result, task_labels=names, ax=axes["matrix"], **style)
+axes["matrix"].set_title("Accuracy on each action, in %")
+
+if options.picture:
+    figure.savefig(options.picture, dpi=110)
+plt.show()
