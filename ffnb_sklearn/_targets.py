@@ -1,25 +1,44 @@
 """Class labels that arrive bit by bit: their kind, their order, and where each is kept."""
 
+from numbers import Number
+
 import numpy as np
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["check_labels", "label_positions"]
+__all__ = ["check_labels", "label_positions", "unmixed"]
 
-_KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number"}
+_KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
 
 
 def _kind(labels, name):
-    """Kind of an array of labels: bool, number or str; a mixture is an error."""
+    """Kind of an array of labels: bool, number or str; anything else is an error."""
     if labels.dtype.kind in _KINDS:
         return _KINDS[labels.dtype.kind]
-    kinds = {
-        "str" if isinstance(one, str) else "bool" if isinstance(one, (bool, np.bool_)) else "number"
-        for one in labels.ravel().tolist()
-    }
-    if len(kinds) > 1:
-        raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(sorted(kinds))}.")
-    return kinds.pop() if kinds else "str"
+    types = {type(one) for one in labels.tolist()}
+    if all(issubclass(one, str) for one in types):
+        return "str"
+    raise ValueError(
+        f"Unknown label type: {name} must hold numbers, strings or booleans, and objects only if "
+        f"all are strings; got dtype {labels.dtype} of {sorted(one.__name__ for one in types)}."
+    )
+
+
+def _kind_of_one(label):
+    """Kind of one label of a list."""
+    if isinstance(label, (bool, np.bool_)):
+        return "bool"
+    if isinstance(label, Number):
+        return "number"
+    return "str" if isinstance(label, str) else type(label).__name__
+
+
+def unmixed(labels, name):
+    """Refuse a list of several kinds of labels, of which NumPy would make one."""
+    if isinstance(labels, (list, tuple)):
+        kinds = sorted({_kind_of_one(label) for label in labels})
+        if len(kinds) > 1:
+            raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(kinds)}.")
+    return labels
 
 
 def check_labels(labels, known, name):
@@ -45,12 +64,16 @@ def check_labels(labels, known, name):
         If the labels are continuous, missing, of mixed kinds, or of another kind than those
         known.
     """
-    labels = np.asarray(labels)
+    labels = np.asarray(unmixed(labels, name))
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name=name)
-    check_classification_targets(labels)
+        if (labels != np.floor(labels)).any():
+            raise ValueError(
+                f"Unknown label type: continuous. {name} must hold whole numbers, strings or "
+                f"booleans; got {labels[labels != np.floor(labels)][:3].tolist()}."
+            )
     kind = _kind(labels, name)
     if known is not None and len(labels) and kind != _kind(known, name):
         raise ValueError(

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from ._targets import check_labels
+from ._targets import check_labels, unmixed
 from .core.model import Settings
 
 __all__ = ["check_magnitude", "check_mergeable", "check_samples", "check_settings"]
@@ -56,7 +56,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(unmixed(y, "y"), warn=True)
     check_consistent_length(X, y)
     y = check_labels(y, known, "y")
     if classes is not None:
