@@ -1,0 +1,191 @@
+"""Codes and rows of a new band, against explicit formulas and real refits."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import null_space as scipy_null_space
+
+from ffnb_sklearn.core.bands import band_codes, random_rows, regression_rows
+from ffnb_sklearn.core.nullspace import null_space
+from ffnb_sklearn.core.statistics import principal_rows
+
+
+def tensors(*arrays):
+    return tuple(torch.as_tensor(np.asarray(array)) for array in arrays)
+
+
+def codes_of(X, targets, weights, band_size):
+    X, weights = tensors(np.asarray(X, dtype=float), np.asarray(weights, dtype=float))
+    return band_codes(X, torch.as_tensor(targets), weights, band_size).numpy()
+
+
+def test_one_neuron_per_class_has_the_indicator_of_its_class():
+    targets = [1, -1, 0, 1, -3]
+
+    codes = codes_of(np.random.default_rng(0).normal(size=(5, 3)), targets, np.ones(5), 1)
+
+    assert_array_equal(codes, [[0, 1], [0, 0], [1, 0], [0, 1], [0, 0]])
+
+
+def test_several_neurons_share_a_class_along_its_principal_axis():
+    # The axis is (0, 1): the coordinate that spreads most.
+    X = [[0.1, 5.0], [0.0, -2.0], [0.1, 1.0], [-0.1, 9.0], [0.0, -7.0], [0.1, 3.0]]
+
+    codes = codes_of(X, np.zeros(6, dtype=int), np.ones(6), 3)
+
+    assert_array_equal(codes, [[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
+
+
+def test_a_sample_across_a_cut_belongs_to_both_parts():
+    X = np.arange(4.0)[:, None]
+
+    codes = codes_of(X, np.zeros(4, dtype=int), np.ones(4), 3)
+
+    third = 1.0 / 3.0
+    assert_allclose(
+        codes, [[1, 0, 0], [third, 2 * third, 0], [0, 2 * third, third], [0, 0, 1]], atol=1e-15
+    )
+
+
+def test_parts_have_equal_weight_and_samples_are_given_out_whole():
+    rng = np.random.default_rng(0)
+    X, targets, weights = rng.normal(size=(40, 4)), rng.integers(-1, 3, 40), rng.uniform(0.1, 3, 40)
+
+    codes = codes_of(X, targets, weights, 3)
+
+    assert codes.shape == (40, 9)
+    assert (codes[targets < 0] == 0).all()
+    for label in range(3):
+        own, others = codes[:, 3 * label : 3 * label + 3], targets != label
+        assert (own[others] == 0).all()
+        assert_allclose(own[~others].sum(axis=1), 1.0)
+        assert_allclose(weights @ own, weights[~others].sum() / 3)
+
+
+@pytest.mark.parametrize("band_size", [1, 3])
+def test_a_weight_is_a_number_of_repetitions(band_size):
+    rng = np.random.default_rng(0)
+    X, targets, counts = rng.normal(size=(15, 4)), np.arange(15) % 2, rng.integers(1, 5, 15)
+
+    weighted = codes_of(X, targets, counts, band_size)
+    repeated = codes_of(
+        *(np.repeat(one, counts, axis=0) for one in (X, targets, np.ones(15))), band_size
+    )
+
+    assert_allclose(repeated, np.repeat(weighted, counts, axis=0), atol=1e-12)
+
+
+def test_the_order_of_the_samples_does_not_matter():
+    rng = np.random.default_rng(0)
+    X, targets, weights = rng.normal(size=(20, 4)), np.arange(20) % 2, rng.uniform(0.1, 3, 20)
+    order = rng.permutation(20)
+
+    shuffled = codes_of(X[order], targets[order], weights[order], 3)
+
+    assert_allclose(shuffled, codes_of(X, targets, weights, 3)[order], atol=1e-12)
+
+
+def test_equal_samples_share_equally_in_all_parts():
+    for X in (np.ones((4, 3)), np.zeros((4, 3)), np.ones((1, 3))):
+        codes = codes_of(X, np.zeros(len(X), dtype=int), np.ones(len(X)), 3)
+        assert_allclose(codes, 1.0 / 3.0)
+
+
+class Problem:
+    """A past, a task and codes, small enough to write the formulas out."""
+
+    def __init__(self, n=9, d=12, n_past=4, gamma=0.3):
+        rng = np.random.default_rng(3)
+        self.past = rng.normal(size=(n_past, d)) * np.linspace(2.0, 0.5, n_past)[:, None]
+        self.Z, self.weights = rng.normal(size=(n, d)), rng.uniform(0.3, 3.0, n)
+        self.codes, self.gamma = (rng.random((n, 2)) > 0.5).astype(float), gamma
+        self.kept = principal_rows(torch.as_tensor(self.past)).numpy()[:2]
+
+    def fit(self, past):
+        arrays = tensors(past, self.Z, self.codes, self.weights)
+        return regression_rows(*arrays, null_space(torch.as_tensor(self.kept), 2), self.gamma)
+
+    def explicit(self, past, weights, ridge=None):
+        """Eq. 6 and 7 with the residual axes written out."""
+        Phi = scipy_null_space(self.kept)
+        S = past.T @ past + self.Z.T @ (self.Z * weights[:, None])
+        ridge = self.ridge(past) if ridge is None else ridge
+        system = ridge * np.eye(Phi.shape[1]) + Phi.T @ S @ Phi
+        alpha = np.linalg.solve(system, Phi.T @ self.Z.T @ (self.codes * weights[:, None]))
+        return (Phi @ alpha).T
+
+    def ridge(self, past):
+        S = past.T @ past + self.Z.T @ (self.Z * self.weights[:, None])
+        return self.gamma * np.trace(S) / len(S)
+
+
+@pytest.mark.parametrize(("n", "d"), [(9, 12), (40, 6)], ids=["few samples", "many samples"])
+@pytest.mark.parametrize("init", ["mono", "multi"])
+def test_rows_are_those_of_the_explicit_regression(init, n, d):
+    problem = Problem(n, d)
+    past = problem.past if init == "multi" else problem.past[:0]
+
+    rows = problem.fit(past).rows.numpy()
+
+    assert_allclose(rows, problem.explicit(past, problem.weights), rtol=1e-9, atol=1e-12)
+    assert_allclose(rows @ problem.kept.T, 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "d"), [(9, 12), (40, 6)], ids=["few samples", "many samples"])
+@pytest.mark.parametrize("init", ["mono", "multi"])
+def test_responses_are_those_of_really_leaving_each_sample_out(init, n, d):
+    problem = Problem(n, d)
+    past = problem.past if init == "multi" else problem.past[:0]
+
+    responses = problem.fit(past).responses.numpy()
+
+    for i in range(n):
+        # Of a sample that weighs more than 1, one repetition is left out.
+        weights = problem.weights.copy()
+        weights[i] -= min(weights[i], 1.0)
+        refit = problem.explicit(past, weights, problem.ridge(past))
+        assert_allclose(responses[i], refit @ problem.Z[i], rtol=1e-8, atol=1e-11)
+
+
+def test_features_of_zero_give_rows_of_zero():
+    problem = Problem()
+    problem.Z[:] = 0.0
+
+    fitted = problem.fit(problem.past[:0])
+
+    assert (fitted.rows == 0).all()
+    assert (fitted.responses == 0).all()
+
+
+def test_the_ridge_is_relative_to_the_scale_of_the_features():
+    problem = Problem()
+    plain = problem.fit(problem.past)
+    problem.Z, past = 1e3 * problem.Z, 1e3 * problem.past
+
+    scaled = problem.fit(past)
+
+    assert_allclose(1e3 * scaled.rows, plain.rows, rtol=1e-9)
+    assert_allclose(scaled.responses, plain.responses, rtol=1e-9)
+
+
+def test_random_rows_have_unit_energy_outside_the_kept_axes():
+    problem = Problem()
+    draw, Z, weights = tensors(
+        np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
+    )
+
+    rows, responses = random_rows(draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2))
+
+    assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
+    assert_allclose(responses, Z @ rows.T, rtol=1e-12)
+    assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
+
+
+def test_random_rows_without_energy_stay_as_drawn():
+    draw = torch.ones(2, 3, dtype=torch.float64)
+    axes = null_space(draw[:0], 0)
+
+    fitted = random_rows(draw, torch.zeros_like(draw), torch.ones(2, dtype=torch.float64), axes)
+
+    assert torch.equal(fitted.rows, draw)

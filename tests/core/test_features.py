@@ -1,0 +1,113 @@
+"""The feature map: its columns, its block triangular layers, the energy of its shared band."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.features import Band, FeatureMap, draw_shared_band
+
+RNG = np.random.default_rng(0)
+X = torch.as_tensor(RNG.normal(size=(20, 5)))
+
+
+def grown(mirrored=True, n_shared=3):
+    """Two tasks of two layers each: 2 and 1 neurons, then 1 and 2."""
+    features = FeatureMap(5, RNG.normal(size=(n_shared, 5)), mirrored)
+    maps = [features]
+    for layer, n_neurons, n_inputs in [(1, 2, 5), (2, 1, 2), (1, 1, 5), (2, 2, 3)]:
+        band = Band(layer, RNG.normal(size=(n_neurons, n_inputs)), "relu")
+        maps.append(maps[-1].with_band(band))
+    return maps
+
+
+def test_columns_are_numbered_in_the_order_of_their_arrival():
+    features = grown()[-1]
+
+    assert features.n_features == 5 + 3 + 6
+    assert features.n_weights == 15 + 10 + 2 + 5 + 6
+    assert_array_equal(features.layer(0), np.arange(5))
+    assert_array_equal(features.shared_columns(), [5, 6, 7])
+    assert_array_equal(features.layer(1), [8, 9, 11])
+    assert_array_equal(features.layer(2), [10, 12, 13])
+    assert_array_equal(features.inputs_of(features.bands[1]), [8, 9])
+    assert_array_equal(features.inputs_of(features.bands[3]), [8, 9, 11])
+
+
+def test_old_columns_are_bit_identical_after_every_new_band():
+    maps = grown()
+
+    for before, after in pairwise(maps):
+        assert after.n_features > before.n_features
+        assert torch.equal(after(X)[:, : before.n_features], before(X))
+
+
+def test_layers_are_those_of_block_triangular_matrices():
+    features = grown()[-1]
+    first, second, third, fourth = (band.weights for band in features.bands)
+    W1 = np.vstack([first, third])
+    W2 = np.zeros((3, 3))
+    W2[:1, :2], W2[1:] = second, fourth  # no weight on the neuron that came later
+
+    values = features(X).numpy()
+
+    psi1 = np.maximum(X.numpy() @ W1.T, 0.0)
+    assert_allclose(values[:, features.layer(1)], psi1, rtol=1e-12, atol=1e-14)
+    psi2 = np.maximum(psi1 @ W2.T, 0.0)
+    assert_allclose(values[:, features.layer(2)], psi2, rtol=1e-12, atol=1e-14)
+    assert torch.equal(features(X)[:, :5], X)
+
+
+@pytest.mark.parametrize(
+    ("activation", "value"), [("tanh", np.tanh), ("sigmoid", lambda z: 1 / (1 + np.exp(-z)))]
+)
+def test_a_band_has_its_own_activation(activation, value):
+    band = Band(1, RNG.normal(size=(2, 5)), activation)
+
+    features = FeatureMap(5, np.empty((0, 5)), False).with_band(band)
+
+    assert_allclose(features(X)[:, 5:], value(X.numpy() @ band.weights.T), rtol=1e-12)
+
+
+def test_shared_neurons_are_one_relu_or_the_sum_of_two_mirrored_ones():
+    shared = RNG.normal(size=(4, 5))
+    z = X.numpy() @ shared.T
+
+    mirrored, plain = (FeatureMap(5, shared, one)(X).numpy()[:, 5:] for one in (True, False))
+
+    assert_allclose(mirrored, np.abs(z) / np.sqrt(2.0), rtol=1e-12)
+    assert_allclose(plain, np.maximum(z, 0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_the_shared_band_carries_the_energy_of_the_inputs(mirrored):
+    shared = draw_shared_band(20_000, 5, np.random.default_rng(0))
+
+    energy = FeatureMap(5, shared, mirrored)(X)[:, 5:].square().sum(1)
+
+    assert_allclose(energy, X.square().sum(1), rtol=0.06)
+
+
+def test_the_shared_band_is_homogeneous():
+    features = grown()[0]
+
+    assert_allclose(features(1e6 * X), 1e6 * features(X), rtol=1e-12)
+
+
+def test_a_shared_band_comes_from_its_seed_alone():
+    first, again, other = (draw_shared_band(6, 4, np.random.default_rng(s)) for s in (1, 1, 2))
+
+    assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+    assert draw_shared_band(0, 4, np.random.default_rng(0)).shape == (0, 4)
+
+
+def test_no_band_looks_at_the_shared_one():
+    features = grown()[-1]
+
+    bare = features.without_shared()
+
+    assert bare.n_features == features.n_features - 3
+    assert torch.equal(bare(X)[:, 5:], features(X)[:, 8:])
