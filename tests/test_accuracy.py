@@ -1,0 +1,58 @@
+"""Accuracy of the default parameters on real streams, with a margin for other machines."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+
+
+def streamed(X, y, classes_per_task, **parameters):
+    """Default classifier that has seen the classes a few at a time, and each sample once."""
+    model = FFNBClassifier(random_state=0, **parameters)
+    for task in class_incremental_tasks(y, classes_per_task=classes_per_task):
+        model.partial_fit(X[task], y[task])
+    return model
+
+
+def archive(path):
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
+
+
+@pytest.mark.parametrize("band_size", [1, 0])
+def test_digits_two_classes_per_task(digits, band_size):
+    X, X_test, y, y_test = digits
+    model = streamed(X, y, 2, band_size=band_size)
+    assert model.n_tasks_ == 5
+    assert model.score(X_test, y_test) >= 0.987
+
+
+def test_no_digit_is_forgotten(digits):
+    X, X_test, y, y_test = digits
+    one_task = FFNBClassifier(random_state=0).fit(X, y).score(X_test, y_test)
+    assert streamed(X, y, 1).score(X_test, y_test) >= one_task - 0.01
+
+
+def test_first_person_hand_actions_five_per_task(shared_data):
+    data = archive(shared_data / "fpha_features.npz")
+    train = data["train"].astype(bool)
+    model = streamed(data["X"][train], data["y"][train], 5)
+    assert model.n_tasks_ == 9
+    assert model.score(data["X"][~train], data["y"][~train]) >= 0.855
+
+
+def test_interactions_of_two_people_one_per_task(shared_data):
+    data = archive(shared_data / "sbu_features.npz")
+    test = data["fold"] == 4
+    model = streamed(data["X"][~test], data["y"][~test], 1)
+    right = np.sum(model.predict(data["X"][test]) == data["y"][test])
+    assert test.sum() == 65
+    assert right >= 53
