@@ -10,7 +10,7 @@ Here digits lie anywhere in a frame of 14 x 14 pixels. A small network learns 0 
 in a :class:`~ffnb_sklearn.ContinualPipeline`, ``FFNBClassifier`` learns 0 to 4, and then
 one more digit per task. A second ``FFNBClassifier`` gets the pixels.
 
-A file name after the script's own saves the picture.
+A file name after the script's own saves the picture instead of showing it.
 """
 
 import sys
@@ -139,4 +139,5 @@ curves.set_title("Scattered digits: five classes, then one per task", fontsize="
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)
-plt.show()
+else:
+    plt.show()

@@ -16,7 +16,7 @@ By default the classifier also sees the inputs and a band of random neurons, and
 of its accuracy: then ``p`` and ``band_size`` hardly matter, and need no search. Here both are
 switched off. The trained neurons are all there is, and so it matters where they may go.
 
-A file name after the script's own saves the picture.
+A file name after the script's own saves the picture instead of showing it.
 """
 
 import sys
@@ -73,4 +73,5 @@ bar.outline.set_visible(False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)
-plt.show()
+else:
+    plt.show()

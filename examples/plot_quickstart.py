@@ -15,7 +15,7 @@ Three classifiers learn the same stream:
 The last two must be told all labels at the first call.
 :func:`~ffnb_sklearn.evaluate_stream` notices that and does so.
 
-A file name after the script's own saves the picture::
+A file name after the script's own saves the picture instead of showing it::
 
     python examples/plot_quickstart.py quickstart.png
 """
@@ -93,4 +93,5 @@ faithful.set_ylabel("")
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)
-plt.show()
+else:
+    plt.show()

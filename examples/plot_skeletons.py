@@ -7,7 +7,7 @@ text file per sequence. :func:`~ffnb_sklearn.load_sbu` reads these files,
 :class:`~ffnb_sklearn.SkeletonDescriptor` turns sequences of any length into rows, and
 ``FFNBClassifier`` learns one action after the other.
 
-If you have the data set, name its folder; ``--picture`` saves the picture::
+If you have the data set, name its folder; ``--picture`` saves the picture instead of showing it::
 
     python examples/plot_skeletons.py --data SBU_FOLDER --picture skeletons.png
 
@@ -34,7 +34,7 @@ from ffnb_sklearn import (
 
 parser = argparse.ArgumentParser(description="Learn actions from raw skeleton files.")
 parser.add_argument("--data", help="folder of the SBU data set; by default, scenes are acted")
-parser.add_argument("--picture", help="file to save the picture to")
+parser.add_argument("--picture", help="file to save the picture to; by default, it is shown")
 options = parser.parse_args()
 
 # %%
@@ -152,9 +152,9 @@ print(f"average incremental    {100 * result.average_incremental_accuracy:.1f} %
 # -----------
 # The middle frame of one sequence of each action, and the accuracy on each action after each task.
 
-figure = plt.figure(figsize=(12, 5), layout="constrained")
+figure = plt.figure(figsize=(11, 5.2), layout="constrained")
 axes = figure.subplot_mosaic(
-    [[0, 1, 2, 3, "matrix"], [4, 5, 6, 7, "matrix"]], width_ratios=[1, 1, 1, 1, 3]
+    [[0, 1, 2, "matrix"], [3, 4, 5, "matrix"], [6, 7, ".", "matrix"]], width_ratios=[1, 1, 1, 3.2]
 )
 names = [name.replace("_", " ") for name in actions.target_names]
 for label, name in enumerate(names):
@@ -163,7 +163,7 @@ for label, name in enumerate(names):
     for joints, color in zip(sequence[len(sequence) // 2], ("#0072B2", "#D55E00"), strict=True):
         for bone in BONES:
             ax.plot(joints[list(bone), 0], joints[list(bone), 1], color=color, linewidth=2)
-        ax.plot(*joints[0, :2], marker="o", markersize=11, color=color)
+        ax.plot(*joints[0, :2], marker="o", markersize=9, color=color)
     ax.set(title=name, xlim=(-1150, 1150), ylim=(-1400, 1000), aspect="equal")
     ax.axis("off")
 style = {"colorbar": False, "values_format": ".0f"}
@@ -172,4 +172,5 @@ axes["matrix"].set_title("Accuracy on each action, in %")
 
 if options.picture:
     figure.savefig(options.picture, dpi=110)
-plt.show()
+else:
+    plt.show()
