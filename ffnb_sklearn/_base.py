@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._probabilities import vote_probabilities
 from ._targets import label_positions
-from ._validation import check_magnitude, check_samples, check_settings
+from ._validation import check_continuation, check_magnitude, check_samples, check_settings
 from .core.device import as_array, as_tensor, resolve_device
 from .core.learning import learn
 from .core.model import Task, empty_model
@@ -71,7 +71,9 @@ class ClassIncrementalClassifier(
         device = resolve_device(self.device)
         settings = check_settings(self, X.shape[1])
         model = getattr(self, "_model", None)
-        if model is None:
+        if model is not None:
+            check_continuation(model.settings, settings)
+        else:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             model = empty_model(X.shape[1], settings, int(seed))
         arrived = getattr(self, "_arrived", None)
@@ -173,8 +175,9 @@ class ClassIncrementalClassifier(
             seen. The largest is that of the label which `predict` gives.
         """
         scores = self._scores(X)
+        pairwise = self._model.settings.classifier == "ovo"
         full = np.zeros((len(scores), len(self.classes_)))
-        full[:, self._columns()] = vote_probabilities(scores, pairwise=self.classifier == "ovo")
+        full[:, self._columns()] = vote_probabilities(scores, pairwise=pairwise)
         return full
 
     def transform(self, X):

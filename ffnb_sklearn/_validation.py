@@ -9,7 +9,13 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from ._targets import check_labels, unmixed
 from .core.model import Settings
 
-__all__ = ["check_magnitude", "check_mergeable", "check_samples", "check_settings"]
+__all__ = [
+    "check_continuation",
+    "check_magnitude",
+    "check_mergeable",
+    "check_samples",
+    "check_settings",
+]
 
 # The automatic shared band has so many neurons per input feature, and at most so many.
 _AUTO_SHARED_PER_FEATURE = 32
@@ -147,6 +153,33 @@ def check_settings(estimator, n_features):
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,
     )
+
+
+def check_continuation(before, now):
+    """Refuse parameters that were changed between tasks and that older tasks rest upon.
+
+    Parameters
+    ----------
+    before, now : Settings
+        Settings of the tasks learnt so far, and of the next one.
+
+    Raises
+    ------
+    ValueError
+        If they lead to features of another make.
+    """
+    makes = {
+        "n_layers": (len(before.p), len(now.p)),
+        "shared_band_size": (before.shared_band_size, now.shared_band_size),
+        "skip_connection": (before.skip_connection, now.skip_connection),
+        "band_size=0": (before.band_size == 0, now.band_size == 0),
+    }
+    for name, (old, new) in makes.items():
+        if old != new:
+            raise ValueError(
+                f"{name} cannot change between tasks: it was {old} when earlier ones were learnt "
+                f"and is {new} now. Set it back, or call fit to start anew."
+            )
 
 
 def check_mergeable(estimator, other):
