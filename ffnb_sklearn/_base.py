@@ -35,7 +35,7 @@ class ClassIncrementalClassifier(
     The model is replaced, never changed, so a call that fails leaves the old one in place.
     """
 
-    def _learn(self, X, y, *, classes=None, sample_weight=None, reset):
+    def _learn(self, X, y, *, classes=None, sample_weight=None, reset, classes_per_task=None):
         """Validate the samples, learn them task by task, and keep the result if all went well."""
         if not reset:
             # scikit-learn checks the parameters of the first call only.
@@ -48,11 +48,11 @@ class ClassIncrementalClassifier(
                 self, X, y, classes=classes, sample_weight=sample_weight, reset=reset
             )
             tasks = [slice(None)]
-            if reset and classes is None and self.classes_per_task is not None:
-                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+            if classes_per_task is not None:
+                tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
             for task in tasks:
                 self._learn_task(X[task], y[task], weights[task])
-            if classes is not None:
+            if classes is not None and len(classes):
                 self.classes_ = np.union1d(self.classes_, classes)
         except BaseException:
             vars(self).clear()

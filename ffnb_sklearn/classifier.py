@@ -229,7 +229,8 @@ class FFNBClassifier(ClassIncrementalClassifier):
         self : FFNBClassifier
             The fitted estimator. If an error is raised it is as it was before.
         """
-        return self._learn(X, y, sample_weight=sample_weight, reset=True)
+        size = self.classes_per_task
+        return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
