@@ -1,10 +1,11 @@
-"""Choose the peers' settings that have no published value, on training data only.
+"""Choose settings on training data only: FFNB's defaults, and the peers' unpublished ones.
 
-A quarter of the training rows of every set is held out, three times. A head learns the first task,
-then the rest of the classes, from the other three quarters. The setting with the best mean accuracy
-over all sets is used for all of them; the constants at the top of ``heads.py`` record the outcome.
+A quarter of the training rows of every set is held out, three times, and the tasks of the other
+three quarters are streamed. One setting is used for all sets: the peers' with the best mean, which
+the constants at the top of ``heads.py`` record, and FFNB's defaults.
 
     python benchmarks/choose_settings.py --data FOLDER
+    python benchmarks/choose_settings.py --heads ffnb --sets digits sbu fpha
 """
 
 import argparse
@@ -19,8 +20,22 @@ from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+
 ALPHAS = [3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
 CANDIDATES = {
+    "ffnb": [
+        FFNBClassifier(band_size=0, random_state=0),
+        *(
+            FFNBClassifier(shrinkage=rho, epsilon=e, random_state=0)
+            for rho, e in product([0.1, 0.25, 0.5], [0.1, 0.3, 1.0])
+        ),
+        *(FFNBClassifier(gamma=gamma, random_state=0) for gamma in [0.3, 1.0]),
+        *(FFNBClassifier(p=p, random_state=0) for p in [0.8, 0.99]),
+        FFNBClassifier(old_statistics="zero", random_state=0),
+        FFNBClassifier(skip_connection=False, random_state=0),
+        FFNBClassifier(shared_band_size=0, random_state=0),
+    ],
     "slda-scaled": [StreamingLDA(alpha=a) for a in ALPHAS],
     "ridge": [IncrementalRidge(alpha=a) for a in ALPHAS],
     "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in ALPHAS],
@@ -48,12 +63,18 @@ def hold_outs(problem, n_repeats=3):
 
 
 def held_out_accuracy(head, problem):
-    """Mean accuracy on the held-out rows; the first task sets what a head draws or freezes."""
-    n_first = problem.first_task_classes or problem.classes_per_task
+    """Mean accuracy on the held-out rows, with another class order in each repeat."""
     accuracies = []
     for seed, (X, y, X_test, y_test) in enumerate(hold_outs(problem)):
-        first = np.isin(y, np.random.default_rng(seed).permutation(np.unique(y))[:n_first])
-        learner = clone(head).partial_fit(X[first], y[first]).partial_fit(X[~first], y[~first])
+        learner = clone(head)
+        tasks = class_incremental_tasks(
+            y,
+            classes_per_task=problem.classes_per_task,
+            first_task_classes=problem.first_task_classes,
+            class_order=problem.class_order(y, seed),
+        )
+        for task in tasks:
+            learner.partial_fit(X[task], y[task])
         accuracies.append(np.mean(learner.predict(X_test) == y_test))
     return np.mean(accuracies)
 
@@ -65,8 +86,10 @@ def main(arguments=None):
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)))
     parser.add_argument("--heads", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
     parser.add_argument("--width", type=int, default=5000, help="of the lifted heads")
+    parser.add_argument("--sets", nargs="+", default=["digits", "sbu", "fpha", "cifar"])
     options = parser.parse_args(arguments)
-    problems = known_problems(options.data)
+    known = known_problems(options.data)
+    problems = {name: known[name] for name in options.sets}
     for name in options.heads:
         print(f"\n{name}\n| setting | " + " | ".join(problems) + " | mean |")
         print("|---" * (len(problems) + 2) + "|")
