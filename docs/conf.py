@@ -30,10 +30,6 @@ templates_path = ["_templates"]
 default_role = "literal"
 
 autosummary_generate = True
-# Methods that scikit-learn writes; their text links to pages of its own site.
-autodoc_default_options = {
-    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request"
-}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_use_plots = False
@@ -71,3 +67,14 @@ html_theme_options = {
 }
 # Pages without parts of their own would otherwise show an empty column.
 html_sidebars = {"index": [], "changelog": [], "metrics": [], "theory": []}
+
+
+def skip_foreign(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn's classes bring along: that text links to pages of its own."""
+    module = getattr(getattr(obj, "fget", obj), "__module__", None)
+    return True if module and not module.startswith("ffnb_sklearn") else None
+
+
+def setup(app):
+    """Register what cannot be a setting."""
+    app.connect("autodoc-skip-member", skip_foreign)

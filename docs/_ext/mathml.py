@@ -15,10 +15,17 @@ from sphinx.util.math import get_node_equation_number
 logger = logging.getLogger(__name__)
 
 
+def spell_out(formula):
+    r"""Write what docutils misreads so that it does not: ``\dots``, ``\frac12``, ``\hat r_i``."""
+    formula = re.sub(r"\\dots\b", r"\\ldots", formula)
+    formula = re.sub(r"(\\[dt]?frac)\s*(\w)\s*(\w)", r"\1{\2}{\3}", formula)
+    # An empty group keeps the index of a letter with an accent from getting under the letter.
+    return re.sub(r"(\\(?:bar|hat|tilde)(?:\s*\\?[A-Za-z]+|\s*\{[^{}]*\}))_", r"\1{}_", formula)
+
+
 def translate(node, *, as_block):
     """Return a formula as MathML, or as code where that fails."""
-    # Docutils knows the dots of LaTeX by their more exact names only.
-    formula = re.sub(r"\\dots\b", r"\\ldots", node.astext())
+    formula = spell_out(node.astext())
     try:
         return tex2mathml(formula, as_block=as_block)
     except MathError as error:
