@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -67,7 +68,7 @@ def merge_models(
         Models of the same inputs, settings and shared band.
     positions : sequence of int
         Number, in the result, of each class of the second. Classes of both keep the number
-        they have in the first, and the others follow on.
+        they have in the first, and the others follow on, in any order.
     device : torch.device
         Where to compute.
 
@@ -85,7 +86,9 @@ def merge_models(
     order = np.r_[:n_fixed, n_fixed + n_second : end, n_fixed : n_fixed + n_second]
     rank = first.settings.rank
     moments = list(left.moments)
-    for position, one in zip(positions, right.moments, strict=True):
+    # New classes are numbered in another order than that in which the second met them.
+    aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
+    for position, one in aligned:
         if position < len(first.moments):
             moments[position] = merge(moments[position], one.take(order), rank, device=device)
         else:

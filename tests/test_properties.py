@@ -1,0 +1,337 @@
+"""Properties that hold exactly: order and partition, merging, forgetting, the null-space."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from ffnb_sklearn import FFNBClassifier
+
+N_FEATURES, N_CLASSES = 8, 6
+RNG = np.random.default_rng(0)
+Y = np.repeat(np.arange(N_CLASSES), [7, 5, 12, 1, 9, 6])
+X = RNG.normal(size=(len(Y), N_FEATURES)) * RNG.uniform(0.5, 2.0, (N_CLASSES, 1))[Y]
+X += 1.5 * RNG.normal(size=(N_CLASSES, N_FEATURES))[Y] + 2.0
+NEW = RNG.normal(size=(25, N_FEATURES)) + 2.0
+
+# The models whose statistics are those of the classes alone.
+EXACT = {
+    "default": {},
+    "separate": {"shrinkage": 0.0},
+    "pooled": {"shrinkage": 1.0},
+    "identity": {"covariance": "identity"},
+    "one-vs-all": {"classifier": "ova"},
+    "inputs only": {"shared_band_size": 0},
+    "shared band only": {"skip_connection": False},
+}
+exact = pytest.mark.parametrize("params", EXACT.values(), ids=EXACT)
+
+
+def model(**params):
+    exact = {"band_size": 0, "shared_band_size": 20, "rank": None, "random_state": 0}
+    return FFNBClassifier(**(exact | {"device": "cpu"} | params))
+
+
+def learn(clf, parts):
+    for part in parts:
+        clf.partial_fit(X[part], Y[part])
+    return clf
+
+
+def of_classes(*labels):
+    return np.flatnonzero(np.isin(Y, labels))
+
+
+def scores(clf, samples=NEW):
+    """Scores of shape (n_samples, n_classes), whatever the number of classes."""
+    values = clf.decision_function(samples)
+    return values if values.ndim == 2 else np.stack([-values, values], axis=1)
+
+
+def assert_same(first, second, rtol=1e-8):
+    assert_array_equal(first.classes_, second.classes_)
+    expected = scores(second)
+    assert_allclose(scores(first), expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+    assert_array_equal(first.predict(NEW), second.predict(NEW))
+
+
+@st.composite
+def task_orders(draw):
+    """Any order of the classes, cut into any tasks."""
+    order = draw(st.permutations(range(N_CLASSES)))
+    cuts = sorted(draw(st.sets(st.integers(1, N_CLASSES - 1))))
+    return [of_classes(*part) for part in np.split(np.array(order), cuts)]
+
+
+@st.composite
+def sample_partitions(draw):
+    """Any samples in any call, whatever their class."""
+    calls = np.array(draw(st.lists(st.integers(0, 3), min_size=len(Y), max_size=len(Y))))
+    return [np.flatnonzero(calls == call) for call in np.unique(calls)]
+
+
+@exact
+@given(tasks=task_orders())
+@settings(max_examples=8, deadline=None)
+def test_any_order_and_partition_of_the_classes_gives_the_joint_fit(params, tasks):
+    assert_same(learn(model(**params), tasks), model(**params).fit(X, Y))
+
+
+@exact
+@given(calls=sample_partitions())
+@settings(max_examples=8, deadline=None)
+def test_any_partition_of_the_samples_gives_the_joint_fit(params, calls):
+    assert_same(learn(model(**params), calls), model(**params).fit(X, Y))
+
+
+@exact
+def test_fit_in_tasks_is_fit_at_once(params):
+    assert_same(model(classes_per_task=2, **params).fit(X, Y), model(**params).fit(X, Y))
+
+
+def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
+    # Each class is cut to rank 3 by itself, so only a class in several calls could differ.
+    tasks = [of_classes(4), of_classes(2, 0), of_classes(5, 1, 3)]
+
+    assert_same(learn(model(rank=3), tasks), model(rank=3).fit(X, Y))
+
+
+@pytest.mark.parametrize("n_calls", [2, 5])
+@exact
+def test_a_class_in_several_calls_is_the_class_in_one(params, n_calls):
+    in_parts = learn(model(**params), [of_classes(0, 1)])
+    learn(in_parts, np.array_split(of_classes(2), n_calls))
+
+    assert_same(in_parts, learn(model(**params), [of_classes(0, 1), of_classes(2)]))
+    assert in_parts.n_tasks_ == 2
+
+
+@exact
+@given(calls=sample_partitions(), data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_merging_is_associative_and_commutative_and_aligns_labels(params, calls, data):
+    shards = [learn(model(**params), [call]) for call in calls]
+    while len(shards) > 1:
+        first = shards.pop(data.draw(st.integers(0, len(shards) - 1)))
+        second = shards.pop(data.draw(st.integers(0, len(shards) - 1)))
+        shards.append(first.merge(second))
+
+    assert_same(shards[0], model(**params).fit(X, Y))
+
+
+def test_a_merged_model_learns_on_and_the_other_is_left_as_it_was():
+    first, other = learn(model(), [of_classes(5, 1)]), learn(model(), [of_classes(0, 4)])
+    before = scores(other)
+
+    learn(first.merge(other), [of_classes(2, 3)])
+
+    assert_same(first, model().fit(X, Y))
+    assert_array_equal(scores(other), before)
+
+
+@exact
+@given(
+    tasks=task_orders(),
+    gone=st.sets(st.integers(0, N_CLASSES - 1), min_size=1, max_size=N_CLASSES - 2),
+)
+@settings(max_examples=8, deadline=None)
+def test_to_forget_is_never_to_have_seen(params, tasks, gone):
+    clf = learn(model(**params), tasks).forget(sorted(gone))
+
+    kept = of_classes(*(set(range(N_CLASSES)) - gone))
+    assert_same(clf, model(**params).fit(X[kept], Y[kept]))
+
+
+def test_what_was_forgotten_can_be_learnt_again():
+    clf = model().fit(X, Y).forget([2, 5])
+
+    assert_same(learn(clf, [of_classes(5), of_classes(2)]), model().fit(X, Y))
+
+
+def assert_silent_on_the_past(clf, tasks):
+    """Learn tasks with p the numerical rank of the past; new neurons must be 0 on all of it."""
+    clf.partial_fit(*tasks[0])
+    past, n_before = tasks[0][0], len(clf._model.features.bands)
+    for samples, labels in tasks[1:]:
+        below = [_layer(clf, past, layer) for layer in range(clf.n_layers)]
+        clf.set_params(p=[int(np.linalg.matrix_rank(one)) for one in below])
+        clf.partial_fit(samples, labels)
+        new = clf._model.features.bands[n_before:]
+        assert len(new) == clf.n_layers
+        for band in new:
+            old, now = (
+                _layer(clf, one, band.layer - 1) @ band.weights.T for one in (past, samples)
+            )
+            assert np.abs(now).max() > 0.0
+            assert np.abs(old).max() <= 1e-8 * np.abs(now).max()
+        past, n_before = np.vstack([past, samples]), n_before + len(new)
+
+
+def _layer(clf, samples, layer):
+    """psi of some layer, from the weights alone; these tests use ReLU."""
+    values = samples
+    bands = clf._model.features.bands
+    for below in range(1, layer + 1):
+        columns = [
+            np.maximum(values[:, : band.weights.shape[1]] @ band.weights.T, 0.0)
+            for band in bands
+            if band.layer == below
+        ]
+        values = np.hstack(columns)
+    return values
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+@pytest.mark.parametrize("old_statistics", ["gaussian", "zero"])
+@pytest.mark.parametrize("init", ["multi", "mono", "random"])
+def test_with_the_exact_null_space_new_neurons_are_silent_on_the_past(
+    init, old_statistics, n_layers
+):
+    rng = np.random.default_rng(1)
+    tasks = [
+        (rng.normal(size=(12, 40)) + 3.0 * rng.normal(size=40), np.repeat([2 * t, 2 * t + 1], 6))
+        for t in range(3)
+    ]
+
+    assert_silent_on_the_past(
+        model(band_size=2, init=init, old_statistics=old_statistics, n_layers=n_layers), tasks
+    )
+
+
+def test_a_past_of_low_rank_with_many_samples_is_silenced_too():
+    rng = np.random.default_rng(1)
+    tasks = [
+        (rng.normal(size=(60, 4)) @ rng.normal(size=(4, 20)), np.repeat([2 * t, 2 * t + 1], 30))
+        for t in range(4)
+    ]
+
+    assert_silent_on_the_past(model(band_size=1), tasks)
+
+
+@pytest.mark.parametrize("name", ["fpha", "sbu"])
+def test_new_neurons_are_silent_on_the_past_of_real_data(shared_data, name):
+    with np.load(shared_data / f"{name}_features.npz") as data:
+        train = data["train"].astype(bool) if name == "fpha" else data["fold"] != 4
+        samples, labels = data["X"][train].astype(float), data["y"][train]
+    per_task = 5 if name == "fpha" else 1
+    tasks = []
+    for start in range(0, 5 * per_task, per_task):
+        now = np.isin(labels, range(start, start + per_task))
+        tasks.append((samples[now], labels[now]))
+
+    assert_silent_on_the_past(model(rank=64, band_size=1), tasks)
+
+
+def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane():
+    clf = model(shrinkage=0.0)
+    planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
+    for label in [3, 5, 0, 2, 1, 4]:
+        learn(clf, [of_classes(label)])
+        fisher = clf._model.classifier
+        n_classes = len(clf.classes_)
+        assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
+        assert_array_equal(fisher.planes[: len(planes)], planes)
+        assert_array_equal(fisher.offsets[: len(planes)], offsets)
+        planes, offsets = fisher.planes.copy(), fisher.offsets.copy()
+
+
+class _Ridged:
+    """A covariance estimator for scikit-learn's LDA: the empirical covariance plus a ridge."""
+
+    def __init__(self, ridge):
+        self.ridge = ridge
+
+    def fit(self, samples):
+        covariance = np.atleast_2d(np.cov(samples.T, bias=True))
+        self.covariance_ = covariance + self.ridge * np.eye(len(covariance))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize("features", ["inputs only", "shared band only"])
+def test_with_full_shrinkage_the_answer_is_that_of_ridge_lda(features, epsilon):
+    clf = model(shrinkage=1.0, epsilon=epsilon, **EXACT[features]).fit(X, Y)
+    lifted, new = clf.transform(X), clf.transform(np.vstack([NEW, X]))
+    within = lifted - np.stack([lifted[label == Y].mean(axis=0) for label in Y])
+
+    lda = LinearDiscriminantAnalysis(
+        solver="lsqr", covariance_estimator=_Ridged(epsilon * np.square(within).mean())
+    ).fit(lifted, Y)
+
+    discriminants = lda.decision_function(new) - np.log(lda.priors_)  # as if all equally likely
+    assert_array_equal(clf.predict(np.vstack([NEW, X])), lda.classes_[discriminants.argmax(axis=1)])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"band_size": 0},
+        {"band_size": 1},
+        {"band_size": 3},
+        {"band_size": 1, "n_layers": 2},
+        {"band_size": 3, "n_layers": 2, "activation": "tanh"},
+        {"band_size": 1, "init": "random"},
+        {"band_size": 1, "classifier": "ova"},
+        {"band_size": 1, "rank": 3},
+    ],
+    ids=str,
+)
+def test_a_weight_of_k_is_k_repetitions(params):
+    counts = RNG.integers(1, 5, size=len(Y))
+    weighted, repeated = model(**params), model(**params)
+
+    for part in (of_classes(0, 1), of_classes(2, 3), of_classes(1, 4, 5)):
+        weighted.partial_fit(X[part], Y[part], sample_weight=counts[part])
+        repeated.partial_fit(
+            np.repeat(X[part], counts[part], axis=0), np.repeat(Y[part], counts[part])
+        )
+
+    assert_same(weighted, repeated, rtol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 2.0**30])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"band_size": 0},
+        {"band_size": 1},
+        {"band_size": 2, "n_layers": 2},
+        {"band_size": 0, "shrinkage": 0.0},
+        {"band_size": 0, "covariance": "identity"},
+        {"band_size": 1, "classifier": "ova"},
+        {"band_size": 1, "activation": "sigmoid"},
+    ],
+    ids=str,
+)
+def test_the_scale_of_the_features_does_not_matter(params, scale):
+    plain, scaled = model(**params), model(**params)
+
+    for part in (of_classes(0, 1), of_classes(2, 3), of_classes(4, 5)):
+        plain.partial_fit(X[part], Y[part])
+        scaled.partial_fit(scale * X[part], Y[part])
+
+    expected = scores(plain)
+    assert_allclose(scores(scaled, scale * NEW), expected, rtol=1e-7, atol=1e-7)
+    assert_array_equal(scaled.predict(scale * NEW), plain.predict(NEW))
+
+
+@pytest.mark.parametrize("params", [{}, {"band_size": 1}, {"band_size": 2, "n_layers": 2}], ids=str)
+def test_the_features_of_old_neurons_never_move(params):
+    clf = model(**params)
+    before = np.empty((len(NEW), 0))
+
+    for label in range(4):
+        learn(clf, [of_classes(label)])
+        after = clf.transform(NEW)
+        assert_array_equal(after[:, : before.shape[1]], before)
+        before = after
+    assert before.shape[1] == N_FEATURES + 20 + 4 * params.get("band_size", 0)
+
+
+def test_the_same_stream_gives_the_same_bits():
+    tasks = [of_classes(0, 1), of_classes(2, 3), of_classes(4, 5)]
+    clf = model(band_size=2, n_layers=2)
+
+    assert_array_equal(scores(learn(clone(clf), tasks)), scores(learn(clf, tasks)))
