@@ -1,0 +1,166 @@
+"""One task after another: where bands come from, what their statistics are, what stays."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.bands import band_codes, regression_rows
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.nullspace import null_space
+from ffnb_sklearn.core.statistics import principal_rows
+
+SETTINGS = Settings(
+    p=(2, 1),
+    band_size=1,
+    shared_band_size=4,
+    skip_connection=True,
+    activation="relu",
+    init="multi",
+    gamma=0.1,
+    null_space=True,
+    covariance="class",
+    shrinkage=0.25,
+    epsilon=0.3,
+    rank=None,
+    classifier="ovo",
+    old_statistics="gaussian",
+)
+D = 6
+
+
+def task(*classes, n=8, seed=0):
+    rng = np.random.default_rng([seed, *classes])
+    labels = np.repeat(classes, n)
+    X = rng.normal(size=(len(labels), D)) + rng.normal(size=(len(classes), D)).repeat(n, axis=0)
+    weights = rng.uniform(0.5, 2.0, size=len(labels))
+    return Task(*(torch.as_tensor(one) for one in (X, labels, weights)))
+
+
+def learnt(tasks, **changes):
+    settings = replace(SETTINGS, **changes)
+    model = empty_model(D, settings, 3)
+    for one in tasks:
+        model = learn(model, one, settings)
+    return model
+
+
+def root(one):
+    return one.X * one.weights.sqrt()[:, None]
+
+
+def test_every_task_of_new_classes_adds_a_band_to_every_layer():
+    model = learnt([task(0, 1), task(2)])
+
+    assert [(one.layer, one.weights.shape) for one in model.features.bands] == [
+        (1, (2, 6)),
+        (2, (2, 2)),
+        (1, (1, 6)),
+        (2, (1, 3)),
+    ]
+    # All axes are open to the first task; then 2 and 1 are kept.
+    assert model.null_space_dims == ((6, 2), (4, 2))
+
+
+def test_known_classes_alone_add_no_band():
+    model = learnt([task(0, 1)])
+
+    again = learn(model, task(0, seed=1), SETTINGS)
+
+    assert again.features is model.features
+    assert again.moments[0].weight > model.moments[0].weight
+    assert again.moments[1] is model.moments[1]
+
+
+def test_the_past_is_the_second_moment_of_all_samples_seen():
+    tasks = [task(0, 1), task(2), task(1, seed=1)]
+    model = learnt(tasks)
+
+    X = torch.cat([one.X for one in tasks])
+    weights = torch.cat([one.weights for one in tasks]).numpy()
+    assert_allclose(
+        model.past[0].T @ model.past[0], X.T @ (X * torch.as_tensor(weights)[:, None]), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("init", ["multi", "mono"])
+@pytest.mark.parametrize("confined", [True, False])
+def test_rows_are_regressed_on_the_moments_of_all_tasks_or_of_one(init, confined):
+    first, second = task(0, 1), task(2, 3)
+
+    model = learnt([first, second], init=init, null_space=confined, p=(2,))
+
+    past = principal_rows(root(first))
+    codes = band_codes(second.X, second.classes - 2, second.weights, 1)
+    expected = regression_rows(
+        past if init == "multi" else past[:0],
+        second.X,
+        codes,
+        second.weights,
+        null_space(past if confined else past[:0], 2),
+        0.1,
+    )
+    assert_allclose(model.features.bands[1].weights, expected.rows, rtol=1e-8, atol=1e-12)
+
+
+def test_statistics_of_new_neurons_are_those_of_samples_left_out():
+    first = task(0, 1)
+    model = learnt([first], p=(2,))
+
+    codes = band_codes(first.X, first.classes, first.weights, 1)
+    left_out = regression_rows(
+        first.X[:0], first.X, codes, first.weights, null_space(first.X[:0], 0), 0.1
+    ).responses.relu()
+    for label, one in enumerate(model.moments):
+        now = first.classes == label
+        share = first.weights[now] / first.weights[now].sum()
+        assert_allclose(one.mean[-2:], share @ left_out[now], rtol=1e-8)
+        in_sample = share @ model.features(first.X)[now][:, -2:]
+        assert in_sample[label] > one.mean[-2 + label]  # the optimism that is taken out
+
+
+@pytest.mark.parametrize("how", ["gaussian", "zero"])
+def test_old_classes_keep_their_moments_and_get_those_of_new_neurons(how):
+    before = learnt([task(0, 1)], old_statistics=how)
+
+    after = learn(before, task(2), before.settings)
+
+    width = before.features.n_features
+    for old, new in zip(before.moments, after.moments[:2], strict=True):
+        assert_array_equal(new.mean[:width], old.mean)
+        assert_array_equal(new.factor[:, :width], old.factor)
+        assert (new.mean[width:] == 0.0).all() == (how == "zero")
+
+
+def test_random_rows_differ_from_task_to_task_and_repeat_with_the_seed():
+    tasks = [task(0), task(1), task(2)]
+
+    rows = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).features.bands]
+    again = [one.weights for one in learnt(tasks, init="random", p=(0.5,)).features.bands]
+
+    assert_array_equal(rows, again)
+    assert abs(np.corrcoef(np.vstack(rows))[0, 1]) < 0.99
+
+
+@pytest.mark.parametrize(("p", "layer", "width"), [((6, 1), 1, 6), ((2, 3), 2, 3)])
+def test_keeping_all_axes_is_an_error_that_names_the_layer_and_what_works(p, layer, width):
+    model = learnt([task(0, 1)], p=(1, 1))
+    bands = model.features.bands
+
+    message = rf"p={width} leaves no axis .* in layer {layer}, .* {width} wide .* is {width - 1}"
+    with pytest.raises(ValueError, match=message):
+        learn(model, task(2), replace(model.settings, p=p))
+    assert model.features.bands is bands
+
+
+def test_learning_leaves_the_model_it_started_from_as_it_was():
+    model, X = learnt([task(0, 1)]), task(5).X
+    before = model.scores(X).clone()
+
+    learn(model, task(2, 3), SETTINGS)
+    learn(model, task(0, seed=1), SETTINGS)
+
+    assert torch.equal(model.scores(X), before)

@@ -1,0 +1,120 @@
+"""The model: what it keeps, and that it is never changed."""
+
+import copy
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core import model as module
+from ffnb_sklearn.core.fisher import PairwiseFisher
+from ffnb_sklearn.core.model import Settings, Task, empty_model, solve, updated_moments
+from ffnb_sklearn.core.one_vs_all import OneVsAllRidge
+
+CPU = torch.device("cpu")
+SETTINGS = Settings(
+    p=(0.95,),
+    band_size=0,
+    shared_band_size=7,
+    skip_connection=True,
+    activation="relu",
+    init="multi",
+    gamma=0.1,
+    null_space=True,
+    covariance="class",
+    shrinkage=0.25,
+    epsilon=0.3,
+    rank=None,
+    classifier="ovo",
+    old_statistics="gaussian",
+)
+RNG = np.random.default_rng(0)
+CLASSES = torch.as_tensor(RNG.permutation(np.repeat([0, 1, 2], [9, 4, 12])))
+TASK = Task(
+    torch.as_tensor(RNG.normal(size=(25, 5))), CLASSES, torch.as_tensor(RNG.uniform(0.5, 2, 25))
+)
+
+
+def known(settings=SETTINGS):
+    model = empty_model(5, settings, 3)
+    return solve(replace(model, moments=updated_moments(model, TASK)), CPU)
+
+
+def test_an_empty_model_has_its_shared_band_and_nothing_else():
+    model = empty_model(5, replace(SETTINGS, band_size=1, p=(0.9, 3)), 3)
+
+    assert model.features.shared.shape == (7, 5)
+    assert model.moments == ()
+    assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
+    assert solve(model, CPU).classifier is None
+    assert empty_model(5, SETTINGS, 3).past == ()  # without bands no past is needed
+
+
+def test_the_shared_band_comes_from_the_seed():
+    first, same, other = (empty_model(5, SETTINGS, seed).features.shared for seed in (3, 3, 4))
+
+    assert_array_equal(first, same)
+    assert not np.allclose(first, other)
+
+
+def test_moments_are_those_of_each_class_over_all_features():
+    model = known()
+
+    values = model.features(TASK.X).numpy()
+    assert len(model.moments) == 3
+    for label, one in enumerate(model.moments):
+        now, weights = values[TASK.classes == label], TASK.weights[TASK.classes == label].numpy()
+        assert one.weight == pytest.approx(weights.sum())
+        assert_allclose(one.mean, np.average(now, axis=0, weights=weights), rtol=1e-10)
+        assert_allclose(one.second_moment(), now.T @ (now * weights[:, None]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_few_samples_at_a_time_give_the_same(monkeypatch, chunk):
+    whole = known()
+    scores = whole.scores(TASK.X)
+
+    monkeypatch.setattr(module, "_CHUNK", chunk)
+
+    for one, expected in zip(known().moments, whole.moments, strict=True):
+        assert_allclose(one.mean, expected.mean, rtol=1e-12)
+        assert_allclose(one.scatter(), expected.scatter(), rtol=1e-9, atol=1e-12)
+    assert_allclose(whole.scores(TASK.X), scores, rtol=1e-12)
+
+
+def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
+    model = empty_model(5, SETTINGS, 3)
+    fresh = torch.as_tensor(RNG.normal(size=(25, 2)))
+
+    moments = updated_moments(model, TASK, fresh)
+
+    for label, one in enumerate(moments):
+        now = TASK.classes == label
+        weights = TASK.weights[now]
+        assert_allclose(one.mean[-2:], weights @ fresh[now] / weights.sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ovo", PairwiseFisher), ("ova", OneVsAllRidge)])
+def test_the_classifier_is_of_the_kind_chosen(name, kind):
+    model = known(replace(SETTINGS, classifier=name))
+
+    assert isinstance(model.classifier, kind)
+    assert model.scores(TASK.X).shape == (25, 3)
+
+
+@pytest.mark.parametrize("skip_connection", [True, False])
+def test_the_view_has_the_columns_that_the_classifier_sees(skip_connection):
+    model = known(replace(SETTINGS, skip_connection=skip_connection))
+
+    columns = slice(0 if skip_connection else 5, None)
+    assert torch.equal(model.view(TASK.X), model.features(TASK.X)[:, columns])
+
+
+def test_a_model_is_never_changed_so_that_copies_share_it():
+    model = known()
+
+    assert copy.deepcopy(model) is model
+    with pytest.raises(FrozenInstanceError):
+        model.moments = ()

@@ -1,0 +1,115 @@
+"""Classes taken out of models with bands, and models with bands taken together."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.revision import forget_classes, merge_models
+
+CPU = torch.device("cpu")
+SETTINGS = Settings(
+    p=(0.5, 0.5),
+    band_size=1,
+    shared_band_size=4,
+    skip_connection=True,
+    activation="relu",
+    init="multi",
+    gamma=0.1,
+    null_space=True,
+    covariance="class",
+    shrinkage=0.25,
+    epsilon=0.3,
+    rank=None,
+    classifier="ovo",
+    old_statistics="gaussian",
+)
+D = 6
+
+
+def learnt(*sizes, seed=0, **changes):
+    """A model of one task per entry, with that many new classes each; and its samples."""
+    settings = replace(SETTINGS, **changes)
+    rng, model, tasks, first = np.random.default_rng(seed), empty_model(D, settings, 3), [], 0
+    for size in sizes:
+        labels = np.repeat(np.arange(first, first + size), 8)
+        X = torch.as_tensor(rng.normal(size=(len(labels), D)) + rng.normal(size=D))
+        tasks.append(Task(X, torch.as_tensor(labels), torch.ones(len(labels)).double()))
+        model, first = learn(model, tasks[-1], settings), first + size
+    return model, torch.cat([one.X for one in tasks])
+
+
+def second_moment(past):
+    return past.T @ past
+
+
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_a_forgotten_class_leaves_the_past_of_the_layers(n_layers):
+    model, X = learnt(2, 1, p=(0.5,) * n_layers)
+
+    left = forget_classes(model, [1], device=CPU)
+
+    kept = torch.cat([X[:8], X[16:]])
+    assert_allclose(second_moment(left.past[0]), kept.T @ kept, rtol=1e-8, atol=1e-8)
+    assert left.moments == (model.moments[0], model.moments[2])
+    assert left.features is model.features
+    assert left.scores(X).shape == (24, 2)
+
+
+def test_forgetting_leaves_the_model_it_started_from_as_it_was():
+    model, X = learnt(2, 1)
+    before = model.scores(X)
+
+    forget_classes(model, [0, 2], device=CPU)
+
+    assert torch.equal(model.scores(X), before)
+
+
+@pytest.mark.parametrize("how", ["gaussian", "zero"])
+def test_merged_models_keep_the_features_and_moments_of_both(how):
+    (first, X), (second, Z) = learnt(2, 1, old_statistics=how), learnt(1, 2, seed=1)
+
+    merged = merge_models(first, second, [5, 3, 4], device=CPU)
+
+    n_fixed, n_first = D + 4, first.features.n_features
+    own = np.r_[:n_fixed, n_first : merged.features.n_features]  # the columns of the second
+    samples = torch.cat([X, Z])
+    values = merged.features(samples)
+    assert torch.equal(values[:, :n_first], first.features(samples))
+    assert_allclose(values[:, own], second.features(samples), rtol=1e-12, atol=1e-14)
+    for label in range(3):
+        assert_array_equal(merged.moments[label].mean[:n_first], first.moments[label].mean)
+        there = merged.moments[[5, 3, 4][label]]
+        assert_array_equal(there.mean[own], second.moments[label].mean)
+        assert_allclose(there.scatter(own), second.moments[label].scatter(), atol=1e-12)
+
+
+def test_classes_of_both_models_are_merged():
+    (first, _), (second, _) = learnt(2), learnt(2, seed=1)
+
+    merged = merge_models(first, second, [1, 2], device=CPU)
+
+    assert [one.weight for one in merged.moments] == [8.0, 16.0, 8.0]
+    expected = 0.5 * (first.moments[1].mean[:D] + second.moments[0].mean[:D])
+    assert_allclose(merged.moments[1].mean[:D], expected, rtol=1e-12)
+
+
+def test_the_past_of_merged_models_is_that_of_both():
+    (first, X), (second, Z) = learnt(2, 1), learnt(1, 2, seed=1)
+
+    merged = merge_models(first, second, [3, 4, 5], device=CPU)
+
+    assert_allclose(second_moment(merged.past[0]), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
+    n_first, n_second = (len(one.features.layer(1)) for one in (first, second))
+    deep = second_moment(merged.past[1])
+    assert deep.shape == (n_first + n_second,) * 2
+    # What both measured in their own neurons is there; the rest is inferred, and only adds.
+    for one, own in ((first, slice(0, n_first)), (second, slice(n_first, None))):
+        inner = second_moment(one.past[1])
+        assert np.linalg.eigvalsh(deep[own, own] - inner).min() > -1e-8 * np.trace(inner)
+    later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
+    assert later.scores(X).shape == (24, 7)
