@@ -308,7 +308,12 @@ PARAMETERS = {
     "p for another number of layers": refused(
         ValueError, "p must have one entry per layer", p=(0.5,), n_layers=2
     ),
-    "p wider than a layer": refused(ValueError, "p=4 leaves no axis .* layer 2", p=4, n_layers=2),
+    "p wider than a layer": case(
+        (ValueError, "p=4 leaves no axis .* layer 2"),
+        (ValueError, "n_layers cannot change between tasks"),
+        p=4,
+        n_layers=2,
+    ),
     "nothing to classify by": refused(
         ValueError,
         "leave the classifier no features",

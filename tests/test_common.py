@@ -238,7 +238,7 @@ def test_cross_val_score(tasks):
 
 
 @pytest.mark.parametrize(
-    "change", [{"band_size": 0}, {"epsilon": 1.0}, {"init": "random"}, {"p": 3}, {"verbose": 0}]
+    "change", [{"band_size": 2}, {"epsilon": 1.0}, {"init": "random"}, {"p": 3}, {"verbose": 0}]
 )
 def test_parameters_may_change_between_tasks(tasks, change):
     X, y = everything(tasks)

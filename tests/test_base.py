@@ -1,0 +1,407 @@
+"""What a classifier learns bit by bit: labels, tasks, outputs, attributes, transactions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn.core import learning
+
+N_FEATURES, N_SHARED = 6, 10
+
+# Eight classes that are far apart, twenty samples each.
+RNG = np.random.default_rng(0)
+CODES = np.repeat(np.arange(8), 20)
+X = 5.0 * RNG.standard_normal((8, N_FEATURES))[CODES] + RNG.standard_normal((160, N_FEATURES))
+NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+
+
+def estimator(**parameters):
+    return FFNBClassifier(**{"shared_band_size": N_SHARED, "random_state": 0, **parameters})
+
+
+def learned(model, *tasks, y=CODES, **arguments):
+    """Model that has learnt tasks, each given by the numbers of its classes."""
+    for task in tasks:
+        now = np.isin(CODES, task)
+        model.partial_fit(X[now], y[now], **arguments)
+    return model
+
+
+def of(*codes):
+    return X[np.isin(CODES, codes)]
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        NAMES,
+        NAMES.astype(object),
+        np.array([9, 2, 7, 0, -3, 5, 1, 4]),
+        np.array([9, 2, 7, 0, 3, 5, 1, 4], dtype=np.uint8),
+        np.array([9.0, 2.0, 7.0, 0.0, -3.0, 5.0, 1.0, 4.0]),
+    ],
+    ids=["strings", "objects", "integers", "unsigned", "floats"],
+)
+def test_labels_in_any_order_give_what_codes_give(labels):
+    by_code = learned(estimator(), [0, 1], [2], [3, 4, 5], [6, 7])
+    y = labels[CODES]
+    model = learned(estimator(), [0, 1], [2], [3, 4, 5], [6, 7], y=y)
+    assert_array_equal(model.classes_, np.unique(labels))
+    assert_array_equal(model.predict(X), labels[by_code.predict(X)])
+    assert model.score(X, y) > 0.95
+    # Column j is the label classes_[j].
+    assert_allclose(
+        model.decision_function(X)[:, np.argsort(np.argsort(labels))],
+        by_code.decision_function(X),
+        rtol=1e-9,
+    )
+    assert [task.tolist() for task in model.task_classes_] == [
+        sorted(labels[task].tolist()) for task in ([0, 1], [2], [3, 4, 5], [6, 7])
+    ]
+
+
+def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns():
+    model = learned(estimator(shrinkage=0.0, band_size=0), [3, 4])
+    before = model.decision_function(X)
+    learned(model, [1])
+    assert_array_equal(model.classes_, [1, 3, 4])
+    scores = model.decision_function(X)
+    # With class covariances the pair of two classes does not depend on a third, and each of the
+    # two lost what the new class won from it.
+    pair = 0.5 * (scores[:, 2] - scores[:, 1])
+    assert scores.shape == (160, 3)
+    assert_allclose(scores.sum(axis=1), 0.0, atol=1e-9)
+    assert np.mean(np.sign(pair) == np.sign(before)) > 0.9
+    assert_array_equal(model.predict(of(1)), np.full(20, 1))
+    assert_array_equal(model.predict(of(3)), np.full(20, 3))
+
+
+def test_strings_longer_than_before_are_not_cut():
+    model = learned(estimator(), [0], [1], y=NAMES[CODES])
+    assert_array_equal(model.classes_, ["a rather long name", "m"])
+    assert_array_equal(np.unique(model.predict(of(0, 1))), ["a rather long name", "m"])
+
+
+def test_booleans():
+    y = CODES == 3
+    model = learned(estimator(), [0], [3], y=y)
+    assert model.classes_.dtype == bool
+    assert_array_equal(model.predict(of(0, 3)), y[np.isin(CODES, [0, 3])])
+
+
+def test_numbers_of_another_dtype_are_the_same_labels():
+    model = learned(estimator(), [0, 1])
+    for dtype in (float, np.uint8, np.int8):
+        learned(model, [1], y=CODES.astype(dtype))
+    learned(model, [2], y=CODES.astype(np.float32))
+    assert_array_equal(model.classes_, [0, 1, 2])
+    assert model.n_tasks_ == 2
+
+
+KINDS = {"numbers": CODES, "strings": NAMES[CODES], "booleans": CODES % 2 == 0}
+
+
+@pytest.mark.parametrize("later", KINDS)
+@pytest.mark.parametrize("first", KINDS)
+def test_a_change_of_kind_is_an_error(first, later):
+    model = learned(estimator(), [0, 1], y=KINDS[first])
+    before = model.predict_proba(X)
+    if first == later:
+        learned(model, [2], y=KINDS[later])
+        return
+    with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
+        learned(model, [2], y=KINDS[later])
+    assert_array_equal(model.predict_proba(X), before)
+    # Not so for fit, which starts anew.
+    model.fit(of(0, 1), KINDS[later][np.isin(CODES, [0, 1])])
+
+
+# ---- tasks
+
+
+def test_a_class_comes_back_alone():
+    model = learned(estimator(), [0, 1], [2, 3])
+    columns, predicted = model.transform(X), model.predict(X)
+    learned(model, [1])
+    assert model.n_tasks_ == len(model.task_classes_) == len(model.null_space_dims_) == 2
+    assert_array_equal(model.classes_, [0, 1, 2, 3])
+    # It brings no neuron.
+    assert_array_equal(model.transform(X), columns)
+    assert np.mean(model.predict(X) == predicted) > 0.95
+
+
+def test_a_class_comes_back_with_a_new_one():
+    model = learned(estimator(), [0, 1], [1, 2])
+    assert model.n_tasks_ == 2
+    assert [task.tolist() for task in model.task_classes_] == [[0, 1], [2]]
+    assert model.score(of(0, 1, 2), np.repeat([0, 1, 2], 20)) == 1.0
+
+
+@pytest.mark.parametrize("band_size", [0, 1])
+def test_more_data_of_a_class_counts(band_size):
+    part = np.arange(160) % 2 == 0
+    exact = {"band_size": band_size, "rank": None}
+    halves = (
+        estimator(**exact).partial_fit(X[part], CODES[part]).partial_fit(X[~part], CODES[~part])
+    )
+    whole = estimator(**exact).partial_fit(X, CODES)
+    half = estimator(**exact).partial_fit(X[part], CODES[part])
+    if band_size == 0:
+        assert_allclose(halves.decision_function(X), whole.decision_function(X), atol=1e-8)
+    gap = np.abs(halves.decision_function(X) - whole.decision_function(X)).mean()
+    assert gap < np.abs(half.decision_function(X) - whole.decision_function(X)).mean()
+
+
+@pytest.mark.parametrize("classes_per_task", [None, 1, 3, 8, 100])
+@pytest.mark.parametrize("sample_weight", [None, 1.0 + CODES % 3])
+def test_fit_is_partial_fit_in_the_same_tasks(classes_per_task, sample_weight):
+    streamed = estimator(classes_per_task=classes_per_task).fit(X, CODES, sample_weight)
+    by_hand = estimator()
+    for task in class_incremental_tasks(CODES, classes_per_task=classes_per_task or 8):
+        weights = None if sample_weight is None else sample_weight[task]
+        by_hand.partial_fit(X[task], CODES[task], sample_weight=weights)
+    assert_array_equal(streamed.predict_proba(X), by_hand.predict_proba(X))
+    assert streamed.n_tasks_ == by_hand.n_tasks_ == -(-8 // (classes_per_task or 8))
+
+
+def test_classes_per_task_is_for_fit_alone():
+    assert learned(estimator(classes_per_task=1), [0, 1, 2], [3, 4]).n_tasks_ == 2
+
+
+def test_one_class_and_one_sample():
+    model = estimator().partial_fit(X[:1], ["only"])
+    assert_array_equal(model.classes_, ["only"])
+    assert_array_equal(model.predict(X), np.full(160, "only"))
+    assert_array_equal(model.predict_proba(X), np.ones((160, 1)))
+    assert model.decision_function(X).shape == (160, 1)
+    model.partial_fit(X[-1:], ["other"])
+    assert_array_equal(model.predict(X[[0, -1]]), ["only", "other"])
+
+
+# ---- declared classes
+
+
+@pytest.mark.parametrize("classifier", ["ovo", "ova"])
+def test_declared_classes_have_columns_and_are_never_predicted(classifier):
+    model = learned(estimator(classifier=classifier), [2, 5], classes=[1, 9])
+    assert_array_equal(model.classes_, [1, 2, 5, 9])
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert (scores[:, [0, 3]] == -np.inf).all()
+    assert np.isfinite(scores[:, 1:3]).all()
+    assert (probabilities[:, [0, 3]] == 0.0).all()
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert set(model.predict(X)) <= {2, 5}
+    assert model.n_tasks_ == 1
+    # When it arrives it is a new task like any other, and the columns stay.
+    arrived = learned(model, [1])
+    plain = learned(estimator(classifier=classifier), [2, 5], [1])
+    assert_array_equal(arrived.classes_, [1, 2, 5, 9])
+    assert_array_equal(arrived.predict_proba(X)[:, :3], plain.predict_proba(X))
+
+
+@pytest.mark.parametrize(("seen", "sign"), [(0, -1.0), (1, 1.0)])
+def test_one_of_two_declared_classes(seen, sign):
+    model = learned(estimator(), [seen], classes=[0, 1])
+    assert_array_equal(model.decision_function(X), np.full(160, sign * np.inf))
+    assert_array_equal(model.predict_proba(X), np.eye(2)[[seen] * 160])
+    assert_array_equal(model.predict(X), np.full(160, seen))
+
+
+def test_declared_classes_add_up_and_keep_their_kind():
+    model = learned(estimator(), [2], classes=[]).partial_fit(of(3), [3] * 20, classes=[8, 7])
+    assert_array_equal(model.classes_, [2, 3, 7, 8])
+    assert model.classes_.dtype == CODES.dtype
+    names = learned(estimator(), [0], y=NAMES[CODES], classes=["a much longer name than before"])
+    assert_array_equal(names.classes_, ["a much longer name than before", "m"])
+
+
+# ---- outputs
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 8])
+@pytest.mark.parametrize("classifier", ["ovo", "ova"])
+def test_scores_probabilities_and_predictions_agree(classifier, n_classes):
+    model = learned(estimator(classifier=classifier), *[[code] for code in range(n_classes)])
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert scores.shape == ((160,) if n_classes == 2 else (160, n_classes))
+    assert probabilities.shape == (160, n_classes)
+    best = (scores > 0).astype(int) if n_classes == 2 else scores.argmax(axis=1)
+    assert_array_equal(model.predict(X), best)
+    assert_array_equal(model.predict(X), probabilities.argmax(axis=1))
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (probabilities >= 0.0).all()
+    if classifier == "ovo" and n_classes > 2:
+        assert (np.abs(scores) < n_classes - 1 + 1e-9).all()
+        assert_allclose(scores.sum(axis=1), 0.0, atol=1e-9)
+
+
+def test_two_classes_have_the_probabilities_of_their_pair():
+    # Close together, so that probabilities are neither 0 nor 1.
+    near = np.vstack([of(0), of(0) + 0.5])
+    model = estimator().partial_fit(near, np.repeat([0, 1], 20))
+    output = model.decision_function(near)
+    assert np.ptp(output) > 0.5
+    assert_allclose(model.predict_proba(near)[:, 1], 0.5 * (1.0 + output), atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"skip_connection": False},
+        {"band_size": 3},
+        {"n_layers": 2},
+        {"band_size": 0},
+        {"skip_connection": False, "shared_band_size": 0},
+        {"init": "random", "random_state": None},
+    ],
+    ids=repr,
+)
+def test_columns_of_transform_never_change(parameters):
+    model, maps = estimator(**parameters), []
+    for task in ([0, 1], [2], [3, 4], [0], [5, 6, 7]):
+        maps.append(learned(model, task).transform(X))
+        assert len(model.get_feature_names_out()) == maps[-1].shape[1]
+    for one in maps:
+        assert_array_equal(maps[-1][:, : one.shape[1]], one)
+    n_fixed = N_FEATURES * model.skip_connection + model.shared_band_size
+    assert maps[-1].shape[1] == n_fixed + 8 * model.band_size
+    if model.skip_connection:
+        assert_array_equal(maps[-1][:, :N_FEATURES], X)
+
+
+def test_names_of_the_features():
+    pandas = pytest.importorskip("pandas")
+    model = estimator(band_size=0, skip_connection=False, shared_band_size=3)
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    model.partial_fit(frame[:60], CODES[:60])
+    assert list(model.feature_names_in_) == list("abcdef")
+    assert list(model.get_feature_names_out()) == [f"ffnbclassifier{i}" for i in range(3)]
+    out = model.set_output(transform="pandas").transform(frame)
+    assert list(out.columns) == list(model.get_feature_names_out())
+    before = model.predict_proba(frame)
+    for wrong in (frame[list("fedcba")], frame.rename(columns={"a": "z"})):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.partial_fit(wrong, CODES)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(wrong)
+    assert_array_equal(model.predict_proba(frame), before)
+    assert list(model.feature_names_in_) == list("abcdef")
+
+
+# ---- attributes
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_parameters"),
+    [
+        # Per pair of classes a plane over the features seen, and its offset.
+        ({"band_size": 0, "shared_band_size": 0}, 3 * (6 + 1)),
+        # Shared band of 10 neurons with 6 weights each.
+        ({"band_size": 0}, 10 * 6 + 3 * (16 + 1)),
+        # A neuron for each of three classes.
+        ({}, 10 * 6 + 3 * 6 + 3 * (16 + 3 + 1)),
+        ({"band_size": 2}, 10 * 6 + 6 * 6 + 3 * (16 + 6 + 1)),
+        # The first task's band of the second layer sees 2 neurons, the second task's sees 3.
+        ({"n_layers": 2}, 10 * 6 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
+        ({"skip_connection": False, "shared_band_size": 0}, 3 * 6 + 3 * (3 + 1)),
+        ({"classifier": "ova"}, 10 * 6 + 3 * 6 + 3 * (16 + 3 + 1)),
+    ],
+    ids=repr,
+)
+def test_number_of_parameters(parameters, n_parameters):
+    assert learned(estimator(**parameters), [0, 1], [2]).n_parameters_ == n_parameters
+
+
+def test_attributes_of_tasks():
+    model = learned(estimator(p=2), [0, 1], [2], [3, 4])
+    assert model.n_tasks_ == 3
+    assert [task.tolist() for task in model.task_classes_] == [[0, 1], [2], [3, 4]]
+    # All six axes are open to the first task, and all but two to later ones.
+    assert model.null_space_dims_ == [(6,), (4,), (4,)]
+    assert (model.n_iter_, model.loss_curve_) == (0, [])
+    assert model.n_features_in_ == N_FEATURES
+    assert learned(estimator(null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
+    assert learned(estimator(band_size=0), [0], [1]).null_space_dims_ == []
+    # A second layer of three inputs, two of which are kept.
+    two = learned(estimator(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
+    assert two.null_space_dims_[0] == (6, 3)
+
+
+def test_attributes_of_earlier_tasks_are_not_changed_in_place():
+    model = learned(estimator(), [0, 1])
+    kept = model.task_classes_, model.null_space_dims_, model.classes_
+    learned(model, [2])
+    assert [len(one) for one in kept] == [1, 1, 2]
+
+
+def test_automatic_width_of_the_shared_band():
+    model = learned(estimator(shared_band_size="auto", band_size=0), [0, 1])
+    assert model.transform(X).shape[1] == 6 + 32 * 6
+    wide = np.tile(X, (1, 12))[:40]
+    model = estimator(shared_band_size="auto", band_size=0).fit(wide, CODES[:40])
+    assert model.transform(wide).shape[1] == 72 + 2000
+
+
+# ---- transactions
+
+
+def failing(*arguments, **keywords):
+    raise RuntimeError("told to fail")
+
+
+@pytest.mark.parametrize("where", ["learning.solve", "learning.updated_moments"])
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
+    fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
+    before, parameters = vars(model).copy(), vars(fresh).copy()
+    expected = model.predict_proba(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ffnb_sklearn.core.{where}", failing)
+        for one in (model, fresh):
+            with pytest.raises(RuntimeError, match="told to fail"):
+                getattr(one, method)(of(2, 3), np.repeat([2, 3], 20))
+    assert vars(fresh) == parameters
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_array_equal(model.predict_proba(X), expected)
+    assert_array_equal(
+        learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
+    )
+
+
+def test_the_second_task_of_fit_fails(monkeypatch):
+    model, calls, solve = learned(estimator(), [0, 1]), [], learning.solve
+    before = model.predict_proba(X)
+
+    def solve_once(*arguments):
+        calls.append(arguments)
+        return solve(*arguments) if len(calls) == 1 else failing()
+
+    monkeypatch.setattr(learning, "solve", solve_once)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        model.set_params(classes_per_task=1).fit(of(4, 5), np.repeat([4, 5], 20))
+    assert len(calls) == 2
+    assert_array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_changes_nothing(monkeypatch, error):
+    model = learned(estimator(), [0, 1])
+    before = model.predict_proba(X)
+
+    def interrupted(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "updated_moments", interrupted)
+        with pytest.raises(error):
+            learned(model, [2])
+    assert_array_equal(model.predict_proba(X), before)
