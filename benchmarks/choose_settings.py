@@ -15,11 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from _data import known_problems
+from _report import environment_lines
 from lifted_peers import KernelLDA, RanPAC
 from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
+import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 
 ALPHAS = [3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
@@ -90,8 +92,10 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     known = known_problems(options.data)
     problems = {name: known[name] for name in options.sets}
+    print("# Settings by hold-out of training rows\n")
+    print("\n".join(environment_lines(ffnb_sklearn.__version__, "cpu")))
     for name in options.heads:
-        print(f"\n{name}\n| setting | " + " | ".join(problems) + " | mean |")
+        print(f"\n## {name}\n\n| setting | " + " | ".join(problems) + " | mean |")
         print("|---" * (len(problems) + 2) + "|")
         means = {}
         for head in CANDIDATES[name]:
@@ -101,7 +105,7 @@ def main(arguments=None):
             means[str(head)] = np.mean(scores)
             cells = " | ".join(f"{100 * score:.2f}" for score in [*scores, np.mean(scores)])
             print(f"| {head} | {cells} |", flush=True)
-        print(f"best: {max(means, key=means.get)}")
+        print(f"\nbest: {max(means, key=means.get)}")
 
 
 if __name__ == "__main__":
