@@ -43,9 +43,10 @@ sphinx_gallery_conf = {
     "doc_module": ("ffnb_sklearn",),
     "backreferences_dir": None,
     "show_memory": False,
-    "remove_config_comments": True,
+    "show_signature": False,
+    # That page would load its table script from the network.
+    "write_computation_times": False,
     "abort_on_example_error": True,
-    "plot_gallery": True,
 }
 
 html_math_renderer = "mathml"

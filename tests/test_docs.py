@@ -1,0 +1,152 @@
+"""The pages of the site: their code runs, and what they point at exists. Sphinx is not needed."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import ffnb_sklearn
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for pattern in ("*.rst", "benchmarks/*.rst", "user_guide/*.rst")
+    for page in DOCS.glob(pattern)
+)
+TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
+WITH_CODE = [name for name, text in TEXTS.items() if ">>> " in text]
+ALL_TEXT = "\n".join(TEXTS.values())
+
+
+def roles(text, kind):
+    """Targets of all roles of a kind, such as ``:doc:`title <target>```."""
+    inner = re.findall(rf":(?:{kind}):`([^`]+)`", text)
+    return [re.sub(r"^.*<(.*)>$", r"\1", one, flags=re.DOTALL).lstrip("~") for one in inner]
+
+
+def documented():
+    """Full names of everything that the API page lists."""
+    names, prefix = set(), ""
+    for line in TEXTS["api.rst"].splitlines():
+        if line.startswith(".. currentmodule:: "):
+            prefix = line.split(":: ")[1]
+        elif re.fullmatch(r" {3}[\w.]+", line):
+            names.add(f"{prefix}.{line.strip()}")
+    return names
+
+
+def resolve(name):
+    """Import what a dotted name stands for."""
+    parts = name.split(".")
+    for n_module in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n_module]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[n_module:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def page_exists(page, target):
+    """Whether a page that another one links to is there, or will be built from the examples."""
+    path = (DOCS / page).parent / target
+    if path == DOCS / "auto_examples" / "index":
+        return any((ROOT / "examples").glob("plot_*.py"))
+    return path.with_suffix(".rst").is_file() or path.with_suffix(".md").is_file()
+
+
+def toctree_entries(text):
+    """Entries of the toctrees of a page, without patterns."""
+    blocks = re.findall(r"\.\. toctree::\n((?:(?: {3}.*)?\n)+)", text)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and not line.startswith(":") and "*" not in line]
+
+
+@pytest.fixture
+def default_dtype():
+    """Give torch its default type back."""
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("default_dtype")
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_code_on_page_runs(page):
+    result = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_pages_with_code_were_found():
+    assert {"index.rst", "theory.rst", "metrics.rst", "user_guide/privacy.rst"} <= set(WITH_CODE)
+
+
+@pytest.mark.parametrize("name", sorted(ffnb_sklearn.__all__))
+def test_public_name_is_on_api_page(name):
+    if name == "__version__":
+        assert "``ffnb_sklearn.__version__``" in TEXTS["api.rst"]
+    else:
+        assert f"ffnb_sklearn.{name}" in documented()
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_name_on_api_page_exists_and_is_described(name):
+    assert resolve(name).__doc__
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS))
+def test_names_cited_on_page_are_on_api_page(page):
+    cited = set(roles(TEXTS[page], "func|class|meth|exc|attr|mod"))
+    assert cited <= documented()
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS))
+def test_links_of_page_lead_somewhere(page):
+    text = TEXTS[page]
+    targets = roles(text, "doc") + toctree_entries(text)
+    assert [target for target in targets if not page_exists(page, target)] == []
+    labels = set(re.findall(r"^\.\. _([\w-]+):$", ALL_TEXT, flags=re.MULTILINE))
+    assert set(roles(text, "ref")) <= labels
+    equations = set(re.findall(r"^ +:label: (\w+)$", ALL_TEXT, flags=re.MULTILINE))
+    assert set(roles(text, "eq")) <= equations
+    images = re.findall(r"^\.\. (?:image|figure):: (\S+)$", text, flags=re.MULTILINE)
+    assert [image for image in images if not ((DOCS / page).parent / image).is_file()] == []
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS))
+def test_works_cited_on_page_are_listed_there(page):
+    cited = set(re.findall(r"\[(\w+)\]_", TEXTS[page]))
+    listed = set(re.findall(r"^\.\. \[(\w+)\] ", TEXTS[page], flags=re.MULTILINE))
+    assert cited == listed
+
+
+def test_every_page_is_in_a_toctree():
+    entries = {
+        ((DOCS / page).parent / entry).relative_to(DOCS).as_posix()
+        for page, text in TEXTS.items()
+        for entry in toctree_entries(text)
+    }
+    # The pages of the benchmarks are listed by a pattern.
+    pages = {
+        name.removesuffix(".rst") for name in TEXTS if not re.match("benchmarks/(?!index)", name)
+    }
+    assert pages - entries == {"index"}
+
+
+def test_site_fetches_nothing():
+    sources = [DOCS / "conf.py", *DOCS.glob("_*/**/*.*")]
+    remote = [
+        path.name
+        for path in sources
+        if path.suffix in {".py", ".css", ".js", ".rst", ".html"}
+        and "_build" not in path.parts
+        and re.search(r"https?://|intersphinx", path.read_text(encoding="utf-8"))
+    ]
+    assert remote == []
