@@ -1,0 +1,136 @@
+"""Every example as its reader runs it: a process of its own, without a window."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def run(tmp_path, script, *arguments):
+    """Run an example in an empty folder, warnings being errors; return what it printed."""
+    settings = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / script), *map(str, arguments)],
+        cwd=tmp_path,
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def numbers(lines, start):
+    """Return the numbers at the end of the only line that begins so."""
+    (line,) = [line for line in lines if line.startswith(start)]
+    return [float(word) for word in line[len(start) :].replace("%", " ").split()]
+
+
+def assert_picture(path):
+    """A picture of some size that is not a single colour."""
+    pixels = matplotlib.image.imread(path)
+    assert min(pixels.shape[:2]) > 300
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20
+
+
+def test_each_example_has_a_test():
+    text = Path(__file__).read_text()
+    scripts = sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert scripts
+    assert [name for name in scripts if text.count(f'"{name}"') == 0] == []
+
+
+def test_quickstart(tmp_path):
+    lines = run(tmp_path, "plot_quickstart.py", "quickstart.png")
+    assert lines[1].split() == ["new", "digits", "FFNBClassifier", "GaussianNB", "SGDClassifier"]
+    assert numbers(lines, "0, 1")[0] >= 99
+    ffnb, bayes, sgd = numbers(lines, "final")
+    assert ffnb >= 98.5
+    assert ffnb > bayes + 4
+    assert sgd < 40
+    assert numbers(lines, "8, 9") == [ffnb, bayes, sgd]
+    ffnb, bayes, _ = numbers(lines, "average")
+    assert ffnb >= 99
+    assert ffnb > bayes
+    assert [path.name for path in tmp_path.iterdir()] == ["quickstart.png"]
+    assert_readme_shows(tmp_path / "quickstart.png")
+
+
+def assert_readme_shows(path):
+    """The picture of the README is this one."""
+    fresh = matplotlib.image.imread(path)
+    shown = matplotlib.image.imread(ROOT / "docs" / "images" / "quickstart.png")
+    assert fresh.shape == shown.shape
+    # Another version of a font moves few pixels; another curve or table moves more.
+    assert np.abs(fresh - shown).mean() < 0.01
+
+
+def test_grid_search(tmp_path):
+    lines = run(tmp_path, "plot_grid_search.py", "picture.png")
+    (bands_only,) = numbers(lines, "test, bands only")
+    (default,) = numbers(lines, "test, all by default")
+    assert bands_only >= 96
+    assert default >= 97.5
+    assert numbers(lines, "cross-validation")[0] >= 94
+    assert_picture(tmp_path / "picture.png")
+
+
+def test_backbone(tmp_path):
+    lines = run(tmp_path, "plot_backbone.py", "picture.png")
+    with_network, pixels = numbers(lines, "0, 1, 2, 3, 4")
+    assert with_network >= 97
+    with_network, pixels = numbers(lines, "9 ")
+    assert with_network >= 92
+    assert with_network > pixels + 15
+    assert_picture(tmp_path / "picture.png")
+
+
+def test_skeletons_acted(tmp_path):
+    lines = run(tmp_path, "plot_skeletons.py", "--picture", "picture.png")
+    assert "128 to learn, 64 to test" in lines[0]
+    assert numbers(lines, "final accuracy")[0] >= 90
+    assert numbers(lines, "average incremental")[0] >= 95
+    assert_picture(tmp_path / "picture.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+
+
+def write_sbu(folder, file):
+    """Write the real sequences back into raw text files."""
+    with np.load(file) as arrays:
+        joints, offsets, labels, pairs = (
+            arrays[name] for name in ("joints", "offsets", "label", "pair")
+        )
+    for i, (label, pair) in enumerate(zip(labels, pairs, strict=True)):
+        frames = joints[offsets[i] : offsets[i + 1]].reshape(-1, 90)
+        place = folder / str(pair) / f"{label + 1:02d}" / f"{i:03d}"
+        place.mkdir(parents=True)
+        table = np.column_stack([np.arange(len(frames)), frames])
+        np.savetxt(
+            place / "skeleton_pos.txt", table, ["%d"] + ["%.8g"] * 90, delimiter=",", newline="\r\n"
+        )
+
+
+def test_skeletons_of_the_real_data_set(tmp_path, shared_data):
+    write_sbu(tmp_path / "sbu", shared_data / "sbu.npz")
+    lines = run(tmp_path, "plot_skeletons.py", "--data", "sbu", "--picture", "picture.png")
+    assert "217 to learn, 65 to test" in lines[0]
+    assert numbers(lines, "final accuracy")[0] >= 100 * 58 / 65
+    assert_picture(tmp_path / "picture.png")
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in EXAMPLES.glob("plot_*.py")))
+def test_opens_with_a_title_for_the_gallery(script):
+    first, title, line, *_ = (EXAMPLES / script).read_text().splitlines()
+    assert first == '"""'
+    assert title
+    assert line == "=" * len(title)

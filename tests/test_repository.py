@@ -1,0 +1,161 @@
+"""The files around the package: they exist, agree with each other, and tell the truth."""
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from ffnb_sklearn import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+CI = ROOT / ".ci" / "run"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def readme_command(name):
+    """Return the block of the README behind a mark, which must be there once, with one line."""
+    blocks = re.findall(rf"^<!-- ci: {name} -->\n```bash\n(.*?)^```", README, re.DOTALL | re.M)
+    assert len(blocks) == 1
+    assert blocks[0].count("\n") == 1
+    return blocks[0].strip()
+
+
+def constraints():
+    """Return the pinned version of each package."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def requirements(*extras):
+    """Return what the package and some of its extras require."""
+    optional = PROJECT["optional-dependencies"]
+    texts = PROJECT["dependencies"] + [text for extra in extras for text in optional[extra]]
+    return [Requirement(text) for text in texts]
+
+
+def tracked_files():
+    """Return the text files under version control."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout, so the project's own files cannot be told from others")
+    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file() and path.suffix != ".png"]
+
+
+def test_setup_line_installs_the_pinned_versions_and_runs_the_quickstart():
+    command = readme_command("setup")
+    assert "-m venv .venv" in command
+    assert "-c constraints.txt" in command
+    (script,) = re.findall(r"examples/\w+\.py", command)
+    assert (ROOT / script).is_file()
+    (extras,) = re.findall(r'-e "\.\[([\w,]+)\]"', command)
+    assert {"test", "lint"} <= set(extras.split(","))
+
+
+def test_test_line_runs_pytest_of_the_virtual_environment():
+    assert readme_command("test").startswith(".venv/bin/python -m pytest")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the script is for bash")
+@pytest.mark.parametrize("name", ["setup", "test"])
+def test_ci_reads_its_commands_from_the_readme(name):
+    (function,) = re.findall(r"^readme_command\(\) \{.*?^\}$", CI.read_text(), re.DOTALL | re.M)
+    done = subprocess.run(
+        ["bash", "-euc", f"{function}\nreadme_command {name}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == readme_command(name)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the script is for bash")
+def test_ci_stops_where_the_readme_has_no_command():
+    (function,) = re.findall(r"^readme_command\(\) \{.*?^\}$", CI.read_text(), re.DOTALL | re.M)
+    done = subprocess.run(
+        ["bash", "-euc", f"{function}\nreadme_command absent"], cwd=ROOT, capture_output=True
+    )
+    assert done.returncode == 1
+    assert b"<!-- ci: absent -->" in done.stderr
+
+
+def test_ci_is_executable_and_has_no_command_of_its_own():
+    text = CI.read_text()
+    assert os.access(CI, os.X_OK)
+    assert "set -euo pipefail" in text
+    assert "rm -rf .venv\n" in text
+    assert "pytest" not in text
+    assert "pip install" not in text
+    for tool in ("ruff check", "ruff format --check", "mypy"):
+        assert f".venv/bin/{tool}" in text
+
+
+def test_pinned_versions_satisfy_the_lower_bounds():
+    pinned = constraints()
+    for requirement in requirements("plot", "test", "lint"):
+        assert requirement.specifier.contains(pinned[requirement.name]), requirement
+    for requirement in requirements("docs"):
+        version = pinned.get(requirement.name)
+        assert version is None or requirement.specifier.contains(version), requirement
+
+
+def test_dependencies_have_lower_bounds_only():
+    for requirement in requirements(*PROJECT["optional-dependencies"]):
+        operators = [specifier.operator for specifier in requirement.specifier]
+        assert operators == [">="], requirement
+
+
+def test_versions_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
+    release = __version__.partition(".dev")[0]
+    assert release in (ROOT / "CHANGELOG.md").read_text()
+    assert PROJECT["dynamic"] == ["version"]
+
+
+def test_licences_agree():
+    name = PROJECT["license"]
+    assert f"license: {name}\n" in (ROOT / "CITATION.cff").read_text()
+    licence = (ROOT / "LICENSE").read_text()
+    assert licence.startswith("BSD 3-Clause License\n")
+    assert PROJECT["authors"][0]["name"] in licence
+
+
+def test_example_of_the_readme(capsys):
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.M)
+    exec(compile(code, "README.md", "exec"), {})
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("[0 1 2 3 4 5 6 7 8 9] ")
+    assert float(last.split()[-1]) >= 0.98
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files(name):
+    targets = re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text())
+    local = [target for target in targets if "://" not in target]
+    assert local
+    assert [target for target in local if not (ROOT / target.split("#")[0]).exists()] == []
+
+
+def test_picture_is_small():
+    size = (ROOT / "docs" / "images" / "quickstart.png").stat().st_size
+    assert 10_000 < size < 150_000
+
+
+def test_no_file_names_a_registry_or_a_place_on_one_machine():
+    # Written in pieces, so that this file does not name them either.
+    hosts = [rf"\b{name}\.org\b" for name in ("pypi", "pythonhosted", "npmjs", "anaconda")]
+    places = [rf"(?<![\w.>)-])/{folder}/" for folder in ("root", "work", "home")]
+    forbidden = re.compile("|".join(hosts + places))
+    assert forbidden.search("see https://files." + "pythonhosted.org")
+    assert forbidden.search("in '/" + "work/data'")
+    found = {path: forbidden.search(path.read_text()) for path in tracked_files()}
+    assert {str(path): match[0] for path, match in found.items() if match} == {}
