@@ -1,0 +1,104 @@
+"""Kinds of labels, and where each label stands among those that have arrived."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from ffnb_sklearn._targets import check_labels, label_positions, unmixed
+
+OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("labels", "known", "dtype_kind"),
+    [
+        ([3, 1, 3], [7], "i"),
+        (np.array([3, 1], dtype=np.uint8), [7], "u"),
+        ([3.0, -1.0], [7], "f"),
+        ([1, 2.0], [7], "f"),
+        ([True, False], [True], "b"),
+        (["b", "a"], ["x"], "U"),
+        (OBJECTS, ["x"], "O"),
+        (("b", np.str_("a")), OBJECTS, "U"),
+        ([], ["x"], "f"),
+    ],
+)
+def test_labels_of_one_kind_pass_as_they_are(labels, known, dtype_kind):
+    for before in (None, np.array(known)):
+        checked = check_labels(labels, before, "y")
+        assert checked.dtype.kind == dtype_kind
+        assert_array_equal(checked, np.asarray(labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0.5, 1.0], r"Unknown label type: continuous. target must hold whole .* got \[0.5\]"),
+        ([np.nan, 1.0], "Input target contains NaN"),
+        ([np.inf, 1.0], "Input target contains infinity"),
+        ([[1, 2]], r"target must be one-dimensional; got an array of shape \(1, 2\)"),
+        (3, r"target must be one-dimensional; got an array of shape \(\)"),
+        ([1, "a"], "target must hold labels of one kind; got number and str"),
+        ([True, 1], "target must hold labels of one kind; got bool and number"),
+        (["a", None], "target must hold labels of one kind; got NoneType and str"),
+        (np.array([1, 2], dtype=object), r"target must hold numbers.* dtype object of \['int'\]"),
+        (np.array(["a", 1], dtype=object), r"Unknown label type: .* of \['int', 'str'\]"),
+        (np.array([b"a"]), r"Unknown label type: target must hold .* of \['bytes'\]"),
+        (np.array(["2001"], dtype="M8[Y]"), "Unknown label type: target must hold .* datetime64"),
+        (np.array([1j]), r"Unknown label type: target must hold .* of \['complex'\]"),
+    ],
+)
+def test_what_is_no_label(labels, message):
+    with pytest.raises(ValueError, match=message):
+        check_labels(labels, None, "target")
+
+
+@pytest.mark.parametrize("known", [np.array([1, 2]), np.array(["a"]), OBJECTS, np.array([True])])
+@pytest.mark.parametrize("labels", [np.array([3]), np.array(["c"]), np.array([False])])
+def test_the_kind_of_the_known_labels_binds(labels, known):
+    # Strings may be objects.
+    if labels.dtype.kind == known.dtype.kind or (labels.dtype.kind, known.dtype.kind) == ("U", "O"):
+        check_labels(labels, known, "y")
+        return
+    with pytest.raises(ValueError, match=r"y must hold labels of the kind seen before, .*; got"):
+        check_labels(labels, known, "y")
+
+
+def test_many_labels_of_few_samples_need_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_labels(np.arange(1000), None, "classes")
+
+
+def test_only_lists_are_searched_for_a_mixture():
+    array = np.array([1, "a"], dtype=object)
+    assert unmixed(array, "y") is array
+    assert unmixed(3, "y") == 3
+    assert unmixed([], "y") == []
+
+
+def test_positions_by_hand():
+    positions, arrived = label_positions(np.array(["m", "c", "m"]), None)
+    assert_array_equal(positions, [1, 0, 1])
+    assert_array_equal(arrived, ["c", "m"])
+    positions, arrived = label_positions(np.array(["m", "a longer one", "zz"]), arrived)
+    assert_array_equal(positions, [1, 2, 3])
+    assert_array_equal(arrived, ["c", "m", "a longer one", "zz"])
+
+
+@given(st.lists(st.lists(st.integers(-5, 5), min_size=1), min_size=1, max_size=5))
+def test_positions_point_at_the_label_and_never_move(tasks):
+    arrived = None
+    for labels in tasks:
+        before = arrived
+        positions, arrived = label_positions(np.array(labels), arrived)
+        assert_array_equal(arrived[positions], labels)
+        assert len(np.unique(arrived)) == len(arrived)
+        if before is not None:
+            assert_array_equal(arrived[: len(before)], before)
+            assert_array_equal(arrived[len(before) :], np.sort(arrived[len(before) :]))
+    assert set(arrived.tolist()) == {label for labels in tasks for label in labels}

@@ -1,0 +1,159 @@
+"""Parameters turned into settings, samples checked, and which settings go together."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn._validation import (
+    check_continuation,
+    check_magnitude,
+    check_samples,
+    check_settings,
+)
+
+X = np.arange(12.0).reshape(4, 3)
+Y = np.array([5, 5, 8, 8])
+
+
+def checked(model=None, **changes):
+    arguments = {"X": X, "y": Y, "classes": None, "sample_weight": None, "reset": True, **changes}
+    return check_samples(FFNBClassifier() if model is None else model, **arguments)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("p", "n_layers", "expected"),
+    [
+        (0.5, 1, (0.5,)),
+        (3, 2, (3, 3)),
+        (0, 1, (0,)),
+        ([1, 0.9], 2, (1, 0.9)),
+        ((np.int64(2), np.float32(0.5)), 2, (2, 0.5)),
+    ],
+)
+def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
+    settings = check_settings(FFNBClassifier(p=p, n_layers=n_layers), 7)
+    assert settings.p == expected
+    assert [type(one) for one in settings.p] == [type(one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("p", "message"),
+    [
+        ([], r"n_layers=1; got 0 entries"),
+        ([1, 2], r"n_layers=1; got 2 entries"),
+        ([True], "got True"),
+        ([-1], "got -1"),
+        ([1.0], r"got 1\.0"),
+        ([0.0], r"got 0\.0"),
+        ([np.nan], "got nan"),
+        (["a"], "got 'a'"),
+        ([None], "got None"),
+    ],
+)
+def test_entries_of_p_that_mean_nothing(p, message):
+    with pytest.raises(ValueError, match=f"p must .*{message}"):
+        check_settings(FFNBClassifier(p=p), 7)
+
+
+@pytest.mark.parametrize(
+    ("shared_band_size", "n_features", "expected"),
+    [("auto", 7, 224), ("auto", 62, 1984), ("auto", 63, 2000), (0, 7, 0), (5, 7, 5)],
+)
+def test_width_of_the_shared_band(shared_band_size, n_features, expected):
+    model = FFNBClassifier(shared_band_size=shared_band_size)
+    assert check_settings(model, n_features).shared_band_size == expected
+
+
+@pytest.mark.parametrize(
+    "on", [{"skip_connection": True}, {"shared_band_size": 1}, {"band_size": 1}]
+)
+def test_at_least_one_kind_of_feature_is_on(on):
+    off = {"skip_connection": False, "shared_band_size": 0, "band_size": 0}
+    assert check_settings(FFNBClassifier(**{**off, **on}), 7)
+    with pytest.raises(ValueError, match="leave the classifier no features"):
+        check_settings(FFNBClassifier(**off), 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"p": (0.95, 0.95)}, "n_layers"),
+        ({"shared_band_size": 9}, "shared_band_size"),
+        ({"skip_connection": False}, "skip_connection"),
+        ({"band_size": 0}, "band_size=0"),
+        ({"band_size": 4}, None),
+        ({"p": (3,)}, None),
+        ({"epsilon": 9.0, "shrinkage": 0.0, "rank": None, "classifier": "ova"}, None),
+    ],
+)
+def test_what_may_change_between_tasks(change, name):
+    before = check_settings(FFNBClassifier(), 7)
+    if name is None:
+        check_continuation(before, replace(before, **change))
+        return
+    for first, second in [(before, replace(before, **change)), (replace(before, **change), before)]:
+        with pytest.raises(ValueError, match=f"{name} cannot change between tasks: it was"):
+            check_continuation(first, second)
+
+
+# ---- samples
+
+
+def test_samples_come_back_as_float64_and_as_they_are():
+    Xc, y, classes, weights = checked(X=np.asfortranarray(X, dtype=np.float32), classes=[9])
+    assert Xc.dtype == np.float64
+    assert Xc.flags.c_contiguous
+    assert_array_equal(Xc, X)
+    assert_array_equal(y, Y)
+    assert_array_equal(classes, [9])
+    assert_array_equal(weights, np.ones(4))
+
+
+def test_samples_without_weight_are_left_out():
+    Xc, y, _, weights = checked(sample_weight=[0, 2, 0, 0.5])
+    assert_array_equal(Xc, X[[1, 3]])
+    assert_array_equal(y, [5, 8])
+    assert_array_equal(weights, [2.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": None}, "requires y to be passed, but the target y is None"),
+        ({"y": Y[1:]}, "inconsistent numbers of samples"),
+        ({"y": Y + 0.5}, "Unknown label type: continuous. y must"),
+        ({"y": [5, 5, 8, "8"]}, "y must hold labels of one kind"),
+        ({"classes": ["a"]}, "classes must hold labels of the kind seen before"),
+        ({"sample_weight": [1, 1, 1, -2]}, r"sample_weight must not be negative; .* -2\.0"),
+        ({"sample_weight": np.zeros(4)}, "(?i)weights? .*(zero|0)"),
+    ],
+)
+def test_bad_targets_and_weights(changes, message):
+    with pytest.raises(ValueError, match=message):
+        checked(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"y": None}, {"y": Y[1:]}, {"classes": ["a"]}])
+def test_bad_targets_leave_no_trace_of_x(changes):
+    model = FFNBClassifier()
+    with pytest.raises(ValueError):
+        checked(model, **changes)
+    assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("scale", [1e139, 1e-139, 0.0])
+def test_magnitudes_whose_squares_can_be_computed(scale):
+    check_magnitude(scale * np.ones((2, 2)))
+    check_magnitude(np.empty((0, 2)))
+
+
+@pytest.mark.parametrize("entry", [1e141, -1e141, 1e-141, 5e-324])
+def test_magnitudes_whose_squares_overflow_or_vanish(entry):
+    with pytest.raises(ValueError, match="X must have magnitudes between"):
+        check_magnitude(np.array([[0.0, entry]]))
