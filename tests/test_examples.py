@@ -71,8 +71,8 @@ def assert_readme_shows(path):
     fresh = matplotlib.image.imread(path)
     shown = matplotlib.image.imread(ROOT / "docs" / "images" / "quickstart.png")
     assert fresh.shape == shown.shape
-    # Another version of a font moves few pixels; another curve or table moves more.
-    assert np.abs(fresh - shown).mean() < 0.01
+    # A sample more or less changes some digits; curves that move by a few percent change 0.005.
+    assert np.abs(fresh - shown).mean() < 0.002
 
 
 def test_grid_search(tmp_path):
