@@ -9,6 +9,9 @@ __all__ = ["check_labels", "label_positions", "unmixed"]
 
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
 
+# Integers up to here have a float64 each.
+_EXACT = 2**53
+
 
 def _kind(labels, name):
     """Kind of an array of labels: bool, number or str; anything else is an error."""
@@ -80,6 +83,14 @@ def check_labels(labels, known, name):
             f"{name} must hold labels of the kind seen before, {_kind(known, name)} as in "
             f"{known[:3].tolist()}; got {kind} as in {labels[:3].tolist()}."
         )
+    if known is not None and kind == "number" and known.dtype != labels.dtype:
+        joined = np.concatenate([known, labels])
+        if joined.dtype.kind == "f" and np.abs(joined).max() > _EXACT:
+            raise ValueError(
+                f"{name} must hold labels that can be told from the known ones; got "
+                f"{labels.dtype} after {known.dtype}, which join as floats, and these are exact "
+                "up to 2**53 only. Use one dtype."
+            )
     return labels
 
 

@@ -68,6 +68,14 @@ def test_the_kind_of_the_known_labels_binds(labels, known):
         check_labels(labels, known, "y")
 
 
+@pytest.mark.parametrize("labels", [np.array([2**63 + 1], dtype=np.uint64), np.array([2.0**60])])
+def test_large_labels_that_another_dtype_would_blur(labels):
+    with pytest.raises(ValueError, match="y must hold labels that can be told from the known"):
+        check_labels(labels, np.array([1, 2]), "y")
+    assert_array_equal(check_labels(labels, labels, "y"), labels)
+    assert_array_equal(check_labels(np.array([2**53]), np.array([1.0]), "y"), [2**53])
+
+
 def test_many_labels_of_few_samples_need_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
