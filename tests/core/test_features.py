@@ -71,6 +71,12 @@ def test_a_band_has_its_own_activation(activation, value):
     assert_allclose(features(X)[:, 5:], value(X.numpy() @ band.weights.T), rtol=1e-12)
 
 
+def test_a_band_looks_past_neurons_that_came_later():
+    band = Band(2, RNG.normal(size=(2, 3)), "relu")
+
+    assert torch.equal(band(X), band(X[:, :3]))
+
+
 def test_shared_neurons_are_one_relu_or_the_sum_of_two_mirrored_ones():
     shared = RNG.normal(size=(4, 5))
     z = X.numpy() @ shared.T

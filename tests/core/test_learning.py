@@ -86,6 +86,19 @@ def test_the_past_is_the_second_moment_of_all_samples_seen():
     )
 
 
+def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
+    before = learnt([task(0, 1)])
+    new = task(2)
+
+    after = learn(before, new, SETTINGS)
+
+    n_old = before.past[1].shape[1]
+    old = after.features(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
+    measured = before.past[1].T @ before.past[1] + (old.T @ old).numpy()
+    found = (after.past[1].T @ after.past[1])[:n_old, :n_old]
+    assert_allclose(found, measured, rtol=1e-8)
+
+
 @pytest.mark.parametrize("init", ["multi", "mono"])
 @pytest.mark.parametrize("confined", [True, False])
 def test_rows_are_regressed_on_the_moments_of_all_tasks_or_of_one(init, confined):

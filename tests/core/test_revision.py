@@ -104,12 +104,17 @@ def test_the_past_of_merged_models_is_that_of_both():
     merged = merge_models(first, second, [3, 4, 5], device=CPU)
 
     assert_allclose(second_moment(merged.past[0]), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
-    n_first, n_second = (len(one.features.layer(1)) for one in (first, second))
-    deep = second_moment(merged.past[1])
-    assert deep.shape == (n_first + n_second,) * 2
-    # What both measured in their own neurons is there; the rest is inferred, and only adds.
-    for one, own in ((first, slice(0, n_first)), (second, slice(n_first, None))):
-        inner = second_moment(one.past[1])
-        assert np.linalg.eigvalsh(deep[own, own] - inner).min() > -1e-8 * np.trace(inner)
+    # Each measured its own neurons; what its classes give in the other's is inferred.
+    columns, n_first = merged.features.layer(1), len(first.features.layer(1))
+    expected = np.zeros((len(columns),) * 2)
+    for model, classes, own in (
+        (first, merged.moments[:3], slice(0, n_first)),
+        (second, merged.moments[3:], slice(n_first, None)),
+    ):
+        share = sum(one.second_moment(columns) for one in classes)
+        share[own, own] = second_moment(model.past[1])
+        values, axes = np.linalg.eigh(share)
+        expected += axes * values.clip(min=0.0) @ axes.T
+    assert_allclose(second_moment(merged.past[1]), expected, rtol=1e-9, atol=1e-9)
     later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
     assert later.scores(X).shape == (24, 7)
