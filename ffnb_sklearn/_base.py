@@ -197,6 +197,7 @@ class ClassIncrementalClassifier(
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        check_magnitude(X)
         return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
 
     @property

@@ -19,10 +19,10 @@ __all__ = [
 
 # The automatic shared band has so many neurons per input feature, and at most so many.
 _AUTO_SHARED_PER_FEATURE = 32
-_AUTO_SHARED_MOST = 2000
+_AUTO_SHARED_MOST = 3000
 
-# Beyond these magnitudes the squares of features overflow or vanish.
-_LARGEST, _SMALLEST = 1e140, 1e-140
+# Beyond these magnitudes the squares of second moments overflow or vanish.
+_LARGEST, _SMALLEST = 1e70, 1e-70
 
 
 def check_samples(estimator, X, y, *, classes, sample_weight, reset):
@@ -68,7 +68,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     if classes is not None:
         classes = check_labels(classes, y if known is None else known, "classes")
     X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset)
-    check_magnitude(X)
+    check_magnitude(X, smallest=_SMALLEST)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -82,13 +82,26 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     return X, y, classes, weights
 
 
-def check_magnitude(X):
-    """Refuse features whose squares leave the range of floating-point numbers."""
+def check_magnitude(X, *, smallest=0.0):
+    """Refuse features whose moments leave the range of floating-point numbers.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    smallest : float, default=0.0
+        Least magnitude that the largest entry may have, unless all are zero.
+
+    Raises
+    ------
+    ValueError
+        If the largest entry is out of range.
+    """
     largest = np.abs(X).max(initial=0.0)
-    if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+    if largest > _LARGEST or 0.0 < largest < smallest:
         raise ValueError(
             f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
-            f"squares can be computed; its largest is {largest:.3e}. Rescale the features."
+            f"moments can be computed; its largest is {largest:.3e}. Rescale the features."
         )
 
 

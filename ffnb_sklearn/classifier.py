@@ -38,7 +38,7 @@ class FFNBClassifier(ClassIncrementalClassifier):
     shared_band_size : int or "auto", default="auto"
         Random ReLU neurons that are drawn once and never trained. Beside a skip connection,
         which already carries their linear part, each is the sum of two mirrored ones. "auto" is
-        ``min(2000, 32 * n_features_in_)``.
+        ``min(3000, 32 * n_features_in_)``.
     skip_connection : bool, default=True
         Whether the classifier also sees the inputs.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
@@ -90,7 +90,7 @@ class FFNBClassifier(ClassIncrementalClassifier):
         `decision_function`. Columns move when a label arrives that sorts before others.
     n_features_in_ : int
         Number of features seen at the first task.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where X had string column names.
     n_tasks_ : int
         Number of tasks that brought new labels.
@@ -120,7 +120,7 @@ class FFNBClassifier(ClassIncrementalClassifier):
     References
     ----------
     .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
-       Learning. BMVC, 2021.
+       Learning. arXiv:2111.11366, 2021.
 
     Examples
     --------
@@ -259,10 +259,9 @@ class FFNBClassifier(ClassIncrementalClassifier):
     def forget(self, classes):
         """Forget classes, as if they had never been seen.
 
-        Exactly so with ``band_size=0`` and moments that are exact (``rank=None``, or no class
-        of more samples than `rank`): the moments of a class are its own. Trained neurons stay,
-        since other classes are measured through them; their weights still carry a trace of
-        the classes they were fitted to.
+        Exactly so with ``band_size=0``: the moments of a class are its own. Trained neurons
+        stay, since other classes are measured through them; their weights still carry a trace
+        of the classes they were fitted to.
 
         Parameters
         ----------
@@ -305,8 +304,8 @@ class FFNBClassifier(ClassIncrementalClassifier):
         """Take over all that another estimator has learnt from other samples.
 
         With ``band_size=0`` the result is that of one estimator that has seen all samples,
-        exactly so where the moments are (``rank=None``, or no class of more samples than
-        `rank`). With trained bands each estimator's classes are given what they would show in
+        exactly so for classes that only one of the two knows, and for all where moments are
+        exact (``rank=None``, or no class of more samples than `rank`). With trained bands each estimator's classes are given what they would show in
         the other's neurons, by `old_statistics`.
 
         Parameters

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from copy import deepcopy
+from typing import ClassVar
 
 import joblib
 from sklearn import get_config
@@ -81,7 +82,7 @@ class ContinualPipeline(Pipeline):
         The classes of the last step, if it is a classifier.
     n_features_in_ : int
         Number of features that the first step has seen.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of these features, if the first step has seen any.
 
     See Also
@@ -115,6 +116,12 @@ class ContinualPipeline(Pipeline):
     >>> pipe.partial_fit([[0.0, 1.0], [0.1, 0.9]], [1, 1]).predict([[2.0, 0.1]])
     array([0])
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        name: constraint
+        for name, constraint in Pipeline._parameter_constraints.items()
+        if name != "transform_input"
+    }
 
     # Pipeline.fit reads it. There is no parameter: only extra arguments of `fit`, such as
     # a validation set, could be transformed, and `partial_fit` takes none.

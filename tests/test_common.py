@@ -90,10 +90,6 @@ OUTSIDE_THE_BATTERY = [
     "check_inplace_ensure_writeable",
 ]
 
-# The pipeline inherits a constraint on `transform_input`, which is no parameter of its own.
-UNCONSTRAINED = {("pipeline", "check_param_validation")}
-
-
 # ---- scikit-learn's checks
 
 
@@ -117,8 +113,6 @@ def test_check_estimator(name):
 @pytest.mark.parametrize("check", OUTSIDE_THE_BATTERY)
 def test_checks_outside_the_battery(check, name):
     pytest.importorskip("pandas")
-    if (name, check) in UNCONSTRAINED:
-        pytest.skip("the pipeline checks its parameters by the constraints of its base class")
     estimator, _ = INSTANCES[name]
     getattr(estimator_checks, check)(type(estimator).__name__, clone(estimator))
 

@@ -63,7 +63,14 @@ def test_entries_of_p_that_mean_nothing(p, message):
 
 @pytest.mark.parametrize(
     ("shared_band_size", "n_features", "expected"),
-    [("auto", 7, 224), ("auto", 62, 1984), ("auto", 63, 2000), (0, 7, 0), (5, 7, 5)],
+    [
+        ("auto", 7, 224),
+        ("auto", 62, 1984),
+        ("auto", 93, 2976),
+        ("auto", 94, 3000),
+        (0, 7, 0),
+        (5, 7, 5),
+    ],
 )
 def test_width_of_the_shared_band(shared_band_size, n_features, expected):
     model = FFNBClassifier(shared_band_size=shared_band_size)

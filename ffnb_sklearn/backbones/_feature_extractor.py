@@ -69,7 +69,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters and buffers of the network.
     n_features_in_ : int
         Number of values per row.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where `fit` saw a data frame.
     n_features_out_ : int
         Number of features per row; the output of the network is flattened.
@@ -191,7 +191,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features_out_)
+        ndarray of shape (n_samples, `n_features_out_`)
             Features, of dtype `dtype`.
 
         Raises

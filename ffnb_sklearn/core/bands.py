@@ -12,6 +12,9 @@ __all__ = ["FittedRows", "band_codes", "random_rows", "regression_rows"]
 # Coordinates closer than this share of the largest belong to repetitions of one sample.
 _TIED_SHARE = 1e-9
 
+# Below this ridge a sample's leverage cannot be told from 1, nor what it gives when left out.
+_LEAST_GAMMA = 1e-10
+
 
 def band_codes(
     X: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, band_size: int
@@ -132,7 +135,7 @@ def regression_rows(
         W and the responses without optimism.
     """
     moment = torch.cat([past, features * weights.sqrt()[:, None]])
-    ridge = gamma * moment.square().sum() / moment.shape[1]
+    ridge = max(gamma, _LEAST_GAMMA) * moment.square().sum() / moment.shape[1]
     # With all features zero there is nothing to regress on: any ridge gives zero rows.
     ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
     normal = DiagonalPlusGram(

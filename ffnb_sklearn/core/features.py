@@ -55,7 +55,7 @@ class FeatureMap:
     shared : ndarray of shape (n_shared, n_inputs)
         Rows of the shared band, random neurons that no task changes.
     mirrored : bool
-        Whether each shared neuron is the sum of two mirrored ReLUs, |z|, or one ReLU. Where
+        Whether each shared neuron is the sum of two mirrored ReLUs, `|z|`, or one ReLU. Where
         the classifier also sees the inputs, they carry the linear part of
         relu(z) = (z + abs(z)) / 2, and only the other is worth adding.
     bands : tuple of Band

@@ -64,5 +64,6 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
 def moment_rows(moment: Array) -> Array:
     """Principal rows of a second moment given as a square matrix."""
     values, vectors = np.linalg.eigh(moment)
-    rows: Array = np.sqrt(values.clip(min=0.0))[::-1, None] * vectors.T[::-1]
+    above_rounding = values > np.finfo(values.dtype).eps * len(values) * values.max(initial=0.0)
+    rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
     return rows

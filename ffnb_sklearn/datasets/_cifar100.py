@@ -63,9 +63,11 @@ def load_cifar100(data_home):
         target : ndarray of shape (n_images,), int64
             Class, 0 to 99, as position in `target_names`.
         target_names : list of str
+            Names of the classes.
         superclass : ndarray of shape (n_images,), int64
             Superclass, 0 to 19, as position in `superclass_names`.
         superclass_names : list of str
+            Names of the superclasses.
         train : ndarray of shape (n_images,), bool
             True for the training images.
         DESCR : str

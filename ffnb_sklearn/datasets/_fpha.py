@@ -75,6 +75,7 @@ def load_fpha(data_home, *, split_file=None):
         target : ndarray of shape (n_sequences,), int64
             Action, as position in `target_names`.
         target_names : list of str
+            Names of the actions.
         train : ndarray of shape (n_sequences,), bool
             True for the training sequences of the official split.
         subject : ndarray of shape (n_sequences,), int64

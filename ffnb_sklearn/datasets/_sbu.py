@@ -88,6 +88,7 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
         target : ndarray of shape (n_sequences,), int64
             Class, 0 to 7, as position in `target_names`.
         target_names : list of str
+            Names of the classes.
         fold : ndarray of shape (n_sequences,), int64
             Fold of the official 5-fold protocol, 0 to 4.
         pair : ndarray of shape (n_sequences,), str

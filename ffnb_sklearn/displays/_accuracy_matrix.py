@@ -284,7 +284,7 @@ def _add_colorbar(image, ax):
 
 def _cell_points(ax, n_tasks):
     """Return the side of one cell in points, as the figure is laid out now."""
-    figure = ax.figure
+    figure = ax.get_figure(root=True)
     figure.draw_without_rendering()
     box = ax.get_window_extent()
     return min(box.width, box.height) / figure.dpi * 72.0 / n_tasks
