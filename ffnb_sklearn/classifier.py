@@ -305,8 +305,9 @@ class FFNBClassifier(ClassIncrementalClassifier):
 
         With ``band_size=0`` the result is that of one estimator that has seen all samples,
         exactly so for classes that only one of the two knows, and for all where moments are
-        exact (``rank=None``, or no class of more samples than `rank`). With trained bands each estimator's classes are given what they would show in
-        the other's neurons, by `old_statistics`.
+        exact (``rank=None``, or no class of more samples than `rank`). With trained bands each
+        estimator's classes are given what they would show in the other's neurons, by
+        `old_statistics`.
 
         Parameters
         ----------

@@ -343,9 +343,9 @@ def test_attributes_of_earlier_tasks_are_not_changed_in_place():
 def test_automatic_width_of_the_shared_band():
     model = learned(estimator(shared_band_size="auto", band_size=0), [0, 1])
     assert model.transform(X).shape[1] == 6 + 32 * 6
-    wide = np.tile(X, (1, 12))[:40]
+    wide = np.tile(X, (1, 16))[:40]
     model = estimator(shared_band_size="auto", band_size=0).fit(wide, CODES[:40])
-    assert model.transform(wide).shape[1] == 72 + 2000
+    assert model.transform(wide).shape[1] == 96 + 3000
 
 
 # ---- transactions
