@@ -225,7 +225,8 @@ def run_problem(problem, method_names, seeds, device):
 
 def report(records, problems, method_names, seeds, device):
     """Return the whole report as Markdown."""
-    lines = ["# Classifiers on frozen features", ""]
+    names = ", ".join(problem.name for problem in problems)
+    lines = [f"# Classifiers on frozen features: {names}", ""]
     lines += environment_lines(ffnb_sklearn.__version__, device)
     lines += [
         f"- seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
