@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.linalg import IllConditionedWarning
 
 N_FEATURES = 6
 
@@ -154,8 +153,11 @@ SAMPLES = {
     # Values of X that are hard.
     "X of 1e12": learnt(X=1e12 * X, old_accuracy=0.0),
     "X of 1e-12": learnt(X=1e-12 * X, accuracy=0.5),
-    "X of 1e100": learnt(X=1e100 * X, old_accuracy=0.0),
-    "X of 1e-100": learnt(X=1e-100 * X, accuracy=0.5),
+    "X of 1e60": learnt(X=1e60 * X, old_accuracy=0.0),
+    "X of 1e-60": learnt(X=1e-60 * X, accuracy=0.5),
+    "X of 1e100": refused(ValueError, MAGNITUDE, X=1e100 * X),
+    "X of 1e-100": refused(ValueError, MAGNITUDE, X=1e-100 * X),
+    "one entry of 1e100": refused(ValueError, MAGNITUDE, X=put(1e100)),
     "one entry of 1e12": learnt(X=put(1e12), accuracy=0.0, old_accuracy=0.0),
     "columns of many scales": learnt(X=X * np.logspace(-12, 12, 6), accuracy=0.5, old_accuracy=0.0),
     "an offset of 1e12": learnt(X=column(1e12 + X[:, 2]), accuracy=0.0, old_accuracy=0.0),
@@ -325,7 +327,7 @@ PARAMETERS = {
     "almost all energy": learnt(p=1.0 - 1e-12),
     "a rank above the number of samples": learnt(rank=10**6),
     "NumPy scalars": learnt(p=np.float64(0.5), band_size=np.int64(2), null_space=np.bool_(True)),
-    "a ridge of 1e-300": learnt(epsilon=1e-300, gamma=1e-300, warning=IllConditionedWarning),
+    "a ridge of 1e-300 for the bands": learnt(gamma=1e-300),
     "a ridge of 1e300": learnt(epsilon=1e300, gamma=1e300, accuracy=0.0, old_accuracy=0.0),
 }
 
