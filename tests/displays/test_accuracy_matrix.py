@@ -206,3 +206,12 @@ def test_says_that_matplotlib_is_missing(monkeypatch):
     # Before the estimator learns anything.
     with pytest.raises(ImportError, match=r"from_estimator requires matplotlib"):
         AccuracyMatrixDisplay.from_estimator(None, None, None, None, None)
+
+
+def test_axes_of_a_subfigure_can_be_drawn_on():
+    figure = plt.figure()
+    axes = figure.subfigures(1, 2)[0].subplots()
+    display = AccuracyMatrixDisplay(np.array([[1.0, np.nan], [0.5, 1.0]])).plot(ax=axes)
+    assert display.ax_ is axes
+    assert len(axes.texts) == 3
+    plt.close(figure)
