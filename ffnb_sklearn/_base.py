@@ -51,7 +51,9 @@ class ClassIncrementalClassifier(
             if classes_per_task is not None:
                 tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
             for task in tasks:
-                self._learn_task(X[task], y[task], weights[task])
+                # Nobody asks the classifier between the tasks of one call: one solution will do.
+                self._learn_task(X[task], y[task], weights[task], solved=task is tasks[-1])
+            self._describe()
             if classes is not None and len(classes):
                 self.classes_ = np.union1d(self.classes_, classes)
         except BaseException:
@@ -66,8 +68,8 @@ class ClassIncrementalClassifier(
         for name in learnt:
             delattr(self, name)
 
-    def _learn_task(self, X, y, weights):
-        """Learn samples that are valid, and describe what is known then."""
+    def _learn_task(self, X, y, weights, *, solved):
+        """Learn samples that are valid."""
         device = resolve_device(self.device)
         settings = check_settings(self, X.shape[1])
         model = getattr(self, "_model", None)
@@ -84,19 +86,18 @@ class ClassIncrementalClassifier(
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
-        self._model = learn(model, task, settings)
+        self._model, self._arrived = learn(model, task, settings, solved=solved), now
         self.task_classes_ = getattr(self, "task_classes_", []) + ([new] if len(new) else [])
         if self.verbose:
             print(
                 f"[FFNBClassifier] task {len(self.task_classes_)}: {len(X)} samples, "
                 f"{len(new)} new classes, {len(now)} known"
             )
-        self._describe(now)
 
-    def _describe(self, arrived):
+    def _describe(self):
         """Set the public attributes from the model and the labels in order of arrival."""
-        self._arrived = arrived
-        self.classes_ = np.union1d(getattr(self, "classes_", arrived[:0]), arrived)
+        declared = getattr(self, "classes_", self._arrived[:0])
+        self.classes_ = np.union1d(declared, self._arrived)
         self.n_tasks_ = len(self.task_classes_)
         self.null_space_dims_ = list(self._model.null_space_dims)
         self.n_parameters_ = self._model.features.n_weights + self._model.classifier.n_weights

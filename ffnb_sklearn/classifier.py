@@ -297,7 +297,8 @@ class FFNBClassifier(ClassIncrementalClassifier):
         tasks = [np.setdiff1d(task, gone) for task in self.task_classes_]
         self.task_classes_ = [task for task in tasks if len(task)]
         self.classes_ = np.setdiff1d(self.classes_, gone)
-        self._describe(self._arrived[left])
+        self._arrived = self._arrived[left]
+        self._describe()
         return self
 
     def merge(self, other):
@@ -341,5 +342,6 @@ class FFNBClassifier(ClassIncrementalClassifier):
         tasks = [np.setdiff1d(task, known) for task in other.task_classes_]
         self.task_classes_ = self.task_classes_ + [task for task in tasks if len(task)]
         self.classes_ = np.union1d(self.classes_, other.classes_)
-        self._describe(arrived)
+        self._arrived = arrived
+        self._describe()
         return self

@@ -378,18 +378,26 @@ def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
 
 
 def test_the_second_task_of_fit_fails(monkeypatch):
-    model, calls, solve = learned(estimator(), [0, 1]), [], learning.solve
+    model, calls, updated = learned(estimator(), [0, 1]), [], learning.updated_moments
     before = model.predict_proba(X)
 
-    def solve_once(*arguments):
+    def updated_once(*arguments):
         calls.append(arguments)
-        return solve(*arguments) if len(calls) == 1 else failing()
+        return updated(*arguments) if len(calls) == 1 else failing()
 
-    monkeypatch.setattr(learning, "solve", solve_once)
+    monkeypatch.setattr(learning, "updated_moments", updated_once)
     with pytest.raises(RuntimeError, match="told to fail"):
         model.set_params(classes_per_task=1).fit(of(4, 5), np.repeat([4, 5], 20))
     assert len(calls) == 2
     assert_array_equal(model.predict_proba(X), before)
+
+
+def test_fit_solves_the_classifier_once(monkeypatch):
+    solved, solve = [], learning.solve
+    monkeypatch.setattr(learning, "solve", lambda *of: solved.append(of) or solve(*of))
+    model = estimator(classes_per_task=1).fit(of(0, 1, 2), np.repeat([0, 1, 2], 20))
+    assert len(solved) == 1
+    assert model.n_tasks_ == 3
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

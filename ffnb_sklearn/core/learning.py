@@ -18,7 +18,7 @@ from .statistics import Array, ClassMoments, principal_rows
 __all__ = ["append_band", "learn"]
 
 
-def learn(model: Model, task: Task, settings: Settings) -> Model:
+def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) -> Model:
     """Learn one task.
 
     Parameters
@@ -29,11 +29,13 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         Samples of new classes, of known ones, or both.
     settings : Settings
         What the parameters are now.
+    solved : bool, default=True
+        Whether to solve the classifier, which can wait where a further task follows at once.
 
     Returns
     -------
     Model
-        What is known now.
+        What is known now; without a classifier if it was not to be solved.
 
     Raises
     ------
@@ -45,7 +47,9 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     if settings.band_size and int(task.classes.max()) >= len(model.moments):
         model, fresh = _with_new_bands(model, task)
     moments = updated_moments(model, task, fresh)
-    model = replace(model, moments=moments, past=_grown_past(model, task))
+    model = replace(model, moments=moments, past=_grown_past(model, task), classifier=None)
+    if not solved:
+        return model
     return solve(model, task.X.device, known if isinstance(known, PairwiseFisher) else None)
 
 
