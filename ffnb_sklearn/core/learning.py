@@ -69,7 +69,8 @@ def _with_new_bands(model: Model, task: Task) -> tuple[Model, torch.Tensor]:
     had not been among those that they were fitted to.
     """
     settings, device = model.settings, task.X.device
-    rng = np.random.default_rng([model.seed, len(model.null_space_dims)])
+    # Stream 0 of the seed is the shared band's.
+    rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims)])
     codes = band_codes(task.X, task.classes - len(model.moments), task.weights, settings.band_size)
     below, fresh, dims = task.X, [], []
     for layer in range(1, len(settings.p) + 1):
@@ -81,9 +82,8 @@ def _with_new_bands(model: Model, task: Task) -> tuple[Model, torch.Tensor]:
         fresh.append(ACTIVATIONS[settings.activation](fitted.responses))
         dims.append(open_axes.n_residual)
         below = torch.cat([old, fresh[-1]], dim=1)
-    return replace(model, null_space_dims=(*model.null_space_dims, tuple(dims))), torch.cat(
-        fresh, dim=1
-    )
+    model = replace(model, null_space_dims=(*model.null_space_dims, tuple(dims)))
+    return model, torch.cat(fresh, dim=1)
 
 
 def _layer_features(model: Model, layer: int, X: torch.Tensor) -> torch.Tensor:
