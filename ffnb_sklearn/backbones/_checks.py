@@ -8,6 +8,10 @@ class NonFiniteFeaturesError(ValueError):
     """A backbone turned finite rows into NaN or infinite features."""
 
 
+class NonFiniteLossError(ValueError):
+    """The loss of a training became NaN or infinite."""
+
+
 def scaling_constant(name, value, shape):
     """Check `mean` or `std`, and shape it to broadcast over inputs.
 

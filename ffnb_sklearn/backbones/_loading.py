@@ -9,10 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from ffnb_sklearn.backbones._seeding import seeded_torch
+
 _SHOWN_KEYS = 5
 
+# Packages of networks that are no dependencies of this one.
+_OPTIONAL = {"torchvision", "timm"}
 
-def build_backbone(backbone, backbone_params):
+
+def build_backbone(backbone, backbone_params, seed=0):
     """Build the network on the CPU.
 
     Parameters
@@ -21,6 +26,8 @@ def build_backbone(backbone, backbone_params):
         Dotted name of a factory, a factory, or a network, which is copied.
     backbone_params : dict or None
         Keyword arguments of the factory.
+    seed : int, default=0
+        Where the random weights of a factory start from.
 
     Returns
     -------
@@ -44,8 +51,7 @@ def build_backbone(backbone, backbone_params):
     factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
     # Random weights, which the factory of a trained backbone replaces, must neither differ
     # from one call to the next nor move the global generator.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
+    with seeded_torch(seed):
         module = factory(**(backbone_params or {}))
     if not isinstance(module, nn.Module):
         raise TypeError(
@@ -67,11 +73,44 @@ def _import_factory(name):
         )
     try:
         factory = reduce(getattr, attributes.split("."), import_module(module_name))
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"backbone={name!r} cannot be imported: {error}") from error
+    except (ImportError, AttributeError, RuntimeError, OSError) as error:
+        # The last two come from libraries that were built for another version of torch.
+        package = module_name.partition(".")[0]
+        absent = isinstance(error, ModuleNotFoundError) and error.name == package
+        advice = f"; install it: python -m pip install {package}" if package in _OPTIONAL else ""
+        raise ValueError(
+            f"backbone={name!r} cannot be imported: {error}{advice if absent else ''}"
+        ) from error
     if not callable(factory):
         raise ValueError(f"backbone={name!r} is not callable; it is {factory!r}.")
     return factory
+
+
+def remove_head(module, head):
+    """Replace a submodule by the identity.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Changed in place.
+    head : str
+        Name of the submodule, with dots where it is nested.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name.
+    """
+    parent, _, name = head.rpartition(".")
+    try:
+        owner = module.get_submodule(parent)
+        owner.get_submodule(name)
+    except AttributeError as error:
+        names = [name for name, _ in module.named_children()]
+        raise ValueError(
+            f"head must name a submodule of the backbone, such as one of {names}; got {head!r}."
+        ) from error
+    setattr(owner, name, nn.Identity())
 
 
 def read_weights(weights):
@@ -119,7 +158,7 @@ def _as_arrays(state_dict):
     return arrays
 
 
-def load_weights(module, state_dict):
+def load_weights(module, state_dict, head=None):
     """Load weights that must fit the network exactly.
 
     Parameters
@@ -128,12 +167,16 @@ def load_weights(module, state_dict):
         Changed in place.
     state_dict : dict of str -> torch.Tensor
         One entry per parameter and buffer.
+    head : str, default=None
+        Name of the submodule that was removed; its entries may be there.
 
     Raises
     ------
     ValueError
         If a key is missing or left over, or a shape differs.
     """
+    if head is not None:
+        state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
     try:
         missing, unexpected = module.load_state_dict(state_dict, strict=False)
     except RuntimeError as error:
@@ -152,9 +195,9 @@ def _listing(keys):
     return f"{len(keys)} keys [{', '.join(keys[:_SHOWN_KEYS])}{dots}]"
 
 
-def freeze(module, dtype):
-    """Cast a network to `dtype`, switch it to inference and stop its gradients."""
-    return module.to(dtype).eval().requires_grad_(False)
+def freeze(module):
+    """Switch a network to inference and stop its gradients."""
+    return module.eval().requires_grad_(False)
 
 
 def state_to_arrays(module):

@@ -1,0 +1,129 @@
+"""Random changes of a batch that leave its labels true.
+
+A hook is a callable that takes a batch, of shape (n, ...) and scaled as the network sees it,
+and a `torch.Generator` on the CPU, and returns a batch of the same shape. It draws from that
+generator alone: a training is then the same on every run and every device.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+__all__ = ["FlipCrop", "Jitter"]
+
+_IMAGE_AXES = 4
+
+
+@dataclass(frozen=True)
+class FlipCrop:
+    """Shift each image by some pixels, and mirror half of them.
+
+    Parameters
+    ----------
+    padding : int, default=4
+        Largest shift, along both axes. What enters from outside is zero after scaling.
+    flip : bool, default=True
+        Whether to swap left and right of every second image, on average. Not for digits,
+        letters, or anything else that has a side.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import FlipCrop
+    >>> images = torch.arange(12.0).reshape(1, 1, 3, 4)
+    >>> FlipCrop(padding=1)(images, torch.Generator().manual_seed(1)).shape
+    torch.Size([1, 1, 3, 4])
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __call__(self, batch, generator):
+        """Return the batch, each image shifted and perhaps mirrored."""
+        if batch.ndim != _IMAGE_AXES:
+            raise ValueError(
+                "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
+                f"shape {tuple(batch.shape[1:])}."
+            )
+        n, _, height, width = batch.shape
+        padded = nn.functional.pad(batch, (self.padding,) * 4)
+        # A view of all crops there are; one of each image is copied.
+        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+        top, left = torch.randint(2 * self.padding + 1, (2, n), generator=generator).to(
+            batch.device
+        )
+        batch = crops[torch.arange(n, device=batch.device), :, top, left]
+        if not self.flip:
+            return batch
+        mirrored = torch.rand(n, generator=generator) < 0.5
+        return torch.where(mirrored.to(batch.device)[:, None, None, None], batch.flip(3), batch)
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Scale each row of coordinates by a factor of its own, and add noise to every value.
+
+    Parameters
+    ----------
+    noise : float, default=0.01
+        Standard deviation of the Gaussian noise, in units of the scaled input.
+    scale : float, default=0.1
+        Standard deviation of the factor, whose mean is 1. A skeleton becomes larger or
+        smaller as a whole.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import Jitter
+    >>> rows = torch.ones(2, 3)
+    >>> Jitter(noise=0.0, scale=0.5)(rows, torch.Generator().manual_seed(0)).unique().numel()
+    2
+    """
+
+    noise: float = 0.01
+    scale: float = 0.1
+
+    def __call__(self, batch, generator):
+        """Return the batch, scaled and with noise."""
+        factors = torch.randn((len(batch), *(1,) * (batch.ndim - 1)), generator=generator)
+        noise = torch.randn(batch.shape, generator=generator)
+        factors, noise = (drawn.to(batch) for drawn in (factors, noise))
+        return batch * (1.0 + self.scale * factors) + self.noise * noise
+
+
+def augmented(augment, batch, generator):
+    """Apply a hook to a batch, and check what comes back.
+
+    Parameters
+    ----------
+    augment : callable, "flip-crop" or None
+        Value of the parameter of that name.
+    batch : torch.Tensor of shape (n, ...)
+        Inputs.
+    generator : torch.Generator
+        Source of randomness, on the CPU.
+
+    Returns
+    -------
+    torch.Tensor of shape (n, ...)
+        Inputs to train on.
+
+    Raises
+    ------
+    ValueError
+        If the hook returns no tensor of this shape.
+    """
+    if augment is None:
+        return batch
+    hook = FlipCrop() if augment == "flip-crop" else augment
+    changed = hook(batch, generator)
+    if not isinstance(changed, torch.Tensor) or changed.shape != batch.shape:
+        got = (
+            f"shape {tuple(changed.shape)}" if isinstance(changed, torch.Tensor) else repr(changed)
+        )
+        raise ValueError(
+            f"augment must return a tensor of the shape it was given, {tuple(batch.shape)}; "
+            f"got {got}."
+        )
+    return changed

@@ -1,0 +1,133 @@
+"""The file that a training is resumed from.
+
+It is a dictionary written by `torch.save`: `format`, the settings of the training, its seed,
+the number of epochs done, and the state at that point. Whoever changes what it holds raises
+`_FORMAT`; files of another format are refused, not converted.
+"""
+
+import hashlib
+import os
+import pickle
+from pathlib import Path
+
+import joblib
+import numpy as np
+import torch
+
+_FORMAT = 1
+
+# Begins a setting that stands for something longer; comparing is all it is good for.
+_DIGEST = "digest "
+
+
+def read_checkpoint(path):
+    """Read a checkpoint.
+
+    Parameters
+    ----------
+    path : str or path
+        Where it is.
+
+    Returns
+    -------
+    dict or None
+        What `write_checkpoint` was given; None where there is no file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If not even the folder exists.
+    ValueError
+        If the file is no checkpoint of this package.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"checkpoint={str(path)!r} is to lie in a folder that is missing.")
+    if not path.exists():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        # The reason is not repeated: torch advises to read the file without its safeguard.
+        raise ValueError(
+            f"checkpoint={str(path)!r} is damaged, or was not written by this package. Remove it "
+            "to start anew, or take another name."
+        ) from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != _FORMAT:
+        raise ValueError(
+            f"checkpoint={str(path)!r} must be a checkpoint of format {_FORMAT}; "
+            f"it has format {found}."
+        )
+    return content
+
+
+def write_checkpoint(path, content):
+    """Write a checkpoint; whatever happens, the file is the old one or the new one.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    content : dict
+        Tensors and plain types.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            torch.save({"format": _FORMAT, **content}, file)
+            file.flush()
+            # Without it the name could reach the disk before the bytes.
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_same_training(path, saved, settings):
+    """Refuse the checkpoint of another training.
+
+    Parameters
+    ----------
+    path : str or path
+        Where it lies, for the message.
+    saved, settings : dict
+        Settings of the checkpoint, and of the training that is to be resumed.
+
+    Raises
+    ------
+    ValueError
+        If one of them differs; all that do are named.
+    """
+    different = [
+        f"{name} differs"
+        if str(value).startswith(_DIGEST)
+        else f"{name} is {saved.get(name)!r} there and {value!r} here"
+        for name, value in settings.items()
+        if saved.get(name) != value
+    ]
+    if different:
+        raise ValueError(
+            f"checkpoint={str(path)!r} belongs to another training: {'; '.join(different)}. "
+            "Train with the same data and parameters, or take another file."
+        )
+
+
+def digest_arrays(arrays):
+    """Digest of named arrays: their names, types, shapes and bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return _DIGEST + digest.hexdigest()
+
+
+def digest_callable(name, value):
+    """Digest of a parameter that is a function, an object, a string or None."""
+    try:
+        return _DIGEST + joblib.hash(value)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{name} must be picklable where there is a checkpoint: {error}"
+        ) from error

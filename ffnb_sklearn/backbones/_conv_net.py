@@ -1,0 +1,120 @@
+"""A small residual network for small images."""
+
+from numbers import Integral
+
+from torch import nn
+
+__all__ = ["ConvNet"]
+
+
+class ConvNet(nn.Module):
+    """Residual network for small images, such as 32 x 32 pixels.
+
+    A 3 x 3 convolution, then stages of residual blocks, each of two 3 x 3 convolutions
+    with batch normalisation [1]_; every stage but the first halves the image. The output
+    is the mean over what is left of the image. By default that is a ResNet-18 of a
+    quarter to a half of the usual width, with 2.8 million parameters.
+
+    Parameters
+    ----------
+    in_channels : int, default=3
+        Channels of the image.
+    stem_width : int, default=32
+        Channels after the first convolution.
+    widths : sequence of int, default=(32, 64, 128, 256)
+        Channels of each stage.
+    blocks : sequence of int, default=(2, 2, 2, 2)
+        Residual blocks of each stage.
+
+    Attributes
+    ----------
+    n_features : int
+        Width of the output, the last of `widths`.
+
+    References
+    ----------
+    .. [1] K. He, X. Zhang, S. Ren, J. Sun. Deep Residual Learning for Image Recognition.
+       CVPR 2016.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import ConvNet
+    >>> network = ConvNet(in_channels=1, stem_width=4, widths=(4, 8), blocks=(1, 1))
+    >>> network(torch.zeros(5, 1, 14, 14)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self, *, in_channels=3, stem_width=32, widths=(32, 64, 128, 256), blocks=(2, 2, 2, 2)
+    ):
+        super().__init__()
+        _check_counts("in_channels", [in_channels])
+        _check_counts("stem_width", [stem_width])
+        _check_counts("widths", widths)
+        _check_counts("blocks", blocks)
+        if len(widths) != len(blocks):
+            raise ValueError(
+                f"widths and blocks must have one entry per stage; got {len(widths)} and "
+                f"{len(blocks)} entries."
+            )
+        layers = [
+            nn.Conv2d(in_channels, stem_width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(stem_width),
+            nn.ReLU(),
+        ]
+        n_in = stem_width
+        for stage, (width, n_blocks) in enumerate(zip(widths, blocks, strict=True)):
+            for block in range(n_blocks):
+                layers.append(_Block(n_in, width, stride=2 if stage > 0 and block == 0 else 1))
+                n_in = width
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        # Numbered as in a Sequential, so that weights of one fit. To inherit from it would
+        # break its slices, which call the constructor with layers.
+        for number, layer in enumerate(layers):
+            self.add_module(str(number), layer)
+        self.n_features = n_in
+
+    def forward(self, images):
+        """Compute features of images.
+
+        Parameters
+        ----------
+        images : torch.Tensor of shape (n, in_channels, height, width)
+            Images, scaled.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, n_features)
+            Features.
+        """
+        for layer in self.children():
+            images = layer(images)
+        return images
+
+
+class _Block(nn.Module):
+    """Two 3 x 3 convolutions beside a shortcut."""
+
+    def __init__(self, n_in, n_out, stride):
+        super().__init__()
+        self.c1 = nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False)
+        self.b1 = nn.BatchNorm2d(n_out)
+        self.c2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
+        self.b2 = nn.BatchNorm2d(n_out)
+        self.sc = nn.Identity()
+        if stride != 1 or n_in != n_out:
+            self.sc = nn.Sequential(
+                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
+            )
+
+    def forward(self, inputs):
+        """Return the sum of both paths, rectified."""
+        inner = nn.functional.relu(self.b1(self.c1(inputs)))
+        return nn.functional.relu(self.b2(self.c2(inner)) + self.sc(inputs))
+
+
+def _check_counts(name, values):
+    """Refuse what is not a non-empty sequence of positive integers."""
+    if not len(values) or not all(isinstance(one, Integral) and one > 0 for one in values):
+        raise ValueError(f"{name} must hold positive integers; got {values!r}.")

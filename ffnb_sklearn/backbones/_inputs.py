@@ -1,0 +1,88 @@
+"""From rows to the inputs of a network: shape, scaling, device."""
+
+from dataclasses import dataclass
+from math import prod
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+
+from ffnb_sklearn.backbones._checks import scaling_constant
+from ffnb_sklearn.core.device import as_tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What becomes of rows before they enter a network.
+
+    Parameters
+    ----------
+    shape : sequence of int or None
+        Shape of one input; with None, rows go in as they are.
+    mean, std : float, array-like of shape (n_channels,) or None
+        Subtracted from the input, and divided by.
+    """
+
+    shape: Any = None
+    mean: Any = None
+    std: Any = None
+
+    def check(self, n_features):
+        """Refuse a shape or a scaling that rows of `n_features` values cannot take."""
+        if self.shape is not None:
+            if not all(isinstance(n, Integral) and n > 0 for n in self.shape):
+                raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
+            if prod(self.shape) != n_features:
+                raise ValueError(
+                    f"X has {n_features} features, but input_shape={tuple(self.shape)} "
+                    f"needs {prod(self.shape)}."
+                )
+        self._scaling(n_features)
+
+    def prepare(self, rows, device, dtype):
+        """Put a batch of rows on a device and scale it.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Rows of numbers.
+        device : torch.device
+            Where the network is.
+        dtype : torch.dtype
+            Arithmetic of the network.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_rows, *shape) or (n_rows, n_features)
+            What the network takes, in memory of its own: a network may write to its input.
+        """
+        # Bytes travel as bytes: floating-point values take four or eight times as much.
+        source = torch.uint8 if rows.dtype == np.uint8 else dtype
+        inputs = as_tensor(rows, device=device, dtype=source).to(dtype, copy=True)
+        if self.shape is not None:
+            inputs = inputs.reshape(len(rows), *self.shape)
+        for operation, constant in self._scaling(rows.shape[1]):
+            inputs = operation(inputs, as_tensor(constant, device=device, dtype=dtype))
+        return inputs
+
+    def settings(self, n_features):
+        """Shape and scaling as plain lists, to compare with those of a checkpoint."""
+        constants = {
+            op.__name__: values.ravel().tolist() for op, values in self._scaling(n_features)
+        }
+        return {
+            "input_shape": None if self.shape is None else [int(n) for n in self.shape],
+            "mean": constants.get("sub"),
+            "std": constants.get("div"),
+        }
+
+    def _scaling(self, n_features):
+        """Operations that apply `mean` and `std`, with their constants."""
+        shape = (n_features,) if self.shape is None else tuple(self.shape)
+        steps = (("mean", self.mean, torch.sub), ("std", self.std, torch.div))
+        return [
+            (operation, scaling_constant(name, value, shape))
+            for name, value, operation in steps
+            if value is not None
+        ]

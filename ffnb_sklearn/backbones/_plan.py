@@ -1,0 +1,197 @@
+"""What a backbone is pretrained on, and how: plain data, without a network."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from ffnb_sklearn._targets import check_labels, unmixed
+from ffnb_sklearn.backbones._checkpoint import digest_arrays, digest_callable
+from ffnb_sklearn.backbones._inputs import Inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How to train; the fields are parameters of `TorchFeatureExtractor`, in plain types."""
+
+    epochs: int
+    optimizer: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    schedule: str
+    train_batch_size: int
+    label_smoothing: float
+    augment: Any
+    validation_fraction: float
+    mixed_precision: bool | str
+    seed: int
+
+    @classmethod
+    def of(cls, extractor, seed):
+        """Plan of a `TorchFeatureExtractor`; a checkpoint can hold no NumPy scalars."""
+        mixed = extractor.mixed_precision
+        return cls(
+            epochs=int(extractor.epochs),
+            optimizer=str(extractor.optimizer),
+            learning_rate=float(extractor.learning_rate),
+            momentum=float(extractor.momentum),
+            weight_decay=float(extractor.weight_decay),
+            schedule=str(extractor.schedule),
+            train_batch_size=int(extractor.train_batch_size),
+            label_smoothing=float(extractor.label_smoothing),
+            augment=extractor.augment,
+            validation_fraction=float(extractor.validation_fraction),
+            mixed_precision=mixed if isinstance(mixed, str) else bool(mixed),
+            seed=seed,
+        )
+
+    def settings(self):
+        """Fields by the names of the parameters, to compare with those of a checkpoint."""
+        fields = dict(vars(self))
+        fields["random_state"] = fields.pop("seed")
+        fields["augment"] = digest_callable("augment", self.augment)
+        return fields
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What to train on.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Rows as the user gave them.
+    codes : ndarray of shape (n_samples,)
+        Position of the class of each in `classes`.
+    classes : ndarray of shape (n_classes,)
+        Labels.
+    inputs : Inputs
+        What becomes of the rows.
+    """
+
+    rows: np.ndarray
+    codes: np.ndarray
+    classes: np.ndarray
+    inputs: Inputs
+
+    def batch(self, index, device, dtype):
+        """Inputs of some samples and the codes of their classes, on a device."""
+        inputs = self.inputs.prepare(self.rows[index], device, dtype)
+        return inputs, torch.from_numpy(self.codes[index]).to(device)
+
+    def settings(self):
+        """Digest of the data, shape and scaling, to compare with those of a checkpoint."""
+        # The labels stand in the name: objects have no bytes of their own.
+        named = {"rows": self.rows, f"codes of {self.classes.tolist()}": self.codes}
+        return {
+            "X or y": digest_arrays(named),
+            **self.inputs.settings(self.rows.shape[1]),
+        }
+
+
+def labelled_samples(rows, y, inputs):
+    """Check labels and join them to their rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Rows, checked.
+    y : array-like of shape (n_samples,) or None
+        Their labels.
+    inputs : Inputs
+        What becomes of the rows.
+
+    Returns
+    -------
+    Samples
+        Of two classes or more.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, or of one class, or they are no labels.
+    """
+    if y is None:
+        raise ValueError(
+            "requires y to be passed, but the target y is None: with epochs > 0, the backbone "
+            "is trained on the labels of X."
+        )
+    y = check_labels(column_or_1d(unmixed(y, "y"), warn=True), None, "y")
+    check_consistent_length(rows, y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            "y must hold at least two classes where epochs > 0, or there is nothing to tell "
+            f"apart; got one class, {classes.tolist()}."
+        )
+    return Samples(rows, codes, classes, inputs)
+
+
+def hold_out(codes, fraction, seed):
+    """Split samples, class by class, into those to train on and those to validate on.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples,)
+        Class of each sample, from 0.
+    fraction : float in [0, 1)
+        Share of each class that is held out: at least one sample, but never the last. With
+        0, nothing is.
+    seed : int
+        Which samples.
+
+    Returns
+    -------
+    kept, held_out : ndarray of int
+        Positions, in ascending order.
+
+    Raises
+    ------
+    ValueError
+        If every class has one sample only.
+    """
+    if not fraction:
+        return np.arange(len(codes)), np.arange(0)
+    rng = np.random.default_rng(seed)
+    is_held = np.zeros(len(codes), dtype=bool)
+    for code in range(codes.max() + 1):
+        members = np.flatnonzero(codes == code)
+        n_held = min(max(round(fraction * len(members)), 1), len(members) - 1)
+        is_held[rng.permutation(members)[:n_held]] = True
+    if not is_held.any():
+        raise ValueError(
+            f"validation_fraction={fraction} needs a class of two samples or more; all classes "
+            "have one. Use validation_fraction=0."
+        )
+    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+
+
+def batches(positions, size, generator=None):
+    """Cut positions into batches of a size, in random order where there is a generator.
+
+    A last batch of one sample joins the one before: it has no variance for a batch
+    normalisation to divide by.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n,)
+        What to cut.
+    size : int
+        Length of a batch.
+    generator : torch.Generator, default=None
+        Source of randomness.
+
+    Returns
+    -------
+    list of ndarray
+        The batches.
+    """
+    if generator is not None:
+        positions = positions[torch.randperm(len(positions), generator=generator).numpy()]
+    starts = list(range(size, len(positions), size))
+    if size > 1 and starts and len(positions) - starts[-1] == 1:
+        starts.pop()
+    return np.split(positions, starts)

@@ -1,0 +1,257 @@
+"""Training of a backbone by classification, with a linear head that is thrown away."""
+
+from contextlib import nullcontext
+from math import isfinite
+from time import perf_counter
+
+import torch
+from torch import nn
+
+from ffnb_sklearn.backbones._augmentation import augmented
+from ffnb_sklearn.backbones._checkpoint import (
+    check_same_training,
+    digest_arrays,
+    write_checkpoint,
+)
+from ffnb_sklearn.backbones._checks import NonFiniteLossError
+from ffnb_sklearn.backbones._loading import state_to_arrays
+from ffnb_sklearn.backbones._plan import batches, hold_out
+from ffnb_sklearn.backbones._schedules import learning_rate
+from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_torch
+
+# How a message tells that the networks of two trainings are not the same at the start.
+_NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
+
+# Parts of the stream of seeds: the head, the validation split, then each epoch.
+_HEAD, _SPLIT, _EPOCHS = 0, 1, 2
+
+
+def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, verbose):
+    """Train a backbone in place.
+
+    Parameters
+    ----------
+    backbone : nn.Module
+        Network on the CPU.
+    n_features : int
+        Width of its output.
+    samples : Samples
+        What to train on.
+    plan : Plan
+        How to train.
+    device : torch.device
+        Where to train; the backbone stays there.
+    saved : dict or None
+        Checkpoint to resume from.
+    checkpoint : path or None
+        Where to write one after each epoch.
+    verbose : int or bool
+        Whether to print a line per epoch.
+
+    Returns
+    -------
+    history : dict of str -> list of float
+        Course of the training, one entry per epoch.
+    n_epochs : int
+        Epochs behind the weights that were kept.
+
+    Raises
+    ------
+    NonFiniteLossError
+        If the loss becomes NaN or infinite.
+    ValueError
+        If the checkpoint belongs to another training, or backbone and plan do not go
+        together.
+    """
+    _check_trainable(backbone, plan)
+    model = _Classifier(backbone, n_features, len(samples.classes), plan.seed)
+    settings = None
+    if checkpoint is not None:
+        settings = _settings(model, samples, plan)
+        if saved is not None:
+            check_same_training(checkpoint, saved["settings"], settings)
+    run = _Run(model.to(device), samples, plan, device)
+    if saved is not None:
+        run.restore(saved["state"])
+    for epoch in range(run.n_epochs, plan.epochs):
+        start = perf_counter()
+        run.train(epoch)
+        run.validate()
+        if verbose:
+            print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
+        if checkpoint is not None:
+            write_checkpoint(checkpoint, {"settings": settings, "state": run.state()})
+    return run.history, run.keep_best()
+
+
+class _Classifier(nn.Module):
+    """A backbone and a linear head."""
+
+    def __init__(self, backbone, n_features, n_classes, seed):
+        super().__init__()
+        self.backbone = backbone
+        self.dtype = next(backbone.parameters()).dtype
+        with seeded_torch(*derived_seeds(seed, _HEAD, 1)):
+            self.head = nn.Linear(n_features, n_classes).to(self.dtype)
+
+    def forward(self, inputs):
+        """Return one score per class."""
+        return self.head(self.backbone(inputs).reshape(len(inputs), -1))
+
+
+class _Run:
+    """A training under way: its model, its optimizer, and its course so far."""
+
+    def __init__(self, model, samples, plan, device):
+        self.model, self.samples, self.plan, self.device = model, samples, plan, device
+        (seed,) = derived_seeds(plan.seed, _SPLIT, 1)
+        self.kept, self.held_out = hold_out(samples.codes, plan.validation_fraction, seed)
+        self.optimizer = _optimizer(model, plan)
+        names = ("train_loss", "learning_rate", "validation_loss", "validation_accuracy")
+        self.history = {name: [] for name in names}
+        self.best = None
+
+    @property
+    def n_epochs(self):
+        """Number of epochs done."""
+        return len(self.history["train_loss"])
+
+    def train(self, epoch):
+        """Send all samples that are kept through the model once, and follow the gradient."""
+        order_seed, layer_seed = derived_seeds(self.plan.seed, _EPOCHS + epoch, 2)
+        generator = torch.Generator().manual_seed(order_seed)
+        parts = batches(self.kept, self.plan.train_batch_size, generator)
+        self.model.train()
+        total = torch.zeros((), dtype=self.model.dtype, device=self.device)
+        with seeded_torch(layer_seed, self.device):
+            for step, part in enumerate(parts, start=epoch * len(parts)):
+                rate = self._set_rate(step, self.plan.epochs * len(parts))
+                total += len(part) * self._step(part, generator)
+        self._record(total, rate)
+
+    def _set_rate(self, step, n_steps):
+        """Set the learning rate of a step; return it."""
+        rate = learning_rate(self.plan.schedule, self.plan.learning_rate, step, n_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
+    def _step(self, part, generator):
+        """Follow the gradient on one batch; return its mean loss."""
+        inputs, codes = self.samples.batch(part, self.device, self.model.dtype)
+        inputs = augmented(self.plan.augment, inputs, generator)
+        self.optimizer.zero_grad()
+        with self._autocast():
+            scores = self.model(inputs)
+            loss = nn.functional.cross_entropy(
+                scores, codes, label_smoothing=self.plan.label_smoothing
+            )
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def _record(self, total, rate):
+        """Append an epoch to the history, unless it failed."""
+        loss = total.item() / len(self.kept)
+        if not isfinite(loss):
+            raise NonFiniteLossError(
+                f"the loss is {loss} in epoch {self.n_epochs + 1} of {self.plan.epochs}. A "
+                f"smaller learning_rate than {self.plan.learning_rate} may help, or a mean and "
+                "std that scale the input."
+            )
+        self.history["train_loss"].append(loss)
+        self.history["learning_rate"].append(rate)
+
+    def validate(self):
+        """Measure the model on what was held out, if anything; remember the best."""
+        if not len(self.held_out):
+            return
+        self.model.eval()
+        loss, n_right = 0.0, 0
+        with torch.no_grad(), self._autocast():
+            for part in batches(self.held_out, self.plan.train_batch_size):
+                inputs, codes = self.samples.batch(part, self.device, self.model.dtype)
+                scores = self.model(inputs)
+                loss += nn.functional.cross_entropy(scores, codes, reduction="sum").item()
+                n_right += (scores.argmax(dim=1) == codes).sum().item()
+        loss, accuracy = loss / len(self.held_out), n_right / len(self.held_out)
+        self.history["validation_loss"].append(loss)
+        self.history["validation_accuracy"].append(accuracy)
+        if self.best is None or (accuracy, -loss) > (self.best["accuracy"], -self.best["loss"]):
+            weights = {k: v.cpu().clone() for k, v in self.model.backbone.state_dict().items()}
+            self.best = {
+                "n_epochs": self.n_epochs,
+                "accuracy": accuracy,
+                "loss": loss,
+                "weights": weights,
+            }
+
+    def _autocast(self):
+        """Arithmetic of mixed precision, or none."""
+        mixed = self.plan.mixed_precision
+        if mixed == "auto":
+            mixed = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if mixed else nullcontext()
+
+    def last_epoch(self):
+        """Describe the last epoch in a line."""
+        last = {name: values[-1] for name, values in self.history.items() if values}
+        numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in last.items())
+        return f"epoch {self.n_epochs} of {self.plan.epochs}: {numbers}"
+
+    def state(self):
+        """All that the next epoch depends on; its random numbers depend on the seed alone."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "history": self.history,
+            "best": self.best,
+        }
+
+    def restore(self, state):
+        """Go on from the state of another run."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.history, self.best = state["history"], state["best"]
+
+    def keep_best(self):
+        """Give the backbone its best weights; return the number of epochs behind them."""
+        if self.best is None:
+            return self.n_epochs
+        self.model.backbone.load_state_dict(self.best["weights"])
+        return self.best["n_epochs"]
+
+
+def _optimizer(model, plan):
+    """Make the optimizer of a plan; the learning rate is set at each step."""
+    wanted = [one for one in model.parameters() if one.requires_grad]
+    if plan.optimizer == "sgd":
+        return torch.optim.SGD(
+            wanted, lr=plan.learning_rate, momentum=plan.momentum, weight_decay=plan.weight_decay
+        )
+    return torch.optim.AdamW(wanted, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+
+
+def _settings(model, samples, plan):
+    """Everything that decides how a training goes, to compare with that of a checkpoint."""
+    state = state_to_arrays(model)
+    return {
+        **plan.settings(),
+        **samples.settings(),
+        _NETWORK: digest_arrays(state),
+    }
+
+
+def _check_trainable(backbone, plan):
+    """Refuse a backbone that cannot be trained, or not so."""
+    if not any(one.requires_grad for one in backbone.parameters()):
+        raise ValueError(
+            f"epochs={plan.epochs} needs a backbone with parameters that require a gradient; "
+            "it has none."
+        )
+    normalised = any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in backbone.modules())
+    if plan.train_batch_size == 1 and normalised:
+        raise ValueError(
+            "train_batch_size must be at least 2 for a backbone with batch normalisation, which "
+            "divides by the variance of the batch; got 1."
+        )

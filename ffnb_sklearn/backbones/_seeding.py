@@ -1,0 +1,52 @@
+"""Seeds of a training, and a torch generator that is lent and given back."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+_CPU = torch.device("cpu")
+
+
+def derived_seeds(seed, index, n_seeds):
+    """Draw seeds that belong to one part of a training.
+
+    Every epoch has its own, so that a training that is resumed draws what it would have
+    drawn, and no state of a generator needs to be kept.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the whole training.
+    index : int
+        Number of the part.
+    n_seeds : int
+        How many to draw.
+
+    Returns
+    -------
+    list of int
+        Seeds of 32 bits.
+    """
+    return np.random.SeedSequence([seed, index]).generate_state(n_seeds).tolist()
+
+
+@contextmanager
+def seeded_torch(seed, device=_CPU):
+    """Seed the global generators of torch, and put their state back at the end.
+
+    Layers draw from nothing else: initial weights on the CPU, dropout on the device.
+
+    Parameters
+    ----------
+    seed : int
+        What the block is to start from.
+    device : torch.device, default=CPU
+        Whose generator is lent, beside that of the CPU.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

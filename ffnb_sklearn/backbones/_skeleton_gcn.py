@@ -1,0 +1,246 @@
+"""A spatial graph convolution over the joints of skeletons."""
+
+from numbers import Integral
+
+import numpy as np
+import torch
+from torch import nn
+
+from ffnb_sklearn.backbones._skeleton_graph import (
+    SKELETON_PARENTS,
+    shift_adjacencies,
+    tree_adjacency,
+)
+
+__all__ = ["SkeletonGCN"]
+
+
+class SkeletonGCN(nn.Module):
+    """Graph convolution over joints: aggregation, dot products with filters, activation.
+
+    A node is a joint; its features are the mean positions of the joint in consecutive parts of
+    the sequence, as :func:`skeleton_nodes` computes them. An aggregation layer sums the nodes
+    with the weights of an adjacency matrix, a dot-product layer applies the same filters at
+    every node [1]_, and a ReLU follows. With the adjacency of a skeleton each joint is taken
+    relative to its parent.
+
+    Beside that, joints can be paired: the difference of two joints is a vector in each part of
+    the sequence, a filter sums these vectors over the parts, and the feature is the length of
+    the sum, which no rotation of the skeleton changes.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Number of joints, of all persons together.
+    n_node_features : int
+        Features per node, ``n_chunks * n_coordinates``; the coordinate varies fastest.
+    adjacency : {"sbu", "fpha"} or array-like of shape (n_nodes, n_nodes) or (n_heads, n_nodes, \
+n_nodes), default=None
+        Weights of the nodes (columns) in the sum for each node (rows), one matrix per head. A
+        name stands for :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None takes
+        each node relative to the mean of all.
+    n_filters : int, default=8
+        Filters of each head, each with its ReLU.
+    n_pairings : int, default=0
+        Pairings of the joints: each joint with the one `s` places on in their order, for
+        `n_pairings` shifts `s` spread evenly over 1 to ``n_nodes // 2``.
+    n_length_filters : int, default=8
+        Filters of each pairing, which give lengths.
+    learn_adjacency : bool, default=False
+        Whether the matrices, those of pairings too, are trained like the filters. What is given
+        is then where they start.
+    n_coordinates : int, default=3
+        Coordinates of a position.
+    random_state : int, default=None
+        Seed of the filters. None draws them from the generator of torch, as other networks do;
+        a `TorchFeatureExtractor` seeds that.
+
+    Attributes
+    ----------
+    n_features : int
+        Width of the output: ``n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)``.
+
+    See Also
+    --------
+    TorchFeatureExtractor : Makes a transformer of this network, and trains it if asked to.
+
+    Notes
+    -----
+    The features are of use before any training. For that the filters are drawn orthonormal;
+    fewer of them than a node has features are drawn from the slowest cosines over the parts of
+    the sequence, the mean over time first; and those beyond the first `n_node_features` are
+    their mirror images, so that the ReLUs of both together lose nothing: with ``n_filters = 2 *
+    n_node_features`` all of the input is there. There is no bias, so that doubling the input
+    doubles the features.
+
+    With 8 filters and no pairings there are 168 features of 21 joints, with 2 filters 60 of
+    twice 15 joints: the widths in [2]_.
+
+    References
+    ----------
+    .. [1] Z. Wu, S. Pan, F. Chen, G. Long, C. Zhang and P. S. Yu. A Comprehensive Survey on Graph
+       Neural Networks. IEEE Transactions on Neural Networks and Learning Systems, 2021.
+    .. [2] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
+       Learning. arXiv:2111.11366, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
+    >>> rng = np.random.default_rng(0)
+    >>> rows = skeleton_nodes([rng.normal(size=(n_frames, 21, 3)) for n_frames in (9, 40)])
+    >>> extractor = TorchFeatureExtractor(
+    ...     SkeletonGCN,
+    ...     backbone_params={"n_nodes": 21, "n_node_features": 24, "adjacency": "fpha"},
+    ...     input_shape=(21, 24),
+    ... )
+    >>> extractor.fit_transform(rows).shape
+    (2, 168)
+    """
+
+    def __init__(
+        self,
+        n_nodes,
+        n_node_features,
+        *,
+        adjacency=None,
+        n_filters=8,
+        n_pairings=0,
+        n_length_filters=8,
+        learn_adjacency=False,
+        n_coordinates=3,
+        random_state=None,
+    ):
+        super().__init__()
+        _check_integer("n_nodes", n_nodes, 2)
+        _check_integer("n_filters", n_filters, 0)
+        _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
+        _check_integer("n_length_filters", n_length_filters, 1)
+        n_chunks = _count_chunks(n_node_features, n_coordinates)
+        if n_filters == n_pairings == 0:
+            raise ValueError("n_filters or n_pairings must be positive; got 0 for both.")
+        generator = _generator(random_state)
+        heads = _heads(adjacency, n_nodes)
+        n_heads = len(heads)
+        self.n_nodes, self.n_node_features = n_nodes, n_node_features
+        self.n_coordinates = n_coordinates
+        self.n_features = n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)
+        filters = _filters(n_heads, n_chunks, n_coordinates, n_filters, generator)
+        self.filters = nn.Parameter(_mirrored(filters))
+        filters = _filters(n_pairings, n_chunks, 1, n_length_filters, generator)
+        self.length_filters = nn.Parameter(filters)
+        self._keep("adjacency", heads, learn_adjacency)
+        self._keep("pairings", shift_adjacencies(n_nodes, n_pairings), learn_adjacency)
+
+    def forward(self, nodes):
+        """Compute the features of skeletons.
+
+        Parameters
+        ----------
+        nodes : torch.Tensor of shape (batch, n_nodes, n_node_features)
+            Features of the nodes.
+
+        Returns
+        -------
+        torch.Tensor of shape (batch, `n_features`)
+            All features of the first node, then those of the next.
+        """
+        if nodes.ndim != 3 or nodes.shape[1:] != (self.n_nodes, self.n_node_features):
+            raise ValueError(
+                f"nodes must have shape (batch, {self.n_nodes}, {self.n_node_features}); "
+                f"got {tuple(nodes.shape)}."
+            )
+        # Batch b, head k, node i, neighbour j, node feature d = (chunk t, coordinate c), filter f.
+        relative = torch.einsum("kij,bjd->bikd", self.adjacency, nodes)
+        responses = torch.relu(torch.einsum("bikd,kdf->bikf", relative, self.filters))
+        between = torch.einsum("kij,bjd->bikd", self.pairings, nodes)
+        vectors = between.unflatten(-1, (-1, self.n_coordinates))
+        lengths = torch.einsum("biktc,ktf->bikfc", vectors, self.length_filters).norm(dim=-1)
+        return torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2).flatten(1)
+
+    def _keep(self, name, matrices, learn):
+        """Hold matrices as a parameter, or as a buffer, which is not trained."""
+        matrices = torch.as_tensor(matrices, dtype=torch.get_default_dtype())
+        if learn:
+            setattr(self, name, nn.Parameter(matrices))
+        else:
+            self.register_buffer(name, matrices)
+
+
+def _filters(n_heads, n_chunks, n_coordinates, n_filters, generator):
+    """Draw filters of shape (n_heads, n_chunks * n_coordinates, n_filters): basis after basis."""
+    n_inputs = n_chunks * n_coordinates
+    filters = torch.empty(n_heads, n_inputs, n_filters)
+    for head in filters:
+        for part in head.split(n_inputs, dim=1):
+            part.copy_(_slow_basis(n_chunks, n_coordinates, part.shape[1], generator))
+    return filters
+
+
+def _mirrored(filters):
+    """Replace every second basis by the one before it with opposite sign."""
+    n_inputs = filters.shape[1]
+    for odd in range(n_inputs, filters.shape[2], 2 * n_inputs):
+        end = min(odd + n_inputs, filters.shape[2])
+        filters[..., odd:end] = -filters[..., odd - n_inputs : end - n_inputs]
+    return filters
+
+
+def _slow_basis(n_chunks, n_coordinates, n_vectors, generator):
+    """Draw orthonormal vectors from the span of the slowest cosines over the parts."""
+    n_cosines = -(-n_vectors // n_coordinates)
+    middles = (torch.arange(n_chunks) + 0.5) / n_chunks
+    cosines = torch.cos(torch.pi * middles[:, None] * torch.arange(n_cosines))
+    cosines = cosines / cosines.norm(dim=0)
+    rotation = torch.empty(n_cosines * n_coordinates, n_cosines * n_coordinates)
+    nn.init.orthogonal_(rotation, generator=generator)
+    return torch.kron(cosines, torch.eye(n_coordinates)) @ rotation[:, :n_vectors]
+
+
+def _heads(adjacency, n_nodes):
+    """Return the matrices of the heads, of shape (n_heads, n_nodes, n_nodes)."""
+    if adjacency is None:
+        adjacency = np.eye(n_nodes) - 1 / n_nodes
+    elif isinstance(adjacency, str):
+        if adjacency not in SKELETON_PARENTS:
+            raise ValueError(
+                f"adjacency must be one of {sorted(SKELETON_PARENTS)}, or matrices; "
+                f"got {adjacency!r}."
+            )
+        adjacency = tree_adjacency(SKELETON_PARENTS[adjacency])
+    heads = np.array(adjacency, dtype=np.float64)
+    if heads.ndim not in (2, 3) or heads.shape[-2:] != (n_nodes, n_nodes) or len(heads) == 0:
+        raise ValueError(
+            f"adjacency must have shape ({n_nodes}, {n_nodes}) or (n_heads, {n_nodes}, {n_nodes}); "
+            f"got {heads.shape}."
+        )
+    if not np.isfinite(heads).all():
+        raise ValueError("adjacency must hold finite weights; got NaN or infinite ones.")
+    return heads.reshape(-1, n_nodes, n_nodes)
+
+
+def _generator(random_state):
+    """Return a private generator, or None for that of torch."""
+    if random_state is None:
+        return None
+    _check_integer("random_state", random_state, 0)
+    return torch.Generator().manual_seed(int(random_state))
+
+
+def _count_chunks(n_node_features, n_coordinates):
+    """Return the number of positions in a node."""
+    _check_integer("n_coordinates", n_coordinates, 1)
+    _check_integer("n_node_features", n_node_features, 1)
+    if n_node_features % n_coordinates:
+        raise ValueError(
+            f"n_node_features must be a multiple of n_coordinates, {n_coordinates}; "
+            f"got {n_node_features}."
+        )
+    return n_node_features // n_coordinates
+
+
+def _check_integer(name, value, low, high=np.inf):
+    """Refuse what is no integer between two bounds."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
+        span = f"at least {low}" if high == np.inf else f"from {low} to {high}"
+        raise ValueError(f"{name} must be an integer {span}; got {value!r}.")

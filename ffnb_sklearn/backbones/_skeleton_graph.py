@@ -1,0 +1,131 @@
+"""Skeletons as graphs: what is in a node, and which nodes are taken relative to which."""
+
+from numbers import Integral
+from types import MappingProxyType
+
+import numpy as np
+
+from ffnb_sklearn.skeletons import SkeletonDescriptor
+
+__all__ = ["SKELETON_PARENTS", "skeleton_nodes", "tree_adjacency"]
+
+# Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
+_BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
+# The torso of the second person hangs on that of the first.
+_TWO_BODIES = (
+    *_BODY,
+    *(2 if joint == 2 == parent else 15 + parent for joint, parent in enumerate(_BODY)),
+)
+# Wrist, the knuckles of five fingers, then three more joints of each finger.
+_HAND = (0, 0, 0, 0, 0, 0, *(j for k in range(5) for j in (1 + k, 6 + 3 * k, 7 + 3 * k)))
+
+SKELETON_PARENTS = MappingProxyType({"sbu": _TWO_BODIES, "fpha": _HAND})
+"""Parent of each joint of :func:`load_sbu`, 30 of two persons, and of :func:`load_fpha`, 21."""
+
+
+def skeleton_nodes(sequences, *, n_chunks=8, root=0):
+    """Compute the mean positions of each joint in consecutive parts of a sequence.
+
+    Parameters
+    ----------
+    sequences : list of n_sequences arrays of shape (n_frames, n_joints, n_dims) or (n_frames, \
+n_persons, n_joints, n_dims)
+        Joint positions, in one unit along all axes; the number of frames may differ.
+    n_chunks : int, default=8
+        Number of parts, of equal duration.
+    root : int, default=0
+        Joint whose mean position over persons and frames becomes the origin: 0, the wrist, for
+        FPHA; 2, the torso, for SBU. The unit becomes the size of the skeleton, as in
+        :class:`~ffnb_sklearn.SkeletonDescriptor`.
+
+    Returns
+    -------
+    ndarray of shape (n_sequences, n_persons * n_joints * n_chunks * n_dims)
+        Joint after joint, of each the parts, of each the coordinates: rows for a
+        `TorchFeatureExtractor` with ``input_shape=(n_persons * n_joints, n_chunks * n_dims)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ffnb_sklearn.backbones import skeleton_nodes
+    >>> rng = np.random.default_rng(0)
+    >>> sequences = [rng.normal(size=(n_frames, 2, 15, 3)) for n_frames in (5, 40)]
+    >>> skeleton_nodes(sequences, root=2).shape
+    (2, 720)
+    """
+    descriptor = SkeletonDescriptor(
+        blocks=("joints", "trajectory"),
+        n_chunks=n_chunks,
+        root=root,
+        scales={"joints": 1.0, "trajectory": 1.0},
+    )
+    rows = descriptor.fit_transform(sequences)
+    n_persons, _, n_dims = descriptor.frame_shape_
+    # The descriptor has all joints but the roots relative to these, then the roots.
+    shape = (len(rows), n_chunks, n_persons, -1, n_dims)
+    n_roots = n_chunks * n_persons * n_dims
+    roots = rows[:, -n_roots:].reshape(shape)
+    others = rows[:, :-n_roots].reshape(shape) + roots
+    joints = np.insert(others, [root], roots, axis=3)
+    return joints.transpose(0, 2, 3, 1, 4).reshape(len(rows), -1)
+
+
+def tree_adjacency(parents):
+    """Build the matrix that takes each joint relative to its parent.
+
+    Parameters
+    ----------
+    parents : sequence of int of shape (n_nodes,)
+        Index of the parent of each joint. A root is its own parent, and stays where it is.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_nodes)
+        The identity, with -1 in the column of the parent of each joint that is no root.
+
+    Raises
+    ------
+    ValueError
+        If a parent is not the index of a joint.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.backbones import tree_adjacency
+    >>> tree_adjacency([0, 0, 1])
+    array([[ 1.,  0.,  0.],
+           [-1.,  1.,  0.],
+           [ 0., -1.,  1.]])
+    """
+    n_nodes = len(parents)
+    if not n_nodes or not all(isinstance(j, Integral) and 0 <= j < n_nodes for j in parents):
+        raise ValueError(
+            "parents must hold the index of a joint for each joint, at least 0 and less than "
+            f"their number, {n_nodes}; got {parents!r}."
+        )
+    joints, parents = np.arange(n_nodes), np.asarray(parents)
+    matrix = np.eye(n_nodes)
+    child = parents != joints
+    matrix[joints[child], parents[child]] = -1.0
+    return matrix
+
+
+def shift_adjacencies(n_nodes, n_shifts):
+    """Build matrices that take each joint relative to the one some places on.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Number of joints.
+    n_shifts : int
+        Number of matrices, up to ``n_nodes // 2``: with all of them each pair of joints meets.
+
+    Returns
+    -------
+    ndarray of shape (n_shifts, n_nodes, n_nodes)
+        For shifts spread evenly over 1 to ``n_nodes // 2``; a single one is the largest.
+    """
+    largest = n_nodes // 2
+    shifts = np.linspace(largest, 1, n_shifts).round().astype(int)
+    joints = np.arange(n_nodes)
+    matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
+    return np.array(matrices).reshape(n_shifts, n_nodes, n_nodes)

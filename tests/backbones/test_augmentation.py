@@ -1,0 +1,97 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from ffnb_sklearn.backbones import FlipCrop, Jitter
+from ffnb_sklearn.backbones._augmentation import augmented
+
+IMAGES = torch.arange(1.0, 40 * 2 * 3 * 5 + 1).reshape(40, 2, 3, 5)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def crops_by_hand(image, padding, flip):
+    """All images that shifting and mirroring can make of one."""
+    n, height, width = image.shape
+    padded = np.zeros((n, height + 2 * padding, width + 2 * padding))
+    padded[:, padding : padding + height, padding : padding + width] = image
+    for top in range(2 * padding + 1):
+        for left in range(2 * padding + 1):
+            crop = padded[:, top : top + height, left : left + width]
+            yield crop
+            if flip:
+                yield crop[:, :, ::-1]
+
+
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_flip_crop_shifts_and_mirrors(padding, flip):
+    changed = FlipCrop(padding=padding, flip=flip)(IMAGES, seeded()).numpy()
+    chosen = set()
+    for image, result in zip(IMAGES.numpy(), changed, strict=True):
+        matches = [
+            i
+            for i, crop in enumerate(crops_by_hand(image, padding, flip))
+            if np.array_equal(crop, result)
+        ]
+        assert len(matches) == 1
+        chosen.update(matches)
+    n_crops = (2 * padding + 1) ** 2 * (2 if flip else 1)
+    assert len(chosen) > 0.5 * n_crops
+
+
+def test_flip_crop_mirrors_about_half():
+    changed = FlipCrop(padding=0)(IMAGES, seeded())
+    mirrored = (changed != IMAGES).any(dim=(1, 2, 3)).float().mean().item()
+    assert 0.3 < mirrored < 0.7
+
+
+def test_flip_crop_refuses_rows():
+    with pytest.raises(ValueError, match=r"FlipCrop needs images, .* inputs of shape \(6,\)"):
+        FlipCrop()(torch.zeros(4, 6), seeded())
+
+
+@pytest.mark.parametrize("shape", [(500, 40), (500, 8, 5)])
+def test_jitter_has_the_moments_it_was_given(shape):
+    ones = torch.ones(shape, dtype=torch.float64)
+    factors = Jitter(noise=0.0, scale=0.2)(ones, seeded()).reshape(500, -1)
+    assert torch.equal(factors, factors[:, :1].expand(-1, 40))
+    assert factors[:, 0].std().item() == pytest.approx(0.2, rel=0.1)
+    assert factors.mean().item() == pytest.approx(1.0, abs=0.05)
+    noise = Jitter(noise=0.3, scale=0.0)(ones, seeded()) - 1.0
+    assert noise.std().item() == pytest.approx(0.3, rel=0.02)
+    assert noise.dtype == torch.float64
+
+
+@pytest.mark.parametrize("hook", [FlipCrop(padding=1), Jitter(noise=0.5, scale=0.5)])
+def test_hooks_draw_from_their_generator_alone_and_leave_the_batch_as_it_was(hook):
+    before, state = IMAGES.clone(), torch.get_rng_state()
+    first, again, other = (hook(IMAGES, seeded(seed)) for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(IMAGES, before)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert pickle.loads(pickle.dumps(hook)) == hook
+
+
+def test_values_of_the_parameter():
+    assert augmented(None, IMAGES, seeded()) is IMAGES
+    expected = FlipCrop()(IMAGES, seeded())
+    assert torch.equal(augmented("flip-crop", IMAGES, seeded()), expected)
+    assert torch.equal(augmented(lambda batch, _: batch + 1, IMAGES, seeded()), IMAGES + 1)
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (lambda batch, _: batch[1:], r"the shape it was given, \(40, 2, 3, 5\); got shape \(39"),
+        (lambda batch, _: None, "got None"),
+    ],
+)
+def test_a_hook_that_returns_something_else(hook, message):
+    with pytest.raises(ValueError, match=message):
+        augmented(hook, IMAGES, seeded())

@@ -1,0 +1,401 @@
+"""Pretraining through the estimator: what it learns, what it repeats, what it refuses."""
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils import get_tags
+from torch import nn
+
+from ffnb_sklearn.backbones import (
+    ConvNet,
+    FlipCrop,
+    Jitter,
+    TorchFeatureExtractor,
+    _pretraining,
+)
+from ffnb_sklearn.pipeline import make_continual_pipeline
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[Y < 4][:120], Y[Y < 4][:120]
+
+
+def network(width=8):
+    """Small network in which training differs from inference, and draws random numbers."""
+    return nn.Sequential(
+        nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, width)
+    )
+
+
+def small(**parameters):
+    values = {"epochs": 3, "train_batch_size": 16, "std": 8.0, "random_state": 0}
+    return TorchFeatureExtractor(network, **{**values, **parameters})
+
+
+# The rate is too large for the accuracy on the samples held out to rise steadily.
+UNSTEADY = {
+    "epochs": 6,
+    "optimizer": "sgd",
+    "learning_rate": 0.5,
+    "schedule": "constant",
+    "validation_fraction": 0.3,
+}
+
+
+def assert_same_state(first, second):
+    assert first.state_dict_.keys() == second.state_dict_.keys()
+    for key, value in first.state_dict_.items():
+        assert_array_equal(value, second.state_dict_[key], err_msg=key)
+
+
+# ---- what is learned
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 5e-4, "schedule": "cosine"},
+        {"schedule": "constant", "label_smoothing": 0.1, "augment": Jitter(noise=0.1)},
+        {"dtype": "float64", "validation_fraction": 0.2},
+        {"mixed_precision": True},
+    ],
+    ids=str,
+)
+def test_features_tell_classes_apart(parameters):
+    # One feature: without training, it tells no four classes apart.
+    extractor = small(epochs=12, backbone_params={"width": 1}, **parameters)
+    untrained = extractor.fit_transform(X, Y)
+    trained_score = GaussianNB().fit(untrained, Y).score(untrained, Y)
+    features = clone(extractor).set_params(epochs=0).fit_transform(X)
+    assert trained_score > GaussianNB().fit(features, Y).score(features, Y) + 0.2
+    history = extractor.history_
+    assert history["train_loss"][-1] < 0.7 * history["train_loss"][0]
+    assert extractor.transform(X).dtype == extractor.dtype
+
+
+def test_steps_of_sgd_are_those_of_the_formula():
+    decay, momentum, rate, smoothing = 0.1, 0.8, 0.05, 0.2
+    extractor = TorchFeatureExtractor(
+        nn.Linear,
+        backbone_params={"in_features": 64, "out_features": 3, "bias": False},
+        weights={"weight": np.random.default_rng(0).normal(size=(3, 64)) / 64},
+        dtype="float64",
+        epochs=3,
+        train_batch_size=len(X),
+        optimizer="sgd",
+        schedule="constant",
+        learning_rate=rate,
+        momentum=momentum,
+        weight_decay=decay,
+        label_smoothing=smoothing,
+        random_state=0,
+    )
+    heads, classifier = [], _pretraining._Classifier
+
+    def spy(*arguments):
+        model = classifier(*arguments)
+        heads.append([one.detach().numpy().copy() for one in model.head.parameters()])
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pretraining, "_Classifier", spy)
+        extractor.fit(X, Y)
+    values = [extractor.weights["weight"], *heads[0]]
+    velocity = [np.zeros_like(one) for one in values]
+    targets = (1.0 - smoothing) * np.eye(4)[Y] + smoothing / 4
+    for _ in range(3):
+        first, head, bias = values
+        scores = X @ first.T @ head.T + bias
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        error = (shares / shares.sum(axis=1, keepdims=True) - targets) / len(X)
+        slopes = [(error @ head).T @ X, error.T @ (X @ first.T), error.sum(axis=0)]
+        pairs = zip(velocity, slopes, values, strict=True)
+        velocity = [momentum * v + slope + decay * value for v, slope, value in pairs]
+        values = [value - rate * v for value, v in zip(values, velocity, strict=True)]
+    assert_allclose(extractor.state_dict_["weight"], values[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weight_decay": 0.5},
+        {"label_smoothing": 0.3},
+        {"schedule": "cosine"},
+        {"mixed_precision": True},
+        {"train_batch_size": 20},
+        {"augment": Jitter()},
+        {"optimizer": "sgd"},
+    ],
+    ids=str,
+)
+def test_every_parameter_counts(change):
+    first = small(epochs=1).fit(X, Y).state_dict_["0.weight"]
+    other = small(epochs=1, **change).fit(X, Y).state_dict_["0.weight"]
+    assert np.abs(first - other).max() > 1e-6
+
+
+def test_images_with_flip_crop():
+    extractor = TorchFeatureExtractor(
+        ConvNet,
+        backbone_params={"in_channels": 1, "stem_width": 4, "widths": (4, 8), "blocks": (1, 1)},
+        input_shape=(1, 8, 8),
+        mean=8.0,
+        std=8.0,
+        epochs=8,
+        train_batch_size=16,
+        learning_rate=0.02,
+        augment="flip-crop",
+        random_state=0,
+    ).fit(X.astype(np.uint8), Y)
+    losses = extractor.history_["train_loss"]
+    assert losses[-1] < 0.9 * losses[0]
+    assert extractor.n_features_out_ == 8
+
+
+def test_fitted_attributes(capsys):
+    extractor = small(validation_fraction=0.25, epochs=4).fit(X, np.array(list("abcd"))[Y])
+    assert {name: len(values) for name, values in extractor.history_.items()} == dict.fromkeys(
+        ("train_loss", "learning_rate", "validation_loss", "validation_accuracy"), 4
+    )
+    assert all(type(one) is float for values in extractor.history_.values() for one in values)
+    assert extractor.classes_.tolist() == list("abcd")
+    assert set(extractor.state_dict_) == set(network().state_dict())
+    assert all(type(value) is np.ndarray for value in extractor.state_dict_.values())
+    assert capsys.readouterr().out == ""
+    # Nothing of it is left behind by a fit that trains nothing.
+    extractor.set_params(epochs=0).fit(X)
+    assert not {"history_", "n_epochs_", "classes_"} & set(vars(extractor))
+
+
+def test_without_validation_the_last_epoch_counts():
+    extractor = small().fit(X, Y)
+    assert extractor.n_epochs_ == 3
+    assert extractor.history_["validation_accuracy"] == extractor.history_["validation_loss"] == []
+
+
+def test_the_best_epoch_on_samples_held_out_is_kept(monkeypatch):
+    weights, validate = [], _pretraining._Run.validate
+
+    def spy(run):
+        validate(run)
+        weights.append(run.model.backbone[0].weight.detach().numpy().copy())
+
+    monkeypatch.setattr(_pretraining._Run, "validate", spy)
+    extractor = small(**UNSTEADY).fit(X, Y)
+    history = extractor.history_
+    ranks = [
+        (accuracy, -loss)
+        for accuracy, loss in zip(
+            history["validation_accuracy"], history["validation_loss"], strict=True
+        )
+    ]
+    best = max(range(6), key=ranks.__getitem__)
+    assert 0 < best < 5
+    assert extractor.n_epochs_ == best + 1
+    kept = [np.array_equal(extractor.state_dict_["0.weight"], one) for one in weights]
+    assert kept == [epoch == best for epoch in range(6)]
+
+
+def test_samples_held_out_are_not_trained_on():
+    seen = []
+
+    def spy(batch, generator):
+        seen.append(batch.clone())
+        return batch
+
+    small(augment=spy, epochs=1, validation_fraction=0.5, std=None).fit(X, Y)
+    n_held_out = sum(round(0.5 * n) for n in np.bincount(Y))
+    assert len(np.unique(torch.cat(seen).numpy(), axis=0)) == len(X) - n_held_out
+
+
+def test_weights_are_the_start():
+    weights = {key: value.numpy() for key, value in network().state_dict().items()}
+    slow = small(epochs=1, learning_rate=1e-12, weights=weights).fit(X, Y)
+    assert np.abs(slow.state_dict_["0.weight"] - weights["0.weight"]).max() < 1e-6
+    assert (
+        np.abs(small(epochs=1).fit(X, Y).state_dict_["0.weight"] - weights["0.weight"]).max() > 0.1
+    )
+
+
+def test_parameters_without_gradient_stay():
+    def half_frozen():
+        made = network()
+        made[0].requires_grad_(False)
+        return made
+
+    extractor = small(learning_rate=1e-2).set_params(backbone=half_frozen)
+    start = clone(extractor).set_params(learning_rate=1e-12).fit(X, Y).state_dict_
+    state = extractor.fit(X, Y).state_dict_
+    assert_array_equal(state["0.weight"], start["0.weight"])
+    assert np.abs(state["4.weight"] - start["4.weight"]).max() > 1e-3
+
+
+def test_a_network_that_is_passed_is_copied():
+    passed = network()
+    before = {key: value.clone() for key, value in passed.state_dict().items()}
+    small().set_params(backbone=passed).fit(X, Y)
+    assert all(torch.equal(before[key], value) for key, value in passed.state_dict().items())
+
+
+class Caching(nn.Module):
+    """Makes a constant at its first call and keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.constant = nn.Linear(64, 3), None
+
+    def forward(self, inputs):
+        if self.constant is None:
+            self.constant = torch.full_like(inputs[:1], 0.1)
+        return self.linear(inputs) * self.linear(self.constant)
+
+
+def test_a_network_may_keep_constants():
+    assert small(epochs=1).set_params(backbone=Caching).fit(X, Y).n_features_out_ == 3
+
+
+def test_a_last_batch_of_one_sample_does_no_harm():
+    assert len(X) % 17 == 1
+    assert small(train_batch_size=17).fit(X, Y).n_features_out_ == 8
+    assert small(train_batch_size=1000).fit(X, Y).n_features_out_ == 8
+
+
+def test_frozen_afterwards_and_kept_by_copies():
+    extractor = small(dtype="float64").fit(X, Y)
+    features = extractor.transform(X)
+    module = extractor._built[1]
+    assert not module.training
+    assert not any(one.requires_grad for one in module.parameters())
+    copy = pickle.loads(pickle.dumps(extractor))
+    assert_array_equal(copy.transform(X), features)
+    assert copy.history_ == extractor.history_
+    assert joblib.hash(copy) == joblib.hash(extractor)
+
+
+def test_one_line_per_epoch(capsys):
+    small(verbose=True, validation_fraction=0.2).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"epoch {n} of 3" for n in (1, 2, 3)]
+    assert all("train loss" in line and "validation accuracy" in line for line in lines)
+
+
+# ---- repeating it
+
+
+@pytest.mark.parametrize("augment", [None, FlipCrop(padding=1)])
+def test_the_seed_decides_everything_and_global_generators_nothing(augment):
+    extractor = TorchFeatureExtractor(
+        lambda: nn.Sequential(nn.Flatten(), *network()),
+        input_shape=(1, 8, 8),
+        epochs=2,
+        augment=augment,
+        validation_fraction=0.2,
+        random_state=3,
+    )
+    first = clone(extractor).fit(X, Y)
+    torch_state = torch.get_rng_state()
+    numpy_state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        torch.rand(5)
+        second = clone(extractor).fit(X, Y)
+    clone(extractor).fit(X, Y)
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    after = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    assert after["pos"] == numpy_state["pos"]
+    assert_array_equal(after["key"], numpy_state["key"])
+    assert_same_state(first, second)
+    assert first.history_ == second.history_
+    other = clone(extractor).set_params(random_state=4).fit(X, Y)
+    assert first.history_["train_loss"] != other.history_["train_loss"]
+
+
+def test_without_pretraining_the_seed_means_nothing():
+    assert_same_state(small(epochs=0).fit(X), small(epochs=0, random_state=9).fit(X, Y))
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("change", "data", "message"),
+    [
+        ({}, (X, None), "requires y to be passed, but the target y is None"),
+        ({}, (X, np.zeros(len(X))), r"at least two classes .*; got one class, \[0.0\]"),
+        ({"train_batch_size": 1}, (X, Y), "train_batch_size must be at least 2 .* got 1"),
+        ({"backbone": nn.Flatten}, (X, Y), "epochs=3 needs a backbone with parameters"),
+        ({"augment": lambda batch, _: batch[:1]}, (X, Y), "augment must return a tensor of"),
+        ({"augment": "flip-crop"}, (X, Y), "FlipCrop needs images"),
+        ({"validation_fraction": 0.5}, (X[:4], np.arange(4)), "needs a class of two samples"),
+        ({"optimizer": "adam"}, (X, Y), "'optimizer' parameter .* must be a str among"),
+        ({"learning_rate": 0.0}, (X, Y), "'learning_rate' parameter .* must be a float in"),
+        ({"validation_fraction": 1.0}, (X, Y), "'validation_fraction' parameter"),
+        ({"augment": "mixup"}, (X, Y), "'augment' parameter"),
+        ({"std": None, "learning_rate": 1e30}, (X, Y), r"in epoch 1 of 3. A smaller learning_rate"),
+    ],
+)
+def test_a_pretraining_that_fails_changes_nothing(change, data, message):
+    fresh = small(**{"backbone_params": None}).set_params(**change)
+    with pytest.raises(ValueError, match=message):
+        fresh.fit(*data)
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+
+    fitted = small().fit(X, Y)
+    before, history = fitted.transform(X), fitted.history_
+    parameters = fitted.get_params()
+    with pytest.raises(ValueError, match=message):
+        fitted.set_params(**change).fit(*data)
+    assert_array_equal(fitted.set_params(**parameters).transform(X), before)
+    assert fitted.history_ == history
+
+
+def test_targets_are_required_where_there_is_pretraining():
+    assert get_tags(small()).target_tags.required
+    assert not get_tags(small(epochs=0)).target_tags.required
+
+
+# ---- the two protocols
+
+
+def test_in_a_pipeline_the_first_task_is_all_that_pretraining_sees():
+    base = Y < 2
+    pipe = make_continual_pipeline(small(), GaussianNB())
+    pipe.partial_fit(X[base], Y[base], classes=[0, 1, 2, 3])
+    extractor = pipe[0]
+    assert_same_state(extractor, small().fit(X[base], Y[base]))
+    state = {key: value.copy() for key, value in extractor.state_dict_.items()}
+    pipe.partial_fit(X[~base], Y[~base])
+    assert extractor.classes_.tolist() == [0, 1]
+    for key, value in extractor.state_dict_.items():
+        assert_array_equal(value, state[key])
+    assert pipe.score(X, Y) > 0.6
+
+
+def test_no_warning_of_torch_escapes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X.setflags(write=False)
+        try:
+            small(epochs=1).fit(X, Y)
+        finally:
+            X.setflags(write=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("mixed_precision", ["auto", False])
+def test_on_cuda_and_back(tmp_path, mixed_precision):
+    state = torch.cuda.get_rng_state()
+    extractor = small(
+        epochs=8, device="cuda", mixed_precision=mixed_precision, checkpoint=tmp_path / "run.pt"
+    ).fit(X, Y)
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+    assert extractor.history_["train_loss"][-1] < 0.7 * extractor.history_["train_loss"][0]
+    on_cpu = clone(extractor).set_params(device="cpu").fit(X, Y)
+    assert_same_state(on_cpu, extractor)

@@ -1,0 +1,22 @@
+import pytest
+import torch
+
+from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_torch
+
+
+def test_seeds_belong_to_a_part():
+    seeds = [tuple(derived_seeds(seed, part, 2)) for seed in (0, 1) for part in range(5)]
+    assert len(set(seeds)) == 10
+    assert all(type(one) is int for pair in seeds for one in pair)
+    assert derived_seeds(7, 3, 2) == derived_seeds(7, 3, 2)
+
+
+def test_the_generator_is_given_back_also_after_an_error():
+    state = torch.get_rng_state()
+    with seeded_torch(5):
+        first = torch.rand(3)
+    with seeded_torch(5):
+        assert torch.equal(torch.rand(3), first)
+    with pytest.raises(RuntimeError), seeded_torch(5):
+        torch.rand(3, 2) @ torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), state)
