@@ -5,8 +5,19 @@ Estimators in scikit-learn's form: labels that were never seen before may come w
 """
 
 from ._version import __version__
-from .backbones import NonFiniteFeaturesError, TorchFeatureExtractor
+from .backbones import (
+    ConvNet,
+    FlipCrop,
+    Jitter,
+    NonFiniteFeaturesError,
+    NonFiniteLossError,
+    SkeletonGCN,
+    TorchFeatureExtractor,
+    skeleton_nodes,
+)
+from .baselines import JointClassifier, NaiveIncrementalClassifier
 from .classifier import FFNBClassifier
+from .core.bound import ForgettingBound, LayerBound
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .datasets import load_cifar100, load_fpha, load_sbu
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
@@ -24,12 +35,21 @@ from .streams import StreamResult, class_incremental_tasks, evaluate_stream
 __all__ = [
     "AccuracyMatrixDisplay",
     "ContinualPipeline",
+    "ConvNet",
     "FFNBClassifier",
+    "FlipCrop",
+    "ForgettingBound",
     "IllConditionedWarning",
     "IncrementalAccuracyDisplay",
+    "Jitter",
+    "JointClassifier",
+    "LayerBound",
+    "NaiveIncrementalClassifier",
     "NonFiniteFeaturesError",
+    "NonFiniteLossError",
     "NotPositiveDefiniteError",
     "SkeletonDescriptor",
+    "SkeletonGCN",
     "StreamResult",
     "TorchFeatureExtractor",
     "__version__",
@@ -44,4 +64,5 @@ __all__ = [
     "load_fpha",
     "load_sbu",
     "make_continual_pipeline",
+    "skeleton_nodes",
 ]

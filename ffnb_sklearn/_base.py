@@ -1,23 +1,15 @@
-"""What every class-incremental estimator here shares: learning as a transaction, and predicting."""
+"""What every class-incremental classifier here shares: labels, transactions, predictions."""
 
 import numpy as np
 import torch
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import check_random_state
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._probabilities import vote_probabilities
 from ._targets import label_positions
-from ._validation import check_continuation, check_magnitude, check_samples, check_settings
+from ._validation import check_magnitude, check_samples
 from .core.device import as_array, as_tensor, resolve_device
-from .core.learning import learn
-from .core.model import Task, empty_model
-from .core.view import classifier_columns
+from .core.model import Task
 from .streams import class_incremental_tasks
 
 __all__ = ["ClassIncrementalClassifier"]
@@ -26,13 +18,13 @@ __all__ = ["ClassIncrementalClassifier"]
 _PRIVATE_STATE = ("_model", "_arrived")
 
 
-class ClassIncrementalClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
-):
-    """Base of classifiers that keep a `ffnb_sklearn.core.model.Model`.
+class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
+    """Base of classifiers that learn classes as they come.
 
-    Subclasses declare the parameters that `check_settings` reads, and the methods that learn.
-    The model is replaced, never changed, so a call that fails leaves the old one in place.
+    They keep `_model`, which scores samples by class in the order of arrival, and `_arrived`, the
+    labels in that order. The model is replaced, never changed, so a call that fails leaves the
+    old one in place. Subclasses say how it takes in a task (`_updated`) and what of it is
+    public (`_describe`).
     """
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset, classes_per_task=None):
@@ -71,13 +63,6 @@ class ClassIncrementalClassifier(
     def _learn_task(self, X, y, weights, *, solved):
         """Learn samples that are valid."""
         device = resolve_device(self.device)
-        settings = check_settings(self, X.shape[1])
-        model = getattr(self, "_model", None)
-        if model is not None:
-            check_continuation(model.settings, settings)
-        else:
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            model = empty_model(X.shape[1], settings, int(seed))
         arrived = getattr(self, "_arrived", None)
         positions, now = label_positions(y, arrived)
         new = now[0 if arrived is None else len(arrived) :]
@@ -86,22 +71,27 @@ class ClassIncrementalClassifier(
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
-        self._model, self._arrived = learn(model, task, settings, solved=solved), now
+        model = getattr(self, "_model", None)
+        self._model, self._arrived = self._updated(model, task, solved=solved), now
         self.task_classes_ = getattr(self, "task_classes_", []) + ([new] if len(new) else [])
         if self.verbose:
             print(
-                f"[FFNBClassifier] task {len(self.task_classes_)}: {len(X)} samples, "
+                f"[{type(self).__name__}] task {len(self.task_classes_)}: {len(X)} samples, "
                 f"{len(new)} new classes, {len(now)} known"
             )
+
+    def _updated(self, model, task, *, solved):
+        """The model after a task: of a new one if it is None; solved or not, if that can wait."""
+        raise NotImplementedError
 
     def _describe(self):
         """Set the public attributes from the model and the labels in order of arrival."""
         declared = getattr(self, "classes_", self._arrived[:0])
         self.classes_ = np.union1d(declared, self._arrived)
         self.n_tasks_ = len(self.task_classes_)
-        self.null_space_dims_ = list(self._model.null_space_dims)
-        self.n_parameters_ = self._model.features.n_weights + self._model.classifier.n_weights
-        self.n_iter_, self.loss_curve_ = 0, []
+        self.n_parameters_ = self._model.n_weights
+        self.loss_curve_ = list(self._model.loss_curve)
+        self.n_iter_ = len(self.loss_curve_)
 
     def __sklearn_is_fitted__(self):
         """Whether anything has been learnt."""
@@ -121,9 +111,6 @@ class ClassIncrementalClassifier(
 
     def decision_function(self, X):
         """Scores of the classes.
-
-        With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in
-        (-1, 1), so it lies between 1 - C and C - 1 for C classes seen.
 
         Parameters
         ----------
@@ -176,32 +163,10 @@ class ClassIncrementalClassifier(
             seen. The largest is that of the label which `predict` gives.
         """
         scores = self._scores(X)
-        pairwise = self._model.settings.classifier == "ovo"
         full = np.zeros((len(scores), len(self.classes_)))
-        full[:, self._columns()] = vote_probabilities(scores, pairwise=pairwise)
+        full[:, self._columns()] = self._probabilities(scores)
         return full
 
-    def transform(self, X):
-        """The feature map that the classifier sees.
-
-        Columns that exist never change: a new task appends its bands behind them.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            Inputs where ``skip_connection=True``, shared band, last layer of trained bands.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        check_magnitude(X)
-        return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
-
-    @property
-    def _n_features_out(self):
-        """Number of columns of `transform`."""
-        return len(classifier_columns(self._model.features, self._model.settings.skip_connection))
+    def _probabilities(self, scores):
+        """Probabilities of the known classes from their scores: the softmax of these."""
+        return softmax(scores, axis=1)

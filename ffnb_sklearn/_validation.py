@@ -7,6 +7,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._targets import check_labels, unmixed
+from .core.descent import Descent
 from .core.model import Settings
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "check_mergeable",
     "check_samples",
     "check_settings",
+    "descent_of",
 ]
 
 # The automatic shared band has so many neurons per input feature, and at most so many.
@@ -50,13 +52,6 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     weights : ndarray of shape (n_samples,)
         Their weights.
     """
-    if estimator.max_epochs > 0:
-        raise ValueError(
-            f"max_epochs={estimator.max_epochs}: fine-tuning is not available yet; "
-            "only the closed form is, max_epochs=0."
-        )
-    if estimator.batch_norm:
-        raise ValueError("batch_norm=True is not available yet; only batch_norm=False is.")
     known = getattr(estimator, "classes_", None)
     if y is None:
         raise ValueError(
@@ -165,6 +160,19 @@ def check_settings(estimator, n_features):
         rank=None if estimator.rank is None else int(estimator.rank),
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,
+        batch_norm=bool(estimator.batch_norm),
+        descent=descent_of(estimator),
+    )
+
+
+def descent_of(estimator):
+    """Parameters of the gradient descent of an estimator, in plain types."""
+    return Descent(
+        max_epochs=int(estimator.max_epochs),
+        learning_rate=float(estimator.learning_rate),
+        momentum=float(estimator.momentum),
+        weight_decay=float(estimator.weight_decay),
+        batch_size=int(estimator.batch_size),
     )
 
 

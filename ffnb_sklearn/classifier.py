@@ -1,23 +1,24 @@
 """The estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._base import ClassIncrementalClassifier
+from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
-from ._validation import check_mergeable
-from .core.device import resolve_device
+from ._validation import check_magnitude, check_mergeable
+from .core.bound import forgetting_bound
+from .core.device import as_tensor, resolve_device
 from .core.revision import forget_classes, merge_models
 
 __all__ = ["FFNBClassifier"]
 
 
-class FFNBClassifier(ClassIncrementalClassifier):
+class FFNBClassifier(BlockClassifier):
     """Forgetting-free neural blocks: learns new classes as they come, and keeps the old ones.
 
     Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
@@ -67,10 +68,24 @@ class FFNBClassifier(ClassIncrementalClassifier):
         What old classes, whose data is gone, give in new neurons: what Gaussians with their
         moments would give, or nothing, as in [1]_.
     max_epochs : int, default=0
-        Epochs of end-to-end fine-tuning [1]_ (Algorithm 2). Only 0, the closed form, is
-        available yet.
+        Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2), which
+        ends after 10 of them without a lower loss; the best epoch counts, the start included.
+        With 0, bands stay as their initialisation set them. With
+        ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of old
+        classes.
+    learning_rate : float, default=0.01
+        First rate of the descent, relative to the mean square length of a layer's inputs. It
+        shrinks by 1 % after an epoch in which the loss changed by more than in the one before,
+        and grows by as much after any other.
+    momentum : float, default=0.9
+        Momentum of the descent, in [0, 1).
+    weight_decay : float, default=0.0
+        Weight decay on the coordinates of new rows, relative like the rate.
+    batch_size : int, default=50
+        Samples of a mini-batch, for the descent and for `batch_norm`.
     batch_norm : bool, default=False
-        Batch normalisation between layers. Only False is available yet.
+        Batch normalisation of trained neurons before their activation, with running
+        statistics. An ablation: these move with every task, so that old features change.
     classes_per_task : int or None, default=None
         Only for `fit`: stream the classes, sorted, in this many per task. None makes them
         one task.
@@ -113,6 +128,9 @@ class FFNBClassifier(ClassIncrementalClassifier):
     -----
     `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
 
+    With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in (-1, 1):
+    it lies between 1 - C and C - 1 for C classes seen.
+
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
     the user guide on privacy.
@@ -136,32 +154,16 @@ class FFNBClassifier(ClassIncrementalClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        **BlockClassifier._parameter_constraints,
         "p": [
             Interval(Integral, 0, None, closed="left"),
             Interval(RealNotInt, 0, 1, closed="neither"),
             list,
             tuple,
         ],
-        "band_size": [Interval(Integral, 0, None, closed="left")],
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "skip_connection": ["boolean"],
-        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
-        "init": [StrOptions({"multi", "mono", "random"})],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
         "null_space": ["boolean"],
-        "covariance": [StrOptions({"class", "identity"})],
-        "shrinkage": [Interval(Real, 0, 1, closed="both")],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "classifier": [StrOptions({"ovo", "ova"})],
         "old_statistics": [StrOptions({"gaussian", "zero"})],
-        "max_epochs": [Interval(Integral, 0, None, closed="left")],
-        "batch_norm": ["boolean"],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -183,6 +185,10 @@ class FFNBClassifier(ClassIncrementalClassifier):
         classifier="ovo",
         old_statistics="gaussian",
         max_epochs=0,
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=0.0,
+        batch_size=50,
         batch_norm=False,
         classes_per_task=None,
         device="auto",
@@ -205,6 +211,10 @@ class FFNBClassifier(ClassIncrementalClassifier):
         self.classifier = classifier
         self.old_statistics = old_statistics
         self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
         self.batch_norm = batch_norm
         self.classes_per_task = classes_per_task
         self.device = device
@@ -255,6 +265,55 @@ class FFNBClassifier(ClassIncrementalClassifier):
         """
         reset = not self.__sklearn_is_fitted__()
         return self._learn(X, y, classes=classes, sample_weight=sample_weight, reset=reset)
+
+    def forgetting_bound(self, X_previous):
+        """How far the newest task's bands may have moved, and have moved, previous features.
+
+        Before its task a neuron is silent. Proposition 1 of [1]_ bounds what its training can
+        make it say on samples of previous tasks, by the norm of its rows and the energy of the
+        samples in the null-space that it was confined to.
+
+        Parameters
+        ----------
+        X_previous : array-like of shape (n_samples, n_features)
+            Samples of previous tasks.
+
+        Returns
+        -------
+        ForgettingBound
+            Attributes `bound` and `drift`, squared Frobenius norms summed over the samples, and
+            `layers`, their terms in each layer.
+
+        Raises
+        ------
+        ValueError
+            If fewer than two tasks have brought bands, if the newest band is not known because
+            estimators were merged, or with ``batch_norm=True``, which moves old neurons too.
+
+        References
+        ----------
+        .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
+           Visual Learning. arXiv:2111.11366, 2021.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X_previous, dtype=np.float64, order="C", reset=False)
+        check_magnitude(X)
+        model = self._model
+        if model.settings.batch_norm:
+            raise ValueError(
+                "forgetting_bound needs batch_norm=False: the running statistics move old "
+                "neurons, of which Proposition 1 says nothing."
+            )
+        if len(model.null_space_dims) < 2:
+            raise ValueError(
+                "forgetting_bound needs two tasks that brought trained bands; there are "
+                f"{len(model.null_space_dims)}."
+            )
+        if not model.kept_axes:
+            raise ValueError(
+                "forgetting_bound needs a newest task; after merge there is none. Learn one more."
+            )
+        return forgetting_bound(model, as_tensor(X, device=resolve_device(self.device)))
 
     def forget(self, classes):
         """Forget classes, as if they had never been seen.

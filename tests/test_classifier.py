@@ -61,13 +61,6 @@ def test_verbose_prints_a_line_per_task(capsys):
     ]
 
 
-def test_what_is_not_available_yet():
-    with pytest.raises(ValueError, match="max_epochs=3: fine-tuning is not available yet"):
-        learned(estimator(max_epochs=3), [0])
-    with pytest.raises(ValueError, match="batch_norm=True is not available yet"):
-        learned(estimator(batch_norm=True), [0])
-
-
 def test_the_device_is_chosen_at_each_call(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     model = learned(estimator(device="cpu"), [0, 1])

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 
 from .activations import ACTIVATIONS
+from .batch_norm import BatchNorm
 from .device import as_tensor
 from .statistics import Array
 
@@ -28,16 +29,30 @@ class Band:
         Those added there later have zero weight, which makes W_l block lower triangular.
     activation : {"relu", "tanh", "sigmoid"}
         g.
+    batch_norm : BatchNorm or None, default=None
+        What the responses are normalised by before g, if anything. It moves with every task,
+        and the outputs of old neurons with it.
     """
 
     layer: int
     weights: Array
     activation: str
+    batch_norm: BatchNorm | None = None
+
+    def response(self, below: torch.Tensor) -> torch.Tensor:
+        """W z of shape (n_samples, n_neurons) from the features z of the layer below."""
+        weights = as_tensor(self.weights, device=below.device)
+        return below[:, : weights.shape[1]] @ weights.T
+
+    def output(self, response: torch.Tensor) -> torch.Tensor:
+        """What the neurons give for their responses, of the same shape."""
+        if self.batch_norm is not None:
+            response = self.batch_norm(response)
+        return ACTIVATIONS[self.activation](response)
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
         """Outputs of shape (n_samples, n_neurons) from the features of the layer below."""
-        weights = as_tensor(self.weights, device=below.device)
-        return ACTIVATIONS[self.activation](below[:, : weights.shape[1]] @ weights.T)
+        return self.output(self.response(below))
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,25 @@ class FeatureMap:
     def with_band(self, band: Band) -> "FeatureMap":
         """The map with one more band behind the others."""
         return replace(self, bands=(*self.bands, band))
+
+    def renormalised(self, X: torch.Tensor, weights: torch.Tensor, n_steps: int) -> "FeatureMap":
+        """The map after batch normalisation has seen some samples in ``n_steps`` mini-batches."""
+        bands: list[Band] = []
+        for band in self.bands:
+            # The layer below has moved already.
+            below = replace(self, bands=tuple(bands)).layer_of(X, band.layer - 1)
+            if band.batch_norm is not None:
+                seen = BatchNorm.of(band.response(below), weights)
+                band = replace(band, batch_norm=band.batch_norm.moved_to(seen, n_steps))
+            bands.append(band)
+        return replace(self, bands=tuple(bands))
+
+    def layer_of(self, X: torch.Tensor, layer: int) -> torch.Tensor:
+        """psi_l of some samples, of shape (n_samples, d_l)."""
+        if layer == 0:
+            return X
+        features = self.without_shared()
+        return features(X)[:, torch.as_tensor(features.layer(layer), device=X.device)]
 
     def without_shared(self) -> "FeatureMap":
         """The map without its shared band, which no other band looks at."""

@@ -64,6 +64,11 @@ class PairwiseFisher:
         """Number of weights and offsets."""
         return int(self.planes.size + self.offsets.size)
 
+    def first(self, n_classes: int) -> "PairwiseFisher":
+        """Hyperplanes of the pairs among the first classes."""
+        n_pairs = n_classes * (n_classes - 1) // 2
+        return PairwiseFisher(self.planes[:n_pairs], self.offsets[:n_pairs], n_classes)
+
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Sum of each class's pair outputs, of shape (n_samples, C)."""
         planes = as_tensor(self.planes, device=features.device)
@@ -247,8 +252,8 @@ def fit_pairwise(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     known : PairwiseFisher or None, default=None
-        Discriminants of the first classes, taken over as they are where ``shrinkage=0`` makes
-        them independent of later classes.
+        Discriminants of the first classes, taken over as they are. With ``shrinkage=0`` and
+        class covariances they would come out the same again.
 
     Returns
     -------
@@ -262,7 +267,7 @@ def fit_pairwise(
         system = _separate_system(gaussians, epsilon)
     else:
         system = _shrunk_system(gaussians, shrinkage, epsilon)
-    first = known.n_classes if known is not None and separate else 0
+    first = known.n_classes if known is not None else 0
     n_classes = len(gaussians.means)
     planes = _PairSolver(system, gaussians.means).planes(first)
     t, r = (index.to(planes.device) for index in torch.tril_indices(n_classes, n_classes, -1))

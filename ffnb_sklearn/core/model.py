@@ -5,12 +5,13 @@ leaves the old one as it was. Classes are numbered in the order of their arrival
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
 import torch
 
+from .descent import Descent
 from .features import FeatureMap, draw_shared_band
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
@@ -45,6 +46,8 @@ class Settings:
     rank: int | None
     classifier: str
     old_statistics: str
+    batch_norm: bool = False
+    descent: Descent = field(default_factory=Descent)
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class Model:
         its features over all samples seen; empty where there are no bands.
     null_space_dims : tuple of tuple of int
         Number of residual axes, per task that brought bands and per layer.
+    kept_axes : tuple of ndarray of shape (p_l, d_(l-1))
+        Per layer, the axes that were out of reach of its newest band; empty where no band is
+        the newest, as in a model merged of two.
+    loss_curve : tuple of float
+        Loss after each epoch of fine-tuning for the last task.
     classifier : PairwiseFisher, OneVsAllRidge or None
         Solved from the moments; None before the first task.
     """
@@ -95,11 +103,18 @@ class Model:
     moments: tuple[ClassMoments, ...] = ()
     past: tuple[Array, ...] = ()
     null_space_dims: tuple[tuple[int, ...], ...] = ()
+    kept_axes: tuple[Array, ...] = ()
+    loss_curve: tuple[float, ...] = ()
     classifier: PairwiseFisher | OneVsAllRidge | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """The model itself: it is never changed, so copies may share it."""
         return self
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights in the bands and in the classifier."""
+        return self.features.n_weights + (self.classifier.n_weights if self.classifier else 0)
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""

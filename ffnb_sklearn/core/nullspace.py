@@ -19,17 +19,24 @@ class NullSpace:
     ----------
     kept : Tensor of shape (p, d)
         Rows that span the axes kept; they need not be orthogonal.
+
+    Attributes
+    ----------
+    kept : Tensor of shape (p, d)
+        The axes kept, orthonormal.
+    n_residual : int
+        Number of axes left, d - p.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
-        self._kept = torch.linalg.qr(kept.T).Q
+        self.kept = torch.linalg.qr(kept.T).Q.T
         self.n_residual = kept.shape[1] - kept.shape[0]
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """The part of each row in the residual axes, of shape (n, d)."""
         # The second pass removes what rounding left of large rows.
         for _ in range(2):
-            rows = rows - (rows @ self._kept) @ self._kept.T
+            rows = rows - (rows @ self.kept.T) @ self.kept
         return rows
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from .device import as_array, as_tensor
-from .features import Band, Index
-from .learning import append_band
+from .features import Index
+from .growth import append_band
 from .model import Model, solve
 from .nullspace import moment_rows
 from .statistics import Array, ClassMoments, merge, principal_rows
@@ -101,6 +101,8 @@ def merge_models(
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))
         ),
         null_space_dims=first.null_space_dims + second.null_space_dims,
+        kept_axes=(),
+        loss_curve=(),
     )
     return solve(merged, device)
 
@@ -112,7 +114,7 @@ def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
         n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
         # They look at the neurons that came with them, and not at the model's own.
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
-        model = append_band(model, Band(band.layer, weights, band.activation), device)
+        model = append_band(model, replace(band, weights=weights), device)
     return model
 
 

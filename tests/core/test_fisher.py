@@ -140,14 +140,18 @@ def test_without_shrinkage_old_pairs_are_the_same_whether_taken_over_or_solved_a
 
 
 @pytest.mark.parametrize(("covariance", "shrinkage"), [("class", 0.25), ("identity", 0.0)])
-def test_pairs_that_depend_on_all_classes_are_never_taken_over(covariance, shrinkage):
+def test_known_pairs_stay_and_the_others_are_solved_as_without_them(covariance, shrinkage):
     moments, how = classes(10), {"covariance": covariance, "shrinkage": shrinkage, "epsilon": 0.3}
     first = fit_pairwise(gaussians_of(moments[:3]), **how)
 
     second = fit_pairwise(gaussians_of(moments), **how, known=first)
 
-    assert_array_equal(second.planes, fit_pairwise(gaussians_of(moments), **how).planes)
-    assert not np.allclose(second.planes[:3], first.planes)
+    anew = fit_pairwise(gaussians_of(moments), **how)
+    assert_array_equal(second.planes[:3], first.planes)
+    assert_array_equal(second.first(3).offsets, first.offsets)
+    assert_allclose(second.planes[3:], anew.planes[3:], rtol=1e-12)
+    assert_allclose(second.offsets[3:], anew.offsets[3:], rtol=1e-12)
+    assert not np.allclose(anew.planes[:3], first.planes)
 
 
 def test_two_classes_of_one_sample_are_told_apart_at_their_midpoint():

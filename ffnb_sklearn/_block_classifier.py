@@ -1,0 +1,97 @@
+"""What the classifiers share that keep a `ffnb_sklearn.core.model.Model`."""
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._base import ClassIncrementalClassifier
+from ._probabilities import vote_probabilities
+from ._validation import check_continuation, check_magnitude, check_settings
+from .core.device import as_array, as_tensor, resolve_device
+from .core.learning import learn
+from .core.model import empty_model
+from .core.view import classifier_columns
+
+__all__ = ["BlockClassifier"]
+
+
+class BlockClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier
+):
+    """Base of classifiers made of neural blocks, shared band and Fisher discriminants.
+
+    Subclasses have the parameters below, and `p`, `null_space` and `old_statistics`.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "band_size": [Interval(Integral, 0, None, closed="left")],
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "skip_connection": ["boolean"],
+        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "init": [StrOptions({"multi", "mono", "random"})],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "covariance": [StrOptions({"class", "identity"})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "classifier": [StrOptions({"ovo", "ova"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_epochs": [Interval(Integral, 0, None, closed="left")],
+        "batch_norm": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _updated(self, model, task, *, solved):
+        """The model after a task."""
+        settings = check_settings(self, task.X.shape[1])
+        if model is not None:
+            check_continuation(model.settings, settings)
+        else:
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            model = empty_model(task.X.shape[1], settings, int(seed))
+        return learn(model, task, settings, solved=solved)
+
+    def _describe(self):
+        """Set the public attributes from the model and the labels in order of arrival."""
+        super()._describe()
+        self.null_space_dims_ = list(self._model.null_space_dims)
+
+    def _probabilities(self, scores):
+        """Probabilities of the known classes from their scores."""
+        return vote_probabilities(scores, pairwise=self._model.settings.classifier == "ovo")
+
+    def transform(self, X):
+        """The feature map that the classifier sees.
+
+        Columns that exist never change: a new task appends its bands behind them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+            Inputs where ``skip_connection=True``, shared band, last layer of trained bands.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        check_magnitude(X)
+        return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
+
+    @property
+    def _n_features_out(self):
+        """Number of columns of `transform`."""
+        return len(classifier_columns(self._model.features, self._model.settings.skip_connection))

@@ -1,0 +1,213 @@
+"""Algorithm 1 of the paper as an estimator: what forgets when nothing is done about it."""
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .._base import ClassIncrementalClassifier
+from .._validation import descent_of
+from ..core.naive import empty_network, grow, train_newest
+
+__all__ = ["NaiveIncrementalClassifier"]
+
+
+class NaiveIncrementalClassifier(ClassIncrementalClassifier):
+    """A growing network trained by back-propagation on one task after another; it forgets.
+
+    The baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call of `partial_fit` that
+    brings new labels appends a band of neurons to every layer and a linear output per new class.
+    Only these are trained, on the samples of that call alone: by stochastic gradient descent on
+    the multi-class hinge loss over all known classes. Parameters of other tasks stay as they
+    are, with zero weight on newer neurons. Nothing tells the new outputs where old classes lie,
+    so they claim them: in streams of real data nearly every sample ends up in the newest
+    classes. Trained on all classes at once by `fit`, it is an ordinary network.
+
+    Parameters
+    ----------
+    band_size : int, default=8
+        Neurons per new class and layer.
+    n_layers : int, default=1
+        Layers of bands. The outputs see the last one.
+    activation : {"relu", "tanh", "sigmoid"}, default="relu"
+        Activation of new bands.
+    max_epochs : int, default=250
+        Most epochs per call. Training ends after 10 of them without a lower loss.
+    learning_rate : float, default=0.01
+        Rate of the first epochs of each call. When the loss changes by more from one epoch to
+        the next than it did before, the rate is multiplied by 0.99, else divided by it [1]_.
+        Inputs are divided by the root mean square norm of the samples of the first task, so a
+        rate means the same at every scale of the features.
+    momentum : float, default=0.9
+        Share of a step that is taken again in the next, in [0, 1).
+    weight_decay : float, default=1e-3
+        Multiple of each parameter that is added to its gradient.
+    batch_size : int, default=50
+        Samples per step.
+    classes_per_task : int or None, default=None
+        Only for `fit`: stream the classes, sorted, in this many per task. None makes them
+        one task.
+    device : str, default="auto"
+        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each call
+        and no trace of it is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the weights and of the mini-batches.
+    verbose : bool or int, default=False
+        Whether to print a line for every task.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels seen or declared so far, sorted: the columns of `predict_proba` and
+        `decision_function`. Columns move when a label arrives that sorts before others.
+    n_features_in_ : int
+        Number of features seen at the first task.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, where X had string column names.
+    n_tasks_ : int
+        Number of tasks that brought new labels.
+    task_classes_ : list of ndarray
+        The labels that each task brought.
+    n_parameters_ : int
+        Number of weights and offsets of all tasks.
+    n_iter_ : int
+        Epochs run for the last task. None are while only one class is known: there is no loss.
+    loss_curve_ : list of float
+        Loss of the last task in each of these epochs, the mean over its mini-batches.
+
+    See Also
+    --------
+    FFNBClassifier : Does not forget.
+
+    Notes
+    -----
+    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+
+    Samples of known classes take part in the training of the call that brings them. If a call
+    brings no new class, the newest task's parameters are trained on.
+
+    Probabilities are the softmax of the outputs. The hinge loss puts classes in order and fits
+    no probabilities: use them to rank.
+
+    References
+    ----------
+    .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
+       Learning. arXiv:2111.11366, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from ffnb_sklearn.baselines import NaiveIncrementalClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = NaiveIncrementalClassifier(random_state=0)
+    >>> for task in [(0, 1), (2, 3), (4, 5)]:
+    ...     now = [label in task for label in y]
+    ...     clf = clf.partial_fit(X[now], y[now])
+    >>> clf.classes_
+    array([0, 1, 2, 3, 4, 5])
+    >>> np.unique(clf.predict(X))  # 0 to 3 are forgotten
+    array([4, 5])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "band_size": [Interval(Integral, 1, None, closed="left")],
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        band_size=8,
+        n_layers=1,
+        activation="relu",
+        max_epochs=250,
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=1e-3,
+        batch_size=50,
+        classes_per_task=None,
+        device="auto",
+        random_state=None,
+        verbose=False,
+    ):
+        self.band_size = band_size
+        self.n_layers = n_layers
+        self.activation = activation
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.classes_per_task = classes_per_task
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Forget everything, then learn all classes, `classes_per_task` at a time.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels: numbers, strings or booleans.
+
+        Returns
+        -------
+        self : NaiveIncrementalClassifier
+            The fitted estimator. If an error is raised it is as it was before.
+        """
+        return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None):
+        """Train on one more task, and leave the parameters of earlier ones as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of new classes, of known ones, or of both.
+        y : array-like of shape (n_samples,)
+            Their labels, of the kind seen before: numbers, strings or booleans.
+        classes : array-like of shape (n_labels,), default=None
+            Labels still to come, which get their columns now. They need not be declared, and
+            one that has not been seen is never predicted.
+
+        Returns
+        -------
+        self : NaiveIncrementalClassifier
+            The estimator. If an error is raised it is as it was before.
+        """
+        return self._learn(X, y, classes=classes, reset=not self.__sklearn_is_fitted__())
+
+    def _updated(self, model, task, *, solved):
+        """The network after a task; its outputs are trained with its bands, solved or not."""
+        n_layers = int(self.n_layers)
+        if model is None:
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            model = empty_network(task.X, n_layers, int(seed))
+        elif model.n_layers != n_layers:
+            raise ValueError(
+                f"n_layers cannot change between tasks: it was {model.n_layers} when earlier ones "
+                f"were learnt and is {n_layers} now. Set it back, or call fit to start anew."
+            )
+        n_new = int(task.classes.max()) + 1 - model.n_classes
+        if n_new > 0:
+            model = grow(model, n_new, int(self.band_size), self.activation)
+        return train_newest(model, task.X, task.classes, descent_of(self))

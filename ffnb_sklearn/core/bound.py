@@ -1,0 +1,117 @@
+r"""The bound on forgetting [Prop. 1], for what the newest task has done to the feature map.
+
+Before the task its neurons do not exist, which is to say that they are silent: their rows are
+zero. Its training, however many steps it took, ends in rows :math:`W_l = (\Phi_l \alpha_l)^\top`.
+With :math:`\beta_{l-1}` the residual coordinates of what layer l sees of previous samples X, and
+an activation that is Lipschitz with a constant of at most 1,
+
+.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
+          \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2
+          \prod_{k'=0}^{k-1} \|W_{l-k'}^{old}\|_F^2 .
+
+This is the printed bound for one step from :math:`\alpha^0 = 0`, where it holds as printed. For
+more steps it does not: the square of a sum of steps, and of a difference, is not bounded by the
+sum of the squares. Only the two ends matter to the drift, so no sum over steps is needed.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from .device import as_tensor
+from .features import Band, FeatureMap
+from .model import Model
+from .nullspace import NullSpace
+
+__all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
+
+
+class LayerBound(NamedTuple):
+    """Terms of the bound in one layer; all norms are Frobenius norms.
+
+    Attributes
+    ----------
+    bound : float
+        B_l.
+    drift : float
+        Squared norm of the change of the layer's outputs, never above `bound`.
+    alpha : float
+        Squared norm of the coordinates of the newest rows.
+    beta : float
+        Squared norm of the residual coordinates of what the newest rows see.
+    old_weights : float
+        Squared norm of the older rows.
+    """
+
+    bound: float
+    drift: float
+    alpha: float
+    beta: float
+    old_weights: float
+
+
+@dataclass(frozen=True)
+class ForgettingBound:
+    """What the newest task may have done, and has done, to the features of some samples.
+
+    Attributes
+    ----------
+    layers : tuple of LayerBound
+        Terms per layer, the first layer first.
+    """
+
+    layers: tuple[LayerBound, ...]
+
+    @property
+    def bound(self) -> float:
+        """Bound of Proposition 1 on the last layer, which the classifier sees."""
+        return self.layers[-1].bound
+
+    @property
+    def drift(self) -> float:
+        """Measured squared change of the last layer's outputs, summed over samples."""
+        return self.layers[-1].drift
+
+
+def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
+    """Proposition 1 for the newest task's bands.
+
+    Parameters
+    ----------
+    model : Model
+        With a newest task: `kept_axes` has one entry per layer.
+    X : Tensor of shape (n_samples, n_inputs)
+        Samples of previous tasks.
+
+    Returns
+    -------
+    ForgettingBound
+        Sums over the samples, not means.
+    """
+    n_layers = len(model.kept_axes)
+    newest, features = model.features.bands[-n_layers:], model.features
+    layers: list[LayerBound] = []
+    inherited = 0.0
+    for band, kept in zip(newest, model.kept_axes, strict=True):
+        below = features.layer_of(X, band.layer - 1)
+        axes = as_tensor(kept, device=X.device)
+        alpha = float((band.weights**2).sum())
+        beta = float(NullSpace(axes).project(below).square().sum())
+        old = _old_energy(features, band)
+        # A change of the layer below would pass through the older rows.
+        inherited = alpha * beta + old * inherited
+        layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
+    return ForgettingBound(tuple(layers))
+
+
+def _drift(band: Band, below: torch.Tensor) -> float:
+    """Squared change of a layer's outputs, which is that of the newest band from silence."""
+    response = band.response(below)
+    return float((band.output(response) - band.output(0.0 * response)).square().sum())
+
+
+def _old_energy(features: FeatureMap, newest: Band) -> float:
+    """Sum of the squared weights of a layer's older rows."""
+    older = [band for band in features.bands if band.layer == newest.layer and band is not newest]
+    return float(sum((band.weights**2).sum() for band in older))

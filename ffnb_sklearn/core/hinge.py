@@ -1,0 +1,110 @@
+"""The multi-class hinge as a function of the rows of new bands, all else being constant."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from .descent import multi_class_hinge
+from .device import as_tensor
+from .fisher import PairwiseFisher
+from .model import Model
+
+__all__ = ["Network", "Samples"]
+
+
+class Samples(NamedTuple):
+    """Samples, real or drawn, as far as new bands do not change them.
+
+    Attributes
+    ----------
+    old : tuple of Tensor of shape (n_samples, d_l)
+        Features of each layer that feeds a band, psi_0 first, without the new neurons.
+    corrections : tuple of Tensor of shape (n_samples, n_neurons)
+        Per layer, what is added to the responses of the new neurons.
+    fixed : Tensor of shape (n_samples, d)
+        What the classifier sees besides the new neurons.
+    classes, weights : Tensor of shape (n_samples,)
+        Classes, and weights whose mean is 1.
+    """
+
+    old: tuple[torch.Tensor, ...]
+    corrections: tuple[torch.Tensor, ...]
+    fixed: torch.Tensor
+    classes: torch.Tensor
+    weights: torch.Tensor
+
+    def take(self, index: torch.Tensor) -> "Samples":
+        """Some of the samples."""
+        old = tuple(one[index] for one in self.old)
+        corrections = tuple(one[index] for one in self.corrections)
+        rest = (one[index] for one in (self.fixed, self.classes, self.weights))
+        return Samples(old, corrections, *rest)
+
+    def followed_by(self, others: "Samples") -> "Samples":
+        """These samples and others behind them."""
+        joined = zip(self.old, others.old, strict=True)
+        added = zip(self.corrections, others.corrections, strict=True)
+        rest = (torch.cat(pair) for pair in zip(self[2:], others[2:], strict=True))
+        return Samples(tuple(map(torch.cat, joined)), tuple(map(torch.cat, added)), *rest)
+
+
+class Network:
+    """A model as a function of the rows of its newest bands, all else being constant.
+
+    Parameters
+    ----------
+    model : Model
+        With its classifier solved.
+    n_new_bands : int
+        How many of its bands, the newest, are to move: one per layer.
+    device : torch.device
+        Where to compute.
+    """
+
+    def __init__(self, model: Model, n_new_bands: int, device: torch.device) -> None:
+        classifier = model.classifier
+        assert classifier is not None
+        self._bands = model.features.bands[-n_new_bands:]
+        self._planes = as_tensor(classifier.planes, device=device)
+        self._offsets = as_tensor(classifier.offsets, device=device)
+        self._pooling = None
+        if isinstance(classifier, PairwiseFisher):
+            self._pooling = _pooling(classifier.n_classes, device)
+
+    def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Multi-class hinge of some samples.
+
+        Parameters
+        ----------
+        samples : Samples
+            n_samples of them.
+        rows : sequence of Tensor of shape (n_neurons, d)
+            Per layer, the rows W of its newest band.
+
+        Returns
+        -------
+        Tensor of shape (n_samples,)
+            Sum over the other classes of what they lack to a margin of 1.
+        """
+        features = torch.cat([samples.fixed, self._new_neurons(samples, rows)], dim=1)
+        scores = torch.addmm(self._offsets, features, self._planes.T)
+        if self._pooling is not None:
+            scores = scores.tanh() @ self._pooling
+        return multi_class_hinge(scores, samples.classes)
+
+    def _new_neurons(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Outputs of the newest band of the last layer."""
+        outputs = samples.fixed[:, :0]
+        layers = zip(self._bands, samples.old, samples.corrections, rows, strict=True)
+        for band, old, corrections, weights in layers:
+            responses = torch.cat([old, outputs], dim=1) @ weights.T + corrections
+            outputs = band.output(responses)
+        return outputs
+
+
+def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
+    """Matrix that adds up each class's pair outputs as `pair_scores` does, but for gradients."""
+    t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
+    identity = torch.eye(n_classes, dtype=torch.float64, device=device)
+    return identity[t] - identity[r]

@@ -1,0 +1,482 @@
+"""NaiveIncrementalClassifier: a network that knows all classes at once, and forgets in a stream."""
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import sklearn
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.utils import estimator_checks
+
+from ffnb_sklearn import class_incremental_tasks
+from ffnb_sklearn.baselines import NaiveIncrementalClassifier
+
+# Eight classes that are far apart, twenty samples each.
+RNG = np.random.default_rng(0)
+CODES = np.repeat(np.arange(8), 20)
+X = 5.0 * RNG.standard_normal((8, 6))[CODES] + RNG.standard_normal((160, 6))
+NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+
+
+def estimator(**parameters):
+    return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
+
+
+def learned(model, *tasks, y=CODES, **arguments):
+    """Model that has learnt tasks, each given by the numbers of its classes."""
+    for task in tasks:
+        now = np.isin(CODES, task)
+        model.partial_fit(X[now], y[now], **arguments)
+    return model
+
+
+def of(*codes):
+    return X[np.isin(CODES, codes)]
+
+
+def failing(*arguments, **keywords):
+    raise RuntimeError("told to fail")
+
+
+# ---- scikit-learn's checks
+
+
+def test_check_estimator():
+    results = estimator_checks.check_estimator(
+        NaiveIncrementalClassifier(), on_fail=None, on_skip=None
+    )
+    assert [one for one in results if one["status"] == "failed"] == []
+    # It runs only where the environment variable SCIPY_ARRAY_API is set.
+    skipped = {one["check_name"] for one in results if one["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}
+    # Those on a classifier that takes no sample_weight.
+    if sklearn.__version__.startswith("1.9"):
+        assert len(results) == 55
+
+
+# This check calls an estimator that was fitted with names by an array, and expects its warning.
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_param_validation",
+        "check_dataframe_column_names_consistency",
+        "check_inplace_ensure_writeable",
+    ],
+)
+def test_checks_outside_the_battery(check):
+    pytest.importorskip("pandas")
+    getattr(estimator_checks, check)("NaiveIncrementalClassifier", estimator())
+
+
+# ---- learning and forgetting
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data, target = load_digits(return_X_y=True)
+    return train_test_split(data, target, test_size=0.3, random_state=0, stratify=target)
+
+
+def test_all_digits_at_once(digits):
+    data, test, y, y_test = digits
+    model = NaiveIncrementalClassifier(random_state=0).fit(data, y)
+    assert model.n_tasks_ == 1
+    assert model.score(test, y_test) >= 0.95
+
+
+def test_two_digits_at_a_time_are_forgotten(digits):
+    data, test, y, y_test = digits
+    model = NaiveIncrementalClassifier(random_state=0)
+    for task in class_incremental_tasks(y, classes_per_task=2):
+        model.partial_fit(data[task], y[task])
+        newest = np.isin(y_test, model.task_classes_[-1])
+        # It tells the new ones from each other.
+        assert model.score(test[newest], y_test[newest]) > 0.9
+    assert 0.17 < model.score(test, y_test) < 0.23
+    assert set(model.predict(test)) == {8, 9}
+
+
+def test_interactions_of_two_people_one_at_a_time(shared_data):
+    with np.load(shared_data / "sbu_features.npz") as archive:
+        data, y, test = archive["X"], archive["y"], archive["fold"] == 4
+    model, right = NaiveIncrementalClassifier(random_state=0), []
+    for task in class_incremental_tasks(y[~test], classes_per_task=1):
+        model.partial_fit(data[~test][task], y[~test][task])
+        right.append(int(np.sum(model.predict(data[test]) == y[test])))
+    # All samples are taken for the newest class, whose number is all that is right.
+    assert right == np.bincount(y[test]).tolist() == [10, 10, 8, 10, 5, 5, 10, 7]
+
+
+@pytest.mark.parametrize("factor", [2.0**-60, 2.0**60])
+def test_the_scale_of_the_features_does_not_matter(factor):
+    model = learned(estimator(), [0, 1], [2])
+    scaled = estimator()
+    for task in ([0, 1], [2]):
+        now = np.isin(CODES, task)
+        scaled.partial_fit(factor * X[now], CODES[now])
+    assert_array_equal(scaled.predict_proba(factor * X), model.predict_proba(X))
+
+
+def test_old_parameters_are_the_same_arrays_after_a_new_task():
+    model = learned(estimator(n_layers=2), [0, 1])
+    bands, outputs, size = (
+        model._model.features.bands,
+        model._model.outputs,
+        model.n_parameters_,
+    )
+    learned(model, [2, 3])
+    assert all(new is old for new, old in zip(model._model.features.bands, bands, strict=False))
+    assert model._model.outputs[0] is outputs[0]
+    # Neurons of 16 per layer and task, of which the newer see the older.
+    assert size == 16 * 6 + 16 * 16 + 2 * 16 + 2
+    assert model.n_parameters_ == size + 16 * 6 + 16 * 32 + 2 * 32 + 2
+
+
+@pytest.mark.parametrize("classes_per_task", [None, 1, 3, 8, 100])
+def test_fit_is_partial_fit_in_the_same_tasks(classes_per_task):
+    streamed = estimator(classes_per_task=classes_per_task).fit(X, CODES)
+    by_hand = estimator()
+    for task in class_incremental_tasks(CODES, classes_per_task=classes_per_task or 8):
+        by_hand.partial_fit(X[task], CODES[task])
+    assert_array_equal(streamed.predict_proba(X), by_hand.predict_proba(X))
+    assert streamed.n_tasks_ == by_hand.n_tasks_ == -(-8 // (classes_per_task or 8))
+
+
+def test_classes_per_task_is_for_fit_alone():
+    assert learned(estimator(classes_per_task=1), [0, 1, 2], [3, 4]).n_tasks_ == 2
+
+
+def test_a_call_without_a_new_class_trains_the_newest_parameters_on():
+    model = learned(estimator(max_epochs=1), [0, 1], [2, 3])
+    old = model._model.outputs[0]
+    size, before = model.n_parameters_, model.decision_function(X)
+    losses = []
+    for _ in range(3):
+        learned(model, [1, 2, 3])
+        losses += model.loss_curve_
+    assert (model.n_tasks_, model.n_parameters_) == (2, size)
+    assert model._model.outputs[0] is old
+    after = model.decision_function(X)
+    assert_array_equal(after[:, :2], before[:, :2])
+    assert (after[:, 2:] != before[:, 2:]).any()
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_samples_of_a_known_class_are_not_forgotten_when_they_come_again():
+    alone = learned(estimator(max_epochs=100), [0, 1], [3])
+    beside = learned(estimator(max_epochs=100), [0, 1], [0, 3])
+    assert [task.tolist() for task in beside.task_classes_] == [[0, 1], [3]]
+    assert np.mean(alone.predict(of(0)) == 3) > 0.9
+    assert np.mean(beside.predict(of(0)) == 0) > 0.9
+    assert np.mean(beside.predict(of(3)) == 3) > 0.9
+
+
+def test_one_class_and_one_sample():
+    model = estimator().partial_fit(X[:1], ["only"])
+    assert (model.n_iter_, model.loss_curve_) == (0, [])
+    assert_array_equal(model.predict(X), np.full(160, "only"))
+    assert_array_equal(model.predict_proba(X), np.ones((160, 1)))
+    assert model.decision_function(X).shape == (160, 1)
+    # Still no loss.
+    assert model.partial_fit(X[:2], ["only"] * 2).n_iter_ == 0
+    model.partial_fit(X[-1:], ["other"])
+    assert model.n_iter_ > 0
+    assert_array_equal(model.predict(X[-1:]), ["other"])
+
+
+def test_features_of_zeros():
+    model = estimator().fit(np.zeros((4, 3)), [0, 0, 1, 1])
+    assert np.isfinite(model.decision_function(np.ones((2, 3)))).all()
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        NAMES,
+        NAMES.astype(object),
+        np.array([9, 2, 7, 0, -3, 5, 1, 4]),
+        np.array([9, 2, 7, 0, 3, 5, 1, 4], dtype=np.uint8),
+        np.array([9.0, 2.0, 7.0, 0.0, -3.0, 5.0, 1.0, 4.0]),
+    ],
+    ids=["strings", "objects", "integers", "unsigned", "floats"],
+)
+def test_labels_of_any_kind_and_order_of_columns(labels):
+    # Tasks of one class, or of two in sorted order: classes arrive in the order of the codes.
+    tasks = [[0], [1], [2], [3], [4], [5], [6], [7]]
+    by_code = learned(estimator(), *tasks)
+    model = learned(estimator(), *tasks, y=labels[CODES])
+    assert_array_equal(model.classes_, np.unique(labels))
+    assert_array_equal(model.predict(X), labels[by_code.predict(X)])
+    # Column j is the label classes_[j].
+    assert_array_equal(
+        model.decision_function(X)[:, np.argsort(np.argsort(labels))], by_code.decision_function(X)
+    )
+    assert [task.tolist() for task in model.task_classes_] == [[one] for one in labels.tolist()]
+
+
+def test_booleans():
+    model = learned(estimator(), [0], [3], y=CODES == 3)
+    assert model.classes_.dtype == bool
+    assert model.predict(of(3)).all()
+
+
+@pytest.mark.parametrize("later", [CODES, NAMES[CODES], CODES % 2 == 0], ids=["int", "str", "bool"])
+@pytest.mark.parametrize("first", [CODES, NAMES[CODES], CODES % 2 == 0], ids=["int", "str", "bool"])
+def test_a_change_of_kind_is_an_error(first, later):
+    model = learned(estimator(), [0, 1], y=first)
+    if first is later or first.dtype == later.dtype:
+        learned(model, [2], y=later)
+        return
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
+        learned(model, [2], y=later)
+    assert_array_equal(model.predict_proba(X), before)
+    # Not so for fit, which starts anew.
+    model.fit(of(0, 1), later[np.isin(CODES, [0, 1])])
+
+
+def test_declared_classes_have_columns_and_are_never_predicted():
+    model = learned(estimator(), [2, 5], classes=[1, 9])
+    plain = learned(estimator(), [2, 5])
+    assert_array_equal(model.classes_, [1, 2, 5, 9])
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert (scores[:, [0, 3]] == -np.inf).all()
+    assert (probabilities[:, [0, 3]] == 0.0).all()
+    assert_array_equal(probabilities[:, 1:3], plain.predict_proba(X))
+    assert set(model.predict(X)) <= {2, 5}
+    assert model.n_tasks_ == 1
+    learned(model, [1])
+    assert_array_equal(model.classes_, [1, 2, 5, 9])
+    assert_array_equal(model.predict_proba(X)[:, :3], learned(plain, [1]).predict_proba(X))
+
+
+@pytest.mark.parametrize(("seen", "sign"), [(0, -1.0), (1, 1.0)])
+def test_one_of_two_declared_classes(seen, sign):
+    model = learned(estimator(), [seen], classes=[0, 1])
+    assert_array_equal(model.decision_function(X), np.full(160, sign * np.inf))
+    assert_array_equal(model.predict_proba(X), np.eye(2)[[seen] * 160])
+    assert_array_equal(model.predict(X), np.full(160, seen))
+
+
+# ---- outputs and attributes
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 8])
+def test_scores_probabilities_and_predictions_agree(n_classes):
+    model = learned(estimator(), range(n_classes))
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    assert scores.shape == ((160,) if n_classes == 2 else (160, n_classes))
+    assert probabilities.shape == (160, n_classes)
+    best = (scores > 0).astype(int) if n_classes == 2 else scores.argmax(axis=1)
+    assert_array_equal(model.predict(X), best)
+    assert_array_equal(model.predict(X), probabilities.argmax(axis=1))
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+def test_loss_curve_of_the_last_task():
+    model = learned(estimator(max_epochs=7, learning_rate=0.001), [0, 1, 2], [3, 4])
+    assert model.n_iter_ == len(model.loss_curve_) == 7
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    kept = model.task_classes_, model.loss_curve_
+    learned(model, [5])
+    assert [len(one) for one in kept] == [2, 7]
+
+
+def test_verbose_prints_a_line_per_task(capsys):
+    learned(estimator(), [0])
+    assert capsys.readouterr().out == ""
+    learned(estimator(verbose=True, max_epochs=3), [0], [0, 1])
+    assert capsys.readouterr().out.splitlines() == [
+        "[NaiveIncrementalClassifier] task 1: 20 samples, 1 new classes, 1 known",
+        "[NaiveIncrementalClassifier] task 2: 40 samples, 1 new classes, 2 known",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"band_size": 2},
+        {"n_layers": 2},
+        {"activation": "tanh"},
+        {"max_epochs": 2},
+        {"learning_rate": 0.02},
+        {"momentum": 0.0},
+        {"weight_decay": 0.1},
+        {"batch_size": 7},
+        {"random_state": 1},
+    ],
+    ids=repr,
+)
+def test_every_parameter_counts(change):
+    plain, changed = (learned(one, [0, 1, 2]) for one in (estimator(), estimator(**change)))
+    assert (plain.decision_function(X) != changed.decision_function(X)).any()
+
+
+def test_forms_of_random_state_and_determinism():
+    def outputs(random_state):
+        return learned(estimator(random_state=random_state), [0, 1], [2]).decision_function(X)
+
+    assert_array_equal(outputs(3), outputs(np.int64(3)))
+    assert_array_equal(outputs(np.random.RandomState(3)), outputs(np.random.RandomState(3)))
+    assert not np.array_equal(outputs(3), outputs(4))
+    assert not np.array_equal(outputs(None), outputs(None))
+
+
+def test_learning_leaves_the_global_generators_alone():
+    state, torch_state = np.random.get_state(legacy=False), torch.get_rng_state()  # noqa: NPY002
+    learned(estimator(), [0, 1], [2])
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert_array_equal(after["state"]["key"], state["state"]["key"])
+    assert after["state"]["pos"] == state["state"]["pos"]
+    assert torch.equal(torch.get_rng_state(), torch_state)
+
+
+# ---- transactions
+
+
+@pytest.mark.parametrize("where", ["grow", "train_newest"])
+@pytest.mark.parametrize("method", ["partial_fit", "fit"])
+def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
+    fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
+    before, parameters = vars(model).copy(), vars(fresh).copy()
+    expected = model.predict_proba(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"ffnb_sklearn.baselines._naive.{where}", failing)
+        for one in (model, fresh):
+            with pytest.raises(RuntimeError, match="told to fail"):
+                getattr(one, method)(of(2, 3), np.repeat([2, 3], 20))
+    assert vars(fresh) == parameters
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_array_equal(model.predict_proba(X), expected)
+    assert_array_equal(
+        learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
+    )
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_in_an_epoch_changes_nothing(monkeypatch, error):
+    model = learned(estimator(), [0, 1])
+    before = model.predict_proba(X)
+
+    def interrupted(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ffnb_sklearn.core.naive.rate_factor", interrupted)
+        with pytest.raises(error):
+            learned(model, [2])
+    assert_array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"X": X, "y": None}, "requires y to be passed"),
+        ({"X": X, "y": CODES[1:]}, "inconsistent numbers of samples"),
+        ({"X": X * np.nan, "y": CODES}, "Input X contains NaN"),
+        ({"X": X[:, 1:], "y": CODES}, "X has 5 features"),
+        ({"X": 1e80 * X, "y": CODES}, "X must have magnitudes between"),
+        ({"X": X, "y": CODES + 0.5}, "continuous"),
+        ({"X": X, "y": [2, "a"] * 80}, "y must hold labels of one kind"),
+        ({"X": X, "y": CODES, "classes": ["a"]}, "classes must hold labels of the kind seen"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    model = learned(estimator(), [0, 1])
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(**call)
+    assert_array_equal(model.predict_proba(X), before)
+    assert vars(model.fit(of(0, 1), np.repeat([0, 1], 20))).keys() == vars(model).keys()
+    if "has 5 features" not in message:
+        fresh = estimator()
+        with pytest.raises(ValueError, match=message.replace(" seen", "")):
+            fresh.partial_fit(**call)
+        assert vars(fresh) == vars(estimator())
+
+
+def test_a_descent_that_diverges_is_refused():
+    model = learned(estimator(), [0, 1])
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+200 makes the descent diverge"):
+        learned(model.set_params(learning_rate=1e200, weight_decay=1.0), [2])
+    assert_array_equal(model.predict_proba(X), before)
+
+
+def test_parameters_between_tasks():
+    model = learned(estimator(), [0, 1])
+    with pytest.raises(ValueError, match="n_layers cannot change between tasks: it was 1"):
+        learned(model.set_params(n_layers=2), [2])
+    with pytest.raises(ValueError, match="'band_size' parameter of NaiveIncrementalClassifier"):
+        learned(model.set_params(n_layers=1, band_size=0), [2])
+    assert_array_equal(model.classes_, [0, 1])
+    assert learned(model.set_params(band_size=3, activation="tanh"), [2]).n_tasks_ == 2
+    assert model.n_parameters_ == 16 * 6 + 2 * 16 + 2 + 3 * 6 + 19 + 1
+
+
+# ---- what scikit-learn users do
+
+
+def test_fit_resets():
+    model = learned(estimator(), [0, 1], [2], classes=[9])
+    model.fit(of(3, 4)[:, :4], np.repeat([3, 4], 20))
+    fresh = estimator().fit(of(3, 4)[:, :4], np.repeat([3, 4], 20))
+    assert model.n_features_in_ == 4
+    assert_array_equal(model.classes_, [3, 4])
+    assert_array_equal(model.predict_proba(X[:, :4]), fresh.predict_proba(X[:, :4]))
+
+
+@pytest.mark.parametrize("way", [lambda one: pickle.loads(pickle.dumps(one)), deepcopy])
+def test_a_copy_between_tasks_learns_on_bit_for_bit(way):
+    original = learned(estimator(), [0, 1], [2])
+    before = original.predict_proba(X)
+    copy = learned(way(original), [3])
+    assert_array_equal(original.predict_proba(X), before)
+    assert_array_equal(copy.predict_proba(X), learned(original, [3]).predict_proba(X))
+    assert_array_equal(
+        learned(clone(original), [0, 1], [2], [3]).predict_proba(X), copy.predict_proba(X)
+    )
+
+
+def test_grid_search():
+    grid = {"band_size": [1, 4], "classes_per_task": [None, 1]}
+    search = GridSearchCV(estimator(), grid, cv=3, error_score="raise").fit(X, CODES)
+    assert search.best_params_["classes_per_task"] is None
+    assert search.best_score_ > 0.9
+
+
+def test_names_of_the_features():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    model = estimator().partial_fit(frame[:60], CODES[:60])
+    assert list(model.feature_names_in_) == list("abcdef")
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.partial_fit(frame[list("fedcba")], CODES)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_and_cpu_agree_and_tasks_may_alternate():
+    on_cpu = learned(estimator(device="cpu", max_epochs=3), [0, 1], [2, 3])
+    mixed = learned(estimator(device="cuda", max_epochs=3), [0, 1])
+    learned(mixed.set_params(device="cpu"), [2, 3])
+    assert_allclose(mixed.decision_function(X), on_cpu.decision_function(X), atol=1e-6)
+
+
+def test_the_device_is_chosen_at_each_call(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    model = learned(estimator(device="cpu"), [0, 1])
+    with pytest.raises(ValueError, match="device='cuda' is not available"):
+        model.set_params(device="cuda").predict(X)

@@ -1,0 +1,130 @@
+"""Proposition 1: the bound holds, on random and on real data, and its terms are what they say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from ffnb_sklearn.core.bound import forgetting_bound
+from ffnb_sklearn.core.descent import Descent
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import Settings, Task, empty_model
+
+SETTINGS = Settings(
+    p=(0.9, 0.9, 0.9),
+    band_size=2,
+    shared_band_size=0,
+    skip_connection=False,
+    activation="relu",
+    init="multi",
+    gamma=0.1,
+    null_space=True,
+    covariance="class",
+    shrinkage=0.25,
+    epsilon=0.3,
+    rank=None,
+    classifier="ovo",
+    old_statistics="gaussian",
+)
+
+
+def stream(d=12, n_tasks=3, seed=0):
+    rng = np.random.default_rng(seed)
+    tasks = []
+    for label in range(n_tasks):
+        X = rng.normal(size=(15, d)) * rng.uniform(0.1, 2.0, size=d) + rng.normal(size=d)
+        classes = torch.full((15,), label)
+        tasks.append(Task(torch.as_tensor(X), classes, torch.ones(15, dtype=torch.float64)))
+    return tasks
+
+
+def learnt(tasks, **changes):
+    settings = replace(SETTINGS, **changes)
+    model = empty_model(tasks[0].X.shape[1], settings, 0)
+    for task in tasks:
+        model = learn(model, task, settings)
+    return model
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("null_space", [True, False])
+@pytest.mark.parametrize("max_epochs", [0, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed):
+    tasks = stream(seed=seed)
+    descent = Descent(max_epochs=max_epochs, learning_rate=0.1)
+    model = learnt(tasks, activation=activation, null_space=null_space, descent=descent)
+
+    found = forgetting_bound(model, torch.cat([task.X for task in tasks[:2]]))
+
+    assert len(found.layers) == 3
+    assert all(0.0 <= one.drift <= one.bound for one in found.layers)
+    assert (found.drift, found.bound) == (found.layers[-1].drift, found.layers[-1].bound)
+    assert found.drift > 0.0
+
+
+def test_the_drift_is_the_change_of_the_maps():
+    tasks = stream()
+    before, X = learnt(tasks[:2]), tasks[0].X
+    after = learn(before, tasks[2], before.settings)
+
+    found = forgetting_bound(after, X)
+
+    for layer, one in enumerate(found.layers, start=1):
+        then = before.features.layer_of(X, layer).numpy()
+        now = after.features.layer_of(X, layer).numpy()
+        silent = np.pad(then, ((0, 0), (0, now.shape[1] - then.shape[1])))
+        assert_allclose(one.drift, np.square(now - silent).sum(), rtol=1e-10)
+
+
+def test_the_terms_make_the_printed_bound():
+    tasks = stream()
+    model, X = learnt(tasks), tasks[0].X
+
+    layers = forgetting_bound(model, X).layers
+
+    for depth, one in enumerate(layers):
+        printed = sum(
+            layers[depth - k].alpha
+            * layers[depth - k].beta
+            * np.prod([layers[depth - j].old_weights for j in range(k)])
+            for k in range(depth + 1)
+        )
+        assert_allclose(one.bound, printed, rtol=1e-12)
+
+
+def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
+    tasks = stream()
+    model, X = learnt(tasks, p=(4,)), tasks[0].X.numpy()
+
+    (one,) = forgetting_bound(model, tasks[0].X).layers
+
+    past = torch.cat([task.X for task in tasks[:2]]).numpy()
+    axes = np.linalg.svd(past)[2][4:]
+    rows = model.features.bands[-1].weights
+    assert_allclose(one.alpha, np.square(rows @ axes.T).sum(), rtol=1e-8)
+    assert_allclose(one.beta, np.square(X @ axes.T).sum(), rtol=1e-8)
+    assert_allclose(
+        one.old_weights,
+        sum(np.square(band.weights).sum() for band in model.features.bands[:-1]),
+        rtol=1e-12,
+    )
+
+
+def test_the_bound_falls_as_more_axes_are_kept():
+    tasks = stream(n_tasks=2)
+
+    bounds = [forgetting_bound(learnt(tasks, p=(p,)), tasks[0].X).bound for p in (0, 3, 6, 9, 11)]
+
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < 1e-3 * bounds[0]
+
+
+def test_nothing_moves_where_the_past_spans_fewer_axes_than_are_kept():
+    tasks = stream(d=40, n_tasks=2)
+
+    found = forgetting_bound(learnt(tasks, p=(20,)), tasks[0].X)
+
+    assert found.drift <= found.bound < 1e-20

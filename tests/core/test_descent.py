@@ -1,0 +1,61 @@
+"""The pieces of the descent: its loss, its steps, its rate, its end."""
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+
+from ffnb_sklearn.core.descent import (
+    Descent,
+    MomentumSteps,
+    has_stalled,
+    multi_class_hinge,
+    rate_factor,
+)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 5])
+def test_the_hinge_is_that_of_torch_without_its_mean_over_classes(n_classes):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn((30, n_classes), generator=generator, dtype=torch.float64)
+    classes = torch.randint(n_classes, (30,), generator=generator)
+
+    expected = nn.functional.multi_margin_loss(scores, classes, reduction="none") * n_classes
+    assert_allclose(multi_class_hinge(scores, classes), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_steps_are_those_of_torch():
+    start = torch.tensor([1.0, -2.0], dtype=torch.float64)
+    ours, theirs = (start.clone().requires_grad_() for _ in range(2))
+    step = MomentumSteps([ours], Descent(learning_rate=0.1, momentum=0.8, weight_decay=0.3))
+    optimiser = torch.optim.SGD([theirs], lr=0.1, momentum=0.8, weight_decay=0.3)
+
+    for rate in (0.1, 0.1, 0.05):
+        step.rate = optimiser.param_groups[0]["lr"] = rate
+        step(ours.exp().sum())
+        optimiser.zero_grad()
+        theirs.exp().sum().backward()
+        optimiser.step()
+
+    assert_allclose(ours.detach(), theirs.detach(), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("losses", "factor"),
+    [
+        ([3.0, 2.0], 1 / 0.99),  # no earlier change to compare with
+        ([5.0, 4.0, 2.0], 0.99),
+        ([5.0, 4.0, 6.0], 0.99),
+        ([5.0, 3.0, 2.0], 1 / 0.99),
+        ([9.0, 1.0, 5.0, 4.0, 3.0], 1 / 0.99),
+    ],
+)
+def test_the_rate_falls_when_the_loss_changes_faster_and_else_grows(losses, factor):
+    assert rate_factor(losses) == factor
+
+
+def test_a_descent_stalls_after_ten_epochs_without_a_lower_loss():
+    assert not has_stalled([2.0] + [1.0] * 10)
+    assert has_stalled([2.0] + [1.0] * 11)
+    assert not has_stalled([1.0] + [2.0] * 9 + [0.9])
+    assert has_stalled([1.0] + [2.0] * 10)

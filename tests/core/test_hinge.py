@@ -1,0 +1,74 @@
+"""The loss of fine-tuning: torch's multi-class hinge on the scores that the model gives."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch.nn.functional import multi_margin_loss
+
+from ffnb_sklearn.core.growth import append_drafts, draft_bands
+from ffnb_sklearn.core.hinge import Network, Samples
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import empty_model, solve, updated_moments
+from tests.core.test_learning import SETTINGS, D, task
+
+CPU = torch.device("cpu")
+
+
+def last_task(**changes):
+    """A model with the bands of a second task, its samples, and the rows of these bands."""
+    settings = replace(SETTINGS, **changes)
+    before = learn(empty_model(D, settings, 0), task(0, 1), settings)
+    new = task(2, 3)
+    drafts = draft_bands(before, new)
+    model, fresh = append_drafts(before, new, drafts)
+    model = solve(replace(model, moments=updated_moments(model, new, fresh)), CPU)
+    samples = Samples(
+        tuple(before.features.layer_of(new.X, draft.layer - 1) for draft in drafts),
+        tuple(torch.zeros_like(draft.corrections) for draft in drafts),
+        before.view(new.X),
+        new.classes,
+        new.weights,
+    )
+    return model, new, samples, [draft.rows for draft in drafts]
+
+
+@pytest.mark.parametrize("classifier", ["ovo", "ova"])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("skip_connection", [False, True])
+def test_the_hinge_is_that_of_the_models_scores(
+    classifier, activation, batch_norm, skip_connection
+):
+    model, new, samples, rows = last_task(
+        classifier=classifier,
+        activation=activation,
+        batch_norm=batch_norm,
+        skip_connection=skip_connection,
+    )
+
+    found = Network(model, 2, CPU).hinge(samples, rows)
+
+    expected = multi_margin_loss(model.scores(new.X), new.classes, reduction="none")
+    assert_allclose(found, expected * len(model.moments), rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    model, _, samples, rows = last_task(activation="tanh")
+    network = Network(model, 2, CPU)
+    moving = [row.clone().requires_grad_() for row in rows]
+
+    assert torch.autograd.gradcheck(lambda *rows: network.hinge(samples, rows).sum(), moving)
+
+
+def test_samples_are_taken_and_joined():
+    _, _, samples, _ = last_task()
+    first, second = samples.take(torch.arange(5)), samples.take(torch.arange(5, 16))
+
+    joined = first.followed_by(second)
+
+    assert torch.equal(joined.fixed, samples.fixed)
+    assert all(map(torch.equal, joined.old, samples.old))
+    assert all(map(torch.equal, joined.corrections, samples.corrections))
+    assert torch.equal(joined.classes, samples.classes)
