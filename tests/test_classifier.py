@@ -245,3 +245,141 @@ def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
         model.merge(other)
     assert all(vars(model)[key] is value for key, value in before.items())
     assert_array_equal(model.predict_proba(X), expected)
+
+
+# ---- fine-tuning
+
+# Classes that overlap: where all are told apart there is nothing to tune.
+OVERLAPPING = X + 4.0 * np.random.default_rng(1).standard_normal(X.shape)
+TUNED = {
+    "skip_connection": False,
+    "shared_band_size": 0,
+    "p": 1,
+    "max_epochs": 8,
+    "learning_rate": 0.003,
+}
+
+
+def tuned(model, *tasks):
+    for task in tasks:
+        now = np.isin(CODES, task)
+        model.partial_fit(OVERLAPPING[now], CODES[now])
+    return model
+
+
+def test_fine_tuning_is_recorded():
+    model = tuned(estimator(**TUNED), [0, 1], [2, 3])
+    assert model.n_iter_ == len(model.loss_curve_) > 0
+    assert np.isfinite(model.loss_curve_).all()
+    tuned(model, [3])
+    # No new class, no new band, nothing to tune.
+    assert (model.n_iter_, model.loss_curve_) == (0, [])
+    assert tuned(estimator(), [0, 1]).n_iter_ == 0
+    assert learned(estimator(**TUNED), [0, 1]).loss_curve_ == []
+
+
+def test_fine_tuning_changes_the_newest_bands_only():
+    closed = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1])
+    before = closed.transform(OVERLAPPING)
+    model = closed.set_params(max_epochs=8)
+    tuned(model, [2, 3, 4, 5])
+    assert_array_equal(model.transform(OVERLAPPING)[:, : before.shape[1]], before)
+    again = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1], [2, 3, 4, 5])
+    assert not np.allclose(model.transform(OVERLAPPING), again.transform(OVERLAPPING))
+
+
+def test_fine_tuning_repeats_with_random_state():
+    first, again, other = (
+        tuned(estimator(**TUNED, random_state=seed), [0, 1], [2, 3, 4, 5]).decision_function(
+            OVERLAPPING
+        )
+        for seed in (1, 1, 2)
+    )
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
+    model = tuned(estimator(**TUNED), [0, 1])
+    before, scores = vars(model).copy(), model.decision_function(OVERLAPPING)
+    monkeypatch.setattr("ffnb_sklearn.core.finetune.rate_factor", failing)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        tuned(model, [2, 3, 4, 5])
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert_array_equal(model.decision_function(OVERLAPPING), scores)
+
+
+def test_a_rate_too_large_is_an_error_that_names_it():
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 is too large"):
+        tuned(estimator(**{**TUNED, "learning_rate": 1e300}), [0, 1])
+
+
+# ---- batch normalisation
+
+
+def test_batch_norm_moves_old_features():
+    parameters = {**TUNED, "max_epochs": 0, "batch_norm": True}
+    model = learned(estimator(**parameters), [0, 1])
+    before = model.transform(X)
+    learned(model, [2, 3])
+    after = model.transform(X)
+    assert after.shape[1] == before.shape[1] + 2
+    assert not np.allclose(after[:, : before.shape[1]], before)
+
+
+@pytest.mark.parametrize("change", ["merge", "forget"])
+def test_batch_norm_survives(change):
+    parameters = {"batch_norm": True, "p": 1}
+    model = learned(estimator(**parameters), [0, 1], [2, 3])
+    if change == "forget":
+        model.forget([1])
+    else:
+        model.merge(learned(estimator(**parameters), [4, 5]))
+    known = np.isin(CODES, model.classes_)
+    assert model.score(X[known], CODES[known]) > 0.9
+
+
+# ---- the bound on forgetting
+
+
+def test_the_drift_is_within_the_bound():
+    model = learned(estimator(p=1, n_layers=2, max_epochs=2), [0, 1, 2], [3, 4])
+
+    found = model.forgetting_bound(of(0, 1, 2))
+
+    assert len(found.layers) == 2
+    assert 0.0 < found.drift <= found.bound
+    assert all(one.drift <= one.bound for one in found.layers)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tasks", "message"),
+    [
+        ({"band_size": 0}, [[0], [1]], "two tasks that brought trained bands; there are 0"),
+        ({}, [[0, 1]], "two tasks that brought trained bands; there are 1"),
+        ({"batch_norm": True, "p": 1}, [[0, 1], [2]], "needs batch_norm=False"),
+    ],
+)
+def test_there_may_be_no_bound(parameters, tasks, message):
+    model = learned(estimator(**parameters), *tasks)
+    with pytest.raises(ValueError, match=message):
+        model.forgetting_bound(X)
+
+
+def test_after_a_merge_there_is_no_newest_task():
+    model = learned(estimator(), [0, 1]).merge(learned(estimator(), [2, 3]))
+    with pytest.raises(ValueError, match="after merge there is none"):
+        model.forgetting_bound(X)
+    learned(model, [4])
+    assert model.forgetting_bound(of(0, 1, 2, 3)).bound > 0.0
+
+
+def test_the_bound_checks_its_samples():
+    with pytest.raises(NotFittedError):
+        estimator().forgetting_bound(X)
+    model = learned(estimator(), [0, 1], [2])
+    with pytest.raises(ValueError, match="5 features"):
+        model.forgetting_bound(X[:, :5])
+    with pytest.raises(ValueError, match="NaN"):
+        model.forgetting_bound(np.full((1, N_FEATURES), np.nan))

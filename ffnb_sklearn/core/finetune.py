@@ -70,7 +70,8 @@ def finetune(
     drafts : list of Draft
         Those of the epoch with the lowest loss, the start included.
     loss_curve : tuple of float
-        Loss after each epoch: empty if none was asked for, or a single class is known.
+        Loss after each epoch, up to one without any: empty if no epoch was asked for, if a
+        single class is known, or if there is no loss from the start.
 
     Raises
     ------
@@ -102,7 +103,7 @@ class _Tuning:
         move = MomentumSteps(steps, self._descent)
         network, start = self._solved(drafts)
         losses, best = [start], drafts
-        while len(losses) <= self._descent.max_epochs and not has_stalled(losses):
+        while len(losses) <= self._descent.max_epochs and losses[-1] and not has_stalled(losses):
             self._epoch(network, drafts, steps, move)
             moved = [step.detach() for step in steps]
             drafts = [

@@ -6,14 +6,14 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, SkeletonDescriptor, class_incremental_tasks
-from ffnb_sklearn.backbones import TorchFeatureExtractor
-from ffnb_sklearn.backbones._skeleton_gcn import SkeletonGCN
-from ffnb_sklearn.backbones._skeleton_graph import (
+from ffnb_sklearn.backbones import (
     SKELETON_PARENTS,
-    shift_adjacencies,
+    SkeletonGCN,
+    TorchFeatureExtractor,
     skeleton_nodes,
     tree_adjacency,
 )
+from ffnb_sklearn.backbones._skeleton_graph import shift_adjacencies
 
 RNG = np.random.default_rng(0)
 NODES = torch.tensor(RNG.normal(size=(6, 5, 12)))
@@ -93,7 +93,22 @@ def test_more_filters_than_inputs_are_several_bases():
     for head in weights.detach():
         assert_allclose(head[:, :4].T @ head[:, :4], np.eye(4), atol=1e-5)
         assert_allclose(head[:, 4:].T @ head[:, 4:], np.eye(3), atol=1e-5)
-    assert SkeletonGCN(5, 12, n_filters=5).filters.shape == (1, 12, 5)
+    weights = SkeletonGCN(5, 12, n_filters=40).filters.detach()[0]
+    assert_array_equal(weights[:, 12:24], -weights[:, :12])
+    assert_array_equal(weights[:, 36:], -weights[:, 24:28])
+    assert (weights[:, 24:36] - weights[:, :12]).abs().max() > 0.1
+
+
+def test_a_few_filters_see_what_changes_slowly():
+    one = SkeletonGCN(5, 12, n_filters=0, n_pairings=2, n_length_filters=1).length_filters
+    assert_allclose(one.detach().abs(), 0.5, atol=1e-6)
+    # Positions that return from part to part, which only the faster of 4 cosines see.
+    fast = (
+        torch.tensor([1.0, -1.0, -1.0, 1.0])[:, None] * NODES.float().reshape(6, 5, 4, 3)[:, :, :1]
+    )
+    gcn = SkeletonGCN(5, 12, n_filters=6, n_pairings=2, n_length_filters=2)
+    assert_allclose(gcn(fast.flatten(2)).detach(), 0.0, atol=1e-5)
+    assert gcn.filters.shape == (1, 12, 6)
 
 
 @pytest.mark.parametrize("scale", [0.5, 8.0])
@@ -221,6 +236,23 @@ def test_in_a_feature_extractor_that_is_pickled(dtype):
     assert_allclose(features, expected, atol=1e-5 if dtype == "float32" else 1e-12)
     copy = pickle.loads(pickle.dumps(extractor))
     assert_array_equal(copy.transform(rows), features)
+
+
+@pytest.mark.parametrize("n_pairings", [0, 2])
+def test_pretraining_changes_filters_and_a_learnt_adjacency(n_pairings):
+    rows = NODES.flatten(1).numpy()
+    parameters = {"n_nodes": 5, "n_node_features": 12, "learn_adjacency": True, **PAIRED}
+    extractor = TorchFeatureExtractor(
+        SkeletonGCN,
+        backbone_params={**parameters, "n_pairings": n_pairings},
+        input_shape=(5, 12),
+        random_state=0,
+    )
+    before = extractor.fit(rows).state_dict_
+    extractor.set_params(epochs=2).fit(rows, [0, 1, 0, 1, 0, 1])
+    assert before.keys() == extractor.state_dict_.keys()
+    for name, weights in extractor.state_dict_.items():
+        assert weights.size == 0 or np.abs(weights - before[name]).max() > 1e-4
 
 
 # ---- errors
