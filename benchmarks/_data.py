@@ -149,13 +149,13 @@ def read_features(path):
     ValueError
         If arrays are missing.
     """
-    arrays = _arrays(path)
+    arrays = read_arrays(path)
     if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
         names = ("x_train", "y_train", "x_test", "y_test")
         return [_split("official", *(arrays[name] for name in names))]
     if not {"X", "y"} <= set(arrays):
         raise ValueError(f"{path} needs X and y, or x_train and so on; it has {sorted(arrays)}")
-    return _masked_splits(arrays["X"], arrays["y"], _test_masks(arrays, path))
+    return _masked_splits(arrays["X"], arrays["y"], test_masks(arrays, path))
 
 
 def read_sequences(path, *, root):
@@ -173,14 +173,14 @@ def read_sequences(path, *, root):
     splits : list of Split
         One, or one per fold.
     """
-    arrays = _arrays(path)
+    arrays = read_arrays(path)
     sequences = np.split(arrays["joints"], arrays["offsets"][1:-1])
     # The descriptor learns nothing from them but their shape.
     X = SkeletonDescriptor(root=root).fit_transform(sequences)
-    return _masked_splits(X, arrays["label"], _test_masks(arrays, path))
+    return _masked_splits(X, arrays["label"], test_masks(arrays, path))
 
 
-def _arrays(path):
+def read_arrays(path):
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no feature file at {path}; give its folder with --data")
@@ -192,7 +192,7 @@ def _masked_splits(X, y, test_masks):
     return [_split(name, X[~test], y[~test], X[test], y[test]) for name, test in test_masks.items()]
 
 
-def _test_masks(arrays, path):
+def test_masks(arrays, path):
     if "train" in arrays:
         return {"official": ~arrays["train"].astype(bool)}
     if "split" in arrays:

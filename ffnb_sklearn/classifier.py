@@ -74,7 +74,7 @@ class FFNBClassifier(BlockClassifier):
         bands stay as their initialisation set them. With
         ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of old
         classes.
-    learning_rate : float, default=0.01
+    learning_rate : float, default=0.003
         First rate of the descent, relative to the mean square length of a layer's inputs. It
         shrinks by 1 % after an epoch in which the loss changed by more than in the one before,
         and grows by as much after any other.
@@ -186,7 +186,7 @@ class FFNBClassifier(BlockClassifier):
         classifier="ovo",
         old_statistics="gaussian",
         max_epochs=0,
-        learning_rate=0.01,
+        learning_rate=0.003,
         momentum=0.9,
         weight_decay=0.0,
         batch_size=50,

@@ -40,7 +40,9 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     _write_sequences(path / "sbu.npz", rng, 8, (2, 15, 3), fold=np.tile(np.arange(5), 16))
-    _write_sequences(path / "fpha.npz", rng, 45, (21, 3), split=np.tile([0, 0, 1], 90))
+    _write_sequences(path / "fpha.npz", rng, 6, (21, 3), split=np.tile([0, 1], 18))
+    rows = rng.normal(size=(80, 50)), np.repeat(np.arange(8), 10), np.tile(np.arange(5), 16)
+    np.savez(path / "sbu_features.npz", **dict(zip(("X", "y", "fold"), rows, strict=True)))
     centres = rng.normal(size=(100, 20))
     y, y_test = np.repeat(np.arange(100), 4), np.repeat(np.arange(100), 2)
     x_train = centres[y] + 0.3 * rng.normal(size=(400, 20))
@@ -154,8 +156,7 @@ def test_tables_vary_what_they_say(tables):
     assert [len(tables[f"{name}-ablation"].rows) for name in ("sbu", "fpha")] == [12, 8]
     assert parameters("fpha-batch-norm")[2] == {"batch_norm": True, "covariance": "identity"}
     for row in (*tables["sbu-p"].rows, *tables["fpha-p"].rows):
-        common = {**row.data_set.parameters, **row.parameters}
-        if row.model == "paper" and common == row.data_set.parameters:
+        if row.model == "paper" and row.settings == row.data_set.parameters:
             assert row.final in (84.61, 67.47)
 
 
@@ -189,7 +190,7 @@ def test_protocols_of_pretraining_keep_people_apart(bench):
 
 @pytest.mark.parametrize(
     ("table", "features"),
-    [("sbu-p", "gcn-narrow"), ("fpha-activation", "gcn-narrow"), ("cifar-s2", "gcn")],
+    [("sbu-p", "gcn-narrow"), ("sbu-activation", "chunk-means"), ("cifar-s2", "gcn")],
 )
 def test_quick_run_prints_a_report_and_writes_three_files(
     bench, tables, folder, capsys, tmp_path, table, features
@@ -218,10 +219,9 @@ def test_runs_repeat_by_seed(bench, tables, folder, monkeypatch):
     table = replace(table, rows=table.rows[1:4:2])
 
     def matrices(seed):
-        plan = runs_module.Plan(folder, (seed,), "gcn-narrow", "cpu", max_epochs=2)
+        plan = runs_module.Plan(folder, (seed,), "gcn", "cpu", 2, quick=True)
         runs, missing = runs_module.Runner(plan).run_table(table)
         assert missing == {}
-        assert all(len(row) == 5 for row in runs.values())  # folds
         return np.array([[run.matrix for run in row] for row in runs.values()])
 
     first = matrices(0)
@@ -231,11 +231,27 @@ def test_runs_repeat_by_seed(bench, tables, folder, monkeypatch):
 
 
 def test_rows_that_cannot_run_say_why(bench, folder, capsys, monkeypatch):
-    monkeypatch.setitem(bench("_paper_settings").BACKBONES["gcn-narrow"], "fpha", {"n_filters": 4})
-    flags = ["--table", "fpha-p", "--data", folder, "--quick", "--epochs", 1]
+    narrowest = {"n_filters": 1}
+    monkeypatch.setitem(bench("_paper_settings").BACKBONES["gcn-narrow"], "sbu", narrowest)
+    flags = ["--table", "sbu-p", "--data", folder, "--quick", "--epochs", 1]
     report = run(bench, capsys, *flags, "--features", "gcn-narrow")
-    assert "- missing: p=90: p=90 leaves none of 84 axes" in report
-    assert "| p=90 | - | 62.78 | - | - |" in report
+    assert "- missing: p=45: p=45 leaves none of 30 axes" in report
+    assert "| p=45 | - | 84.61 | - | - |" in report
+    assert "Costs: the row with the common settings is missing." in report
+
+
+@pytest.mark.parametrize(("name", "n_splits", "width"), [("SBU", 5, 60), ("FPHA", 1, 168)])
+def test_narrow_backbones_have_the_printed_widths(bench, folder, name, n_splits, width):
+    settings = bench("_paper_settings")
+    choice = {"features": "gcn-narrow", "pretraining": settings.Pretraining(), "seed": 0}
+    load = bench("_paper_features").load_splits
+    splits = load(getattr(settings, name), folder, **choice)
+    assert len(splits) == n_splits
+    for split in splits:
+        assert split.X.shape[1] == split.X_test.shape[1] == width
+        assert_array_equal(np.unique(split.y), np.unique(split.y_test))
+    (printed,) = load(getattr(settings, name), folder, **choice, only_printed=True)
+    assert printed.name == getattr(settings, name).split
 
 
 def test_fixed_descriptors_are_not_pretrained(bench, folder):

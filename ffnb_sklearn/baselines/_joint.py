@@ -43,7 +43,7 @@ class JointClassifier(BlockClassifier):
         Aggregated discriminants of all pairs, or one ridge regression per class.
     max_epochs : int, default=0
         Most epochs of fine-tuning by gradients; 0 leaves the bands in closed form.
-    learning_rate : float, default=0.01
+    learning_rate : float, default=0.003
         First rate of the descent, relative as in `FFNBClassifier`.
     momentum : float, default=0.9
         Momentum of the descent, in [0, 1).
@@ -119,7 +119,7 @@ class JointClassifier(BlockClassifier):
         rank=64,
         classifier="ovo",
         max_epochs=0,
-        learning_rate=0.01,
+        learning_rate=0.003,
         momentum=0.9,
         weight_decay=0.0,
         batch_size=50,

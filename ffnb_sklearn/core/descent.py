@@ -60,7 +60,7 @@ class MomentumSteps:
 
 
 def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    r"""Multi-class hinge :math:`\sum_{c \ne y} \max(0, 1 - s_y + s_c)` of each sample.
+    r"""Multi-class hinge :math:`\max(0, 1 - s_y + \max_{c \ne y} s_c)` of each sample.
 
     Parameters
     ----------
@@ -72,11 +72,16 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
     Returns
     -------
     Tensor of shape (n_samples,)
-        Zero where the own class leads all others by 1.
+        Zero where the own class leads all others by 1, or is the only one.
+
+    References
+    ----------
+    K. Crammer and Y. Singer. On the algorithmic implementation of multiclass kernel-based vector
+    machines. Journal of Machine Learning Research 2, 2001.
     """
     own = scores.gather(1, classes[:, None])
-    # The own class adds the margin, 1, whatever the scores.
-    return (scores - own + 1.0).clamp_min(0.0).sum(1) - 1.0
+    lacking = (scores - own + 1.0).scatter(1, classes[:, None], 0.0)
+    return lacking.amax(1).clamp_min(0.0)
 
 
 def rate_factor(losses: Sequence[float]) -> float:

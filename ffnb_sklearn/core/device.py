@@ -133,6 +133,9 @@ def as_tensor(
     # One layout for all: torch refuses negative strides, and the order of summation
     # (hence the last bits of a product) depends on the strides.
     values = np.asarray(array, dtype=_NUMPY_DTYPE[dtype], order="C")
+    if any(stride < 0 for stride in values.strides):
+        # A single row counts as C-ordered whatever its stride.
+        values = values.copy()
     if not values.flags.writeable:
         values = np.asarray(_WritableView(values))
     return torch.from_numpy(values).to(device)

@@ -3,7 +3,7 @@ r"""Fine-tuning of a task's bands by gradients [Alg. 2].
 The loss is the multi-class hinge of the aggregated scores,
 
 .. math:: E = \frac{1}{\sum_i w_i} \sum_i w_i
-          \sum_{c \ne y_i} \max(0, 1 - s_{y_i}(x_i) + s_c(x_i)) .
+          \max\bigl(0, 1 - s_{y_i}(x_i) + \max_{c \ne y_i} s_c(x_i)\bigr) .
 
 Only the coordinates alpha of the new rows move, :math:`W = (\Phi \alpha)^\top`, by descent with
 momentum and weight decay on mini-batches. The step of :math:`\alpha` along the orthonormal

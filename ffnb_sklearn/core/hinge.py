@@ -85,7 +85,7 @@ class Network:
         Returns
         -------
         Tensor of shape (n_samples,)
-            Sum over the other classes of what they lack to a margin of 1.
+            What the own class lacks to a lead of 1 over the best other.
         """
         features = torch.cat([samples.fixed, self._new_neurons(samples, rows)], dim=1)
         scores = torch.addmm(self._offsets, features, self._planes.T)

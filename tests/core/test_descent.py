@@ -15,13 +15,24 @@ from ffnb_sklearn.core.descent import (
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 5])
-def test_the_hinge_is_that_of_torch_without_its_mean_over_classes(n_classes):
+def test_the_hinge_is_what_the_own_class_lacks_to_a_lead_of_one(n_classes):
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn((30, n_classes), generator=generator, dtype=torch.float64)
     classes = torch.randint(n_classes, (30,), generator=generator)
 
-    expected = nn.functional.multi_margin_loss(scores, classes, reduction="none") * n_classes
-    assert_allclose(multi_class_hinge(scores, classes), expected, rtol=1e-12, atol=1e-15)
+    by_hand = [
+        max([0.0, *(1.0 - row[own] + row[c] for c in range(n_classes) if c != own)])
+        for row, own in zip(scores.tolist(), classes.tolist(), strict=True)
+    ]
+    assert_allclose(multi_class_hinge(scores, classes), by_hand, rtol=1e-12)
+
+
+def test_for_two_classes_the_hinge_is_that_of_torch():
+    scores = torch.tensor([[0.2, 0.5], [3.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    classes = torch.tensor([0, 0, 1])
+
+    expected = nn.functional.multi_margin_loss(scores, classes, reduction="none") * 2
+    assert_allclose(multi_class_hinge(scores, classes), expected, rtol=1e-12)
 
 
 def test_steps_are_those_of_torch():

@@ -125,3 +125,9 @@ def test_there_and_back_on_cuda():
     tensor = as_tensor(np.eye(3)[::-1], device=resolve_device("auto"))
     assert tensor.device.type == "cuda"
     assert_array_equal(as_array(tensor), np.eye(3)[::-1])
+
+
+def test_a_single_row_may_have_a_negative_stride():
+    row = np.arange(6.0).reshape(2, 3)[:1][::-1]
+    assert row.flags.c_contiguous
+    assert as_tensor(row, device=CPU).tolist() == [[0.0, 1.0, 2.0]]

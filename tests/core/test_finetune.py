@@ -16,7 +16,7 @@ from ffnb_sklearn.core.model import empty_model
 from tests.core.test_learning import SETTINGS, D, task
 
 DESCENT = Descent(max_epochs=5, learning_rate=0.05)
-TUNED = replace(SETTINGS, p=(2, 1), skip_connection=False, shared_band_size=0, descent=DESCENT)
+TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=DESCENT)
 
 
 def known(settings=TUNED, tasks=None):
@@ -82,7 +82,7 @@ def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
 
 
 def test_the_loss_of_samples_held_out_falls():
-    drafts, after, losses = tuned(descent=Descent(max_epochs=30, learning_rate=0.003))
+    drafts, after, losses = tuned(descent=Descent(max_epochs=30, learning_rate=0.05))
 
     assert min(losses) < 0.95 * losses[0]
     assert not torch.equal(after[0].rows, drafts[0].rows)

@@ -1,0 +1,155 @@
+"""Rows of features for the paper's tables: a graph-convolutional backbone, or fixed descriptors."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from _data import Split, known_problems, read_arrays, test_masks
+from _paper_settings import BACKBONES, PRETRAINING, PRETRAINING_PEOPLE, UnavailableError
+
+from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
+
+FEATURES = (*BACKBONES, "chunk-means")
+
+# SBU's release normalised each axis by itself; these numbers undo it.
+_SBU_ORIGIN, _SBU_SCALE = np.array([1280.0, 960.0, 0.0]), np.array([-2560.0, -1920.0, 1280.0])
+
+# Torso and wrist: the joints that sequences are centred on.
+_ROOTS = {"sbu": 2, "fpha": 0}
+_N_CHUNKS = 8
+
+
+def load_splits(data_set, folder, *, features, pretraining, seed, device="cpu", only_printed=False):
+    """Load a data set as rows of features.
+
+    Parameters
+    ----------
+    data_set : DataSet
+        Which one.
+    folder : Path
+        Folder of the data files.
+    features : str
+        One of `FEATURES`. CIFAR-100 has features of its own, pretrained on base classes.
+    pretraining : Pretraining
+        Of the backbone.
+    seed : int
+        Seed of the backbone.
+    device : str, default="cpu"
+        Where the backbone runs.
+    only_printed : bool, default=False
+        Whether to leave out splits without printed figures.
+
+    Returns
+    -------
+    splits : list of Split
+        One, or one per fold.
+
+    Raises
+    ------
+    UnavailableError
+        If fixed features are to be pretrained.
+    """
+    if features == "chunk-means" or data_set.name == "cifar":
+        if pretraining.protocol != "none":
+            raise UnavailableError("these features cannot be pretrained")
+        splits = _fixed_splits(folder, data_set.name)
+        return [split for split in splits if split.name == data_set.split or not only_printed]
+    skeletons = _read_skeletons(folder / f"{data_set.name}.npz")
+    return [
+        _extract(data_set, skeletons, name, test, features, pretraining, seed, device)
+        for name, test in skeletons["masks"].items()
+        if name == data_set.split or not only_printed
+    ]
+
+
+def thin(split, n_train, n_test):
+    """Keep the first training and test samples of each class, at most so many.
+
+    Parameters
+    ----------
+    split : Split
+        Rows.
+    n_train, n_test : int
+        Samples of a class.
+
+    Returns
+    -------
+    split : Split
+        Fewer rows.
+    """
+    train, test = _firsts(split.y, n_train), _firsts(split.y_test, n_test)
+    return replace(
+        split,
+        X=split.X[train],
+        y=split.y[train],
+        X_test=split.X_test[test],
+        y_test=split.y_test[test],
+    )
+
+
+@cache
+def _fixed_splits(folder, name):
+    """Splits that depend on no seed."""
+    return known_problems(folder)[name].splits()
+
+
+@cache
+def _read_skeletons(path):
+    """Nodes of all sequences, their labels and people, and the test mask of each split."""
+    arrays = read_arrays(path)
+    joints = arrays["joints"].astype(np.float64)
+    if path.stem == "sbu":
+        joints = _SBU_ORIGIN + joints * _SBU_SCALE
+    sequences = np.split(joints, arrays["offsets"][1:-1])
+    return {
+        "nodes": skeleton_nodes(sequences, n_chunks=_N_CHUNKS, root=_ROOTS[path.stem]),
+        "n_nodes": int(np.prod(joints.shape[1:-1])),
+        "labels": arrays["label"],
+        "people": arrays["pair" if "pair" in arrays else "subject"],
+        "masks": test_masks(arrays, path),
+    }
+
+
+def _extract(data_set, skeletons, name, test, features, pretraining, seed, device):
+    """Send the sequences of one split through a backbone."""
+    nodes, labels = skeletons["nodes"], skeletons["labels"]
+    pretrain, train = _deal(data_set, skeletons, ~test, pretraining, seed)
+    n_nodes = skeletons["n_nodes"]
+    shape = (n_nodes, nodes.shape[1] // n_nodes)
+    extractor = TorchFeatureExtractor(
+        SkeletonGCN,
+        backbone_params={
+            "n_nodes": shape[0],
+            "n_node_features": shape[1],
+            "adjacency": data_set.name,
+            "random_state": seed,
+            **BACKBONES[features][data_set.name],
+        },
+        input_shape=shape,
+        random_state=seed,
+        device=device,
+        **(PRETRAINING if len(pretrain) else {}),
+    )
+    seen = pretrain if len(pretrain) else train[:2]
+    X = extractor.fit(nodes[seen], labels[seen]).transform(nodes).astype(np.float64)
+    return Split(name, X[train], labels[train], X[test], labels[test])
+
+
+def _deal(data_set, skeletons, train, pretraining, seed):
+    """Positions of the sequences that pretrain the backbone, and of those of the stream."""
+    labels, people = skeletons["labels"], skeletons["people"]
+    if pretraining.protocol == "none":
+        return np.arange(0), np.flatnonzero(train)
+    if pretraining.protocol == "base":
+        base = np.unique(labels)[: data_set.base_classes]
+        return np.flatnonzero(train & np.isin(labels, base)), np.flatnonzero(train)
+    known = np.unique(people[train])
+    theirs = np.isin(people, known[: max(1, round(PRETRAINING_PEOPLE * len(known)))])
+    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(train & theirs))
+    n_chosen = round(pretraining.share * len(chosen))
+    return np.sort(chosen[:n_chosen]), np.flatnonzero(train & ~theirs)
+
+
+def _firsts(y, most):
+    """Positions of the first samples of each class."""
+    return np.sort(np.concatenate([np.flatnonzero(y == label)[:most] for label in np.unique(y)]))

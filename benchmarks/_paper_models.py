@@ -1,0 +1,133 @@
+"""The estimators that the rows of the paper's tables stand for."""
+
+from numbers import Integral
+from unittest.mock import patch
+
+from _paper_settings import DEEP_P, PEER_WIDTH, UnavailableError
+from heads import METHODS, Context
+from sklearn.base import BaseEstimator, clone
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.baselines import JointClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn.core.finetune import _Tuning
+
+
+class Logged(BaseEstimator):
+    """A classifier that notes its size and its epochs after each task.
+
+    Parameters
+    ----------
+    estimator : classifier with `partial_fit`
+        A clone of it learns.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The clone.
+    sizes_ : list of float
+        Number of parameters after each task, nan where the classifier has no such attribute.
+    epochs_ : list of int
+        Epochs of each task.
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def partial_fit(self, X, y):
+        """Learn one more task."""
+        if not hasattr(self, "estimator_"):
+            self.estimator_, self.sizes_, self.epochs_ = clone(self.estimator), [], []
+        self.estimator_.partial_fit(X, y)
+        self.sizes_.append(getattr(self.estimator_, "n_parameters_", float("nan")))
+        self.epochs_.append(getattr(self.estimator_, "n_iter_", 0))
+        return self
+
+    def predict(self, X):
+        """Most likely label of each sample."""
+        return self.estimator_.predict(X)
+
+
+class WithoutDraws(FFNBClassifier):
+    """Gaussian moments of old classes, but no draws of them in the loss: what these are worth."""
+
+    def partial_fit(self, X, y):
+        """Learn one more task."""
+        with patch.object(_Tuning, "_with_draws", lambda _, samples: samples):
+            return super().partial_fit(X, y)
+
+
+def ffnb_parameters(row, n_features, max_epochs=None):
+    """Parameters of `FFNBClassifier` in paper mode.
+
+    Parameters
+    ----------
+    row : Row
+        What the row changes.
+    n_features : int
+        Width of the inputs.
+    max_epochs : int or None
+        Instead of the epochs of the settings, where the row is fine-tuned.
+
+    Returns
+    -------
+    parameters : dict
+        An int p of the first layer gets `DEEP_P` for the layers above it.
+
+    Raises
+    ------
+    UnavailableError
+        If p leaves no axis of the inputs.
+    """
+    parameters = row.settings
+    if max_epochs is not None and parameters["max_epochs"]:
+        parameters["max_epochs"] = max_epochs
+    p = parameters["p"]
+    if isinstance(p, Integral):
+        if p >= n_features:
+            raise UnavailableError(f"p={p} leaves none of {n_features} axes")
+        parameters["p"] = (p, *[DEEP_P] * (parameters["n_layers"] - 1))
+    return parameters
+
+
+_PAPER_MODE = {"paper": FFNBClassifier, "no draws": WithoutDraws}
+
+
+def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WIDTH):
+    """Return the estimator of a row, and whether it learns all classes at once.
+
+    Parameters
+    ----------
+    row : Row
+        Its model is a head of `heads.METHODS`, "default" or "default joint" for `FFNBClassifier`
+        as it comes, "paper" for its paper mode, "no draws" for that without draws of old classes,
+        "joint" for `JointClassifier` as it comes, or "algorithm 1".
+    n_features : int
+        Width of the inputs.
+    seed, device : int, str
+        `random_state` and `device` of the estimator.
+    max_epochs : int or None
+        As in `ffnb_parameters`.
+    width : int
+        Random neurons of the lifted heads.
+
+    Returns
+    -------
+    estimator : classifier
+        Not fitted.
+    joint : bool
+        Whether it has to learn all classes at once.
+    """
+    common = {"random_state": seed, "device": device}
+    if row.model in METHODS:
+        method = METHODS[row.model]
+        return method.build(Context(seed, width, device)), method.joint
+    if row.model.startswith("default"):
+        return FFNBClassifier(**common), row.model == "default joint"
+    if row.model == "joint":
+        return JointClassifier(**common), True
+    parameters = ffnb_parameters(row, n_features, max_epochs)
+    if row.model in _PAPER_MODE:
+        return _PAPER_MODE[row.model](**parameters, **common), False
+    known = NaiveIncrementalClassifier().get_params()
+    shared = {name: value for name, value in parameters.items() if name in known}
+    return NaiveIncrementalClassifier(**shared, **common), False

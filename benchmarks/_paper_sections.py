@@ -1,0 +1,243 @@
+"""Sections of the paper's reports: tables with our figures beside the printed ones."""
+
+from math import isnan, nan
+
+import numpy as np
+from _paper_printed import (
+    CIFAR_AVERAGES,
+    CIFAR_GROUP_AVERAGES,
+    CIFAR_GROUPS,
+    CIFAR_METHODS,
+    COSTS,
+)
+
+
+def on_printed_split(row, runs):
+    """Runs of a row on the split that has printed figures."""
+    return [run for run in runs[row.label] if run.split == row.data_set.split]
+
+
+def mean_percent(values):
+    """Mean over runs, in percent."""
+    return 100 * np.mean(values, axis=0)
+
+
+def printed_matrix(data_set):
+    """Printed accuracies of the groups of classes, laid out as those of `Run.matrix`."""
+    groups = CIFAR_GROUPS[_scenario(data_set)]
+    matrix = np.full((len(groups), len(groups)), nan)
+    for j, cells in enumerate(groups):
+        matrix[j:, j] = cells
+    return matrix
+
+
+def printed_average(row):
+    """Printed average incremental accuracy of a row; nan where there is none."""
+    return CIFAR_AVERAGES[_scenario(row.data_set)] if row.accuracies else nan
+
+
+def any_printed(rows):
+    """Whether the paper has figures for any of the rows."""
+    return any(row.accuracies for row in rows)
+
+
+def task_names(data_set):
+    """Names of tasks; a base task of more classes is T0."""
+    first = 1 if data_set.first_task_classes is None else 0
+    return [f"T{first + i}" for i in range(data_set.n_tasks)]
+
+
+def _finals(table, rows, runs):
+    """Final accuracies: ours, the paper's, the difference."""
+    several = any(len({run.split for run in runs[row.label]}) > 1 for row in rows)
+    printed = any_printed(rows)
+    columns = [
+        "ours",
+        *["paper", "difference"] * printed,
+        "right",
+        *["mean of the folds"] * several,
+    ]
+    lines = _head("Final accuracy", table.rows_are, *columns)
+    for row in rows:
+        chosen = on_printed_split(row, runs)
+        finals = [run.final for run in chosen]
+        cells = [_spread(finals)]
+        cells += [_number(row.final), _difference(finals, row.final)] * printed
+        cells += [_right(chosen), *[_spread(_means_over_folds(runs[row.label]))] * several]
+        lines.append(_line(row.label, *cells))
+    return lines
+
+
+def _tasks(table, rows, runs):
+    """Accuracies after each task: ours (paper's)."""
+    data_set = rows[0].data_set
+    title = "After each task, ours" + " (paper)" * any_printed(rows)
+    lines = _head(title, table.rows_are, *task_names(data_set))
+    for row in rows:
+        chosen = on_printed_split(row, runs)
+        unknown = [nan] * data_set.n_tasks
+        ours = mean_percent([run.accuracies for run in chosen]) if chosen else unknown
+        lines.append(_line(row.label, *map(_beside, ours, row.accuracies or unknown)))
+    return lines
+
+
+def _costs(table, rows, runs):
+    """Network size and seconds per epoch of the row with the common settings."""
+    usual = [row for row in rows if _is_usual(row) and runs[row.label]]
+    if not usual:
+        return ["Costs: the row with the common settings is missing."]
+    chosen = on_printed_split(usual[0], runs)
+    sizes = np.mean([run.sizes for run in chosen], axis=0)
+    rates = np.mean([run.seconds_per_epoch for run in chosen], axis=0)
+    printed = COSTS[table.source]
+    return [
+        *_head(f"Costs of {usual[0].label}", "", *task_names(usual[0].data_set)),
+        _line("parameters, ours", *(_number(size, ".0f") for size in sizes)),
+        _line("parameters, paper", *printed["parameters"]),
+        _line("seconds per epoch, ours", *(_number(rate, ".4f") for rate in rates)),
+        _line("seconds per epoch, paper", *printed["seconds"]),
+        "",
+        "Ours counts the bands and the classifier; the printed sizes of T1 are those of a network "
+        "with its backbone.",
+    ]
+
+
+def _bounds(table, rows, runs):
+    """Bound on forgetting in the last task, and what share of the largest bound it is."""
+    columns = ["bound", "drift", "paper's bound", "share of the largest bound", "paper's share"]
+    lines = _head("Bound on forgetting in the last task", table.rows_are, *columns)
+    chosen = {row.label: on_printed_split(row, runs) for row in rows}
+    bounds = {label: [run.bound for run in one] for label, one in chosen.items()}
+    most = max((np.mean(values) for values in bounds.values() if values), default=nan)
+    most_printed = max(row.bound for row in rows)
+    for row in rows:
+        drifts = [run.drift for run in chosen[row.label]]
+        share = np.mean(bounds[row.label]) / most if drifts else nan
+        cells = [_magnitude(bounds[row.label]), _magnitude(drifts), f"{row.bound:.6g}"]
+        cells += [_number(share, ".4g"), f"{row.bound / most_printed:.4g}"]
+        lines.append(_line(row.label, *cells))
+    return [
+        *lines,
+        "",
+        "Ours is for all training samples of the previous tasks together, in the units of our "
+        "features; what the paper sums over it does not say. The shares can be compared.",
+    ]
+
+
+def _averages(table, rows, runs):
+    """Average incremental accuracies: ours, the paper's, the difference."""
+    lines = _head("Average incremental accuracy", table.rows_are, "ours", "paper", "difference")
+    for row in rows:
+        averages = [run.accuracies.mean() for run in on_printed_split(row, runs)]
+        printed = printed_average(row)
+        cells = [_spread(averages), _number(printed), _difference(averages, printed)]
+        lines.append(_line(row.label, *cells))
+    return lines
+
+
+def _matrices(table, rows, runs):
+    """Accuracy on each group of classes after each task: ours (paper's)."""
+    lines = []
+    for row in rows:
+        chosen = on_printed_split(row, runs)
+        lines += ["", *_matrix(row, chosen)] if chosen else []
+    return lines[1:]
+
+
+def _matrix(row, chosen):
+    """One matrix: test classes are rows, tasks are columns."""
+    ours = mean_percent([run.matrix for run in chosen])
+    printed = printed_matrix(row.data_set)
+    title = f"Groups of classes, {row.label}, ours (paper)"
+    lines = _head(title, "test classes", *task_names(row.data_set), "average")
+    for j, classes in enumerate(chosen[0].classes):
+        cells = [""] * j + list(map(_beside, ours[j:, j], printed[j:, j]))
+        average = _beside(ours[j:, j].mean(), CIFAR_GROUP_AVERAGES[_scenario(row.data_set)][j])
+        lines.append(_line(classes, *cells, average))
+    after = mean_percent([run.accuracies for run in chosen])
+    cells = map(_beside, after, row.accuracies)
+    return [*lines, _line("all so far", *cells, _beside(after.mean(), printed_average(row)))]
+
+
+def _methods(table, rows, runs):
+    """Parameters and average incremental accuracies that the paper prints of other methods."""
+    scenarios = ("S2", "S5", "S10")
+    lines = _head("Printed parameters and average incremental accuracy", "method", *scenarios)
+    for method, figures in CIFAR_METHODS.items():
+        lines.append(_line(method, *(figures[scenario] for scenario in scenarios)))
+    return lines
+
+
+# Functions of the table, its rows and their runs, by what the tables call them.
+SECTIONS = {
+    "finals": _finals,
+    "tasks": _tasks,
+    "costs": _costs,
+    "bounds": _bounds,
+    "averages": _averages,
+    "matrices": _matrices,
+    "methods": _methods,
+}
+
+
+def _head(title, *columns):
+    """Heading of a section and of its table."""
+    return [f"## {title}", "", _line(*columns), "|---" * len(columns) + "|"]
+
+
+def _line(*cells):
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _number(value, form=".2f"):
+    return "-" if isnan(value) else format(value, form)
+
+
+def _beside(ours, printed):
+    """Our figure, and the printed one in parentheses where there is one."""
+    return _number(ours) if isnan(printed) else f"{_number(ours)} ({printed:.2f})"
+
+
+def _spread(values):
+    """Mean and standard deviation over seeds, in percent."""
+    if len(values) == 0 or np.isnan(values).any():
+        return "-"
+    spread = f" ± {100 * np.std(values):.2f}" if len(values) > 1 else ""
+    return f"{100 * np.mean(values):.2f}{spread}"
+
+
+def _difference(values, printed):
+    """Ours minus the paper's, in points."""
+    return _number(100 * np.mean(values) - printed if len(values) else nan, "+.2f")
+
+
+def _right(chosen):
+    """Mean number of right answers after the last task, and of all."""
+    if not chosen:
+        return "-"
+    n_test = chosen[0].n_test.sum()
+    return f"{n_test * np.mean([run.final for run in chosen]):.1f} / {n_test}"
+
+
+def _means_over_folds(runs):
+    """Final accuracy of each seed, the mean over its folds."""
+    seeds = dict.fromkeys(run.seed for run in runs)
+    return [np.mean([run.final for run in runs if run.seed == seed]) for seed in seeds]
+
+
+def _magnitude(values):
+    """Mean and standard deviation over seeds of numbers of any size."""
+    if not values:
+        return "-"
+    spread = f" ± {np.std(values):.2g}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4g}{spread}"
+
+
+def _scenario(data_set):
+    """S2, S5 or S10."""
+    return f"S{data_set.n_tasks - 1}"
+
+
+def _is_usual(row):
+    """Whether a row has the common settings of its data set."""
+    return row.model == "paper" and row.settings == row.data_set.parameters

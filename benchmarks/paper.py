@@ -1,0 +1,106 @@
+"""Make the tables of the paper again, beside the printed figures.
+
+    python benchmarks/paper.py --table sbu-p --data FOLDER --out FOLDER
+    python benchmarks/paper.py --table all --quick
+    python benchmarks/paper.py --list
+
+Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
+--out names; the report is printed as well. Class orders are those of the labels. A seed sets the
+random filters of the backbone, the mini-batches and the pseudo-features.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import torch
+from _paper_features import FEATURES
+from _paper_figure import draw
+from _paper_report import report, write_csv
+from _paper_runs import QUICK_EPOCHS, Plan, Runner
+from _paper_tables import paper_tables
+from threadpoolctl import threadpool_limits
+
+from ffnb_sklearn.core.device import resolve_device
+
+
+def parse(arguments, tables):
+    """Read the command line."""
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--table", nargs="+", metavar="NAME", help="tables to make, or all; --list names them")
+    add("--list", action="store_true", help="list the tables and stop")
+    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="data files")
+    add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
+    add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
+    add("--epochs", type=int, help="most epochs of fine-tuning, instead of the paper's")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
+    add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
+    add("--out", type=Path, help="folder for the .md, .csv and .png of each table")
+    options = parser.parse_args(arguments)
+    if options.list:
+        return options
+    if not options.table:
+        parser.error("--table takes the name of a table, or all; --list names them")
+    if options.table == ["all"]:
+        options.table = list(tables)
+    unknown = [name for name in options.table if name not in tables]
+    if unknown:
+        parser.error(f"no table {', '.join(unknown)}; there are {', '.join(tables)}")
+    if options.epochs is not None and options.epochs < 1:
+        parser.error(f"--epochs takes a positive number; got {options.epochs}")
+    if not options.data.is_dir():
+        parser.error(f"no folder at {options.data}; give that of the data files with --data")
+    return options
+
+
+def make_plan(options):
+    """Return what all rows share."""
+    epochs = options.epochs or (QUICK_EPOCHS if options.quick else None)
+    return Plan(
+        folder=options.data,
+        seeds=tuple(options.seeds or ([0] if options.quick else [0, 1, 2])),
+        features=options.features,
+        device=str(resolve_device(options.device)),
+        max_epochs=epochs,
+        quick=options.quick,
+    )
+
+
+def make_table(table, runner, out):
+    """Run one table, print its report, and write its files where a folder is given."""
+    start = time.perf_counter()
+    runs, missing = runner.run_table(table)
+    seconds = time.perf_counter() - start
+    text = report(table, runs, missing, runner.plan, seconds)
+    print(text)
+    if out is None:
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"paper_{table.name}.md").write_text(text, encoding="utf-8")
+    write_csv(out / f"paper_{table.name}.csv", runs)
+    draw(table, runs).savefig(out / f"paper_{table.name}.png", dpi=100)
+
+
+def main(arguments=None):
+    """Make the tables that the command line asks for."""
+    tables = paper_tables()
+    options = parse(arguments, tables)
+    if options.list:
+        print("\n".join(f"{name}: {table.title}" for name, table in tables.items()))
+        return
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        runner = Runner(make_plan(options))
+        for name in options.table:
+            make_table(tables[name], runner, options.out)
+
+
+if __name__ == "__main__":
+    main()
