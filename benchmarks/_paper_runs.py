@@ -59,11 +59,6 @@ class Run:
         """Accuracy after the last task."""
         return self.accuracies[-1]
 
-    @property
-    def seconds_per_epoch(self):
-        """Seconds of each task by its epochs; nan where there were none."""
-        return self.seconds / np.where(self.epochs > 0, self.epochs, np.nan)
-
     def records(self):
         """One record per task, for a file."""
         for i, accuracy in enumerate(self.accuracies):

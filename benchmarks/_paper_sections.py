@@ -88,7 +88,7 @@ def _costs(table, rows, runs):
         return ["Costs: the row with the common settings is missing."]
     chosen = on_printed_split(usual[0], runs)
     sizes = np.mean([run.sizes for run in chosen], axis=0)
-    rates = np.mean([run.seconds_per_epoch for run in chosen], axis=0)
+    rates = seconds_per_epoch(chosen)
     printed = COSTS[table.source]
     return [
         *_head(f"Costs of {usual[0].label}", "", *task_names(usual[0].data_set)),
@@ -100,6 +100,14 @@ def _costs(table, rows, runs):
         "Ours counts the bands and the classifier; the printed sizes of T1 are those of a network "
         "with its backbone.",
     ]
+
+
+def seconds_per_epoch(runs):
+    """Seconds of each task by its epochs, over the runs that had any; nan where none had."""
+    epochs = np.array([run.epochs for run in runs])
+    seconds = np.array([run.seconds for run in runs]) * (epochs > 0)
+    total = epochs.sum(axis=0)
+    return seconds.sum(axis=0) / np.where(total > 0, total, np.nan)
 
 
 def _bounds(table, rows, runs):

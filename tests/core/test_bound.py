@@ -10,24 +10,10 @@ from numpy.testing import assert_allclose
 from ffnb_sklearn.core.bound import forgetting_bound
 from ffnb_sklearn.core.descent import Descent
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.model import Task
+from tests.core.small_models import SETTINGS, learnt
 
-SETTINGS = Settings(
-    p=(0.9, 0.9, 0.9),
-    band_size=2,
-    shared_band_size=0,
-    skip_connection=False,
-    activation="relu",
-    init="multi",
-    gamma=0.1,
-    null_space=True,
-    covariance="class",
-    shrinkage=0.25,
-    epsilon=0.3,
-    rank=None,
-    classifier="ovo",
-    old_statistics="gaussian",
-)
+BANDS_ONLY = replace(SETTINGS, p=(0.9,) * 3, band_size=2, shared_band_size=0, skip_connection=False)
 
 
 def stream(d=12, n_tasks=3, seed=0):
@@ -40,14 +26,6 @@ def stream(d=12, n_tasks=3, seed=0):
     return tasks
 
 
-def learnt(tasks, **changes):
-    settings = replace(SETTINGS, **changes)
-    model = empty_model(tasks[0].X.shape[1], settings, 0)
-    for task in tasks:
-        model = learn(model, task, settings)
-    return model
-
-
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("null_space", [True, False])
 @pytest.mark.parametrize("max_epochs", [0, 3])
@@ -55,7 +33,7 @@ def learnt(tasks, **changes):
 def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed):
     tasks = stream(seed=seed)
     descent = Descent(max_epochs=max_epochs, learning_rate=0.1)
-    model = learnt(tasks, activation=activation, null_space=null_space, descent=descent)
+    model = learnt(tasks, BANDS_ONLY, activation=activation, null_space=null_space, descent=descent)
 
     found = forgetting_bound(model, torch.cat([task.X for task in tasks[:2]]))
 
@@ -67,7 +45,7 @@ def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed)
 
 def test_the_drift_is_the_change_of_the_maps():
     tasks = stream()
-    before, X = learnt(tasks[:2]), tasks[0].X
+    before, X = learnt(tasks[:2], BANDS_ONLY), tasks[0].X
     after = learn(before, tasks[2], before.settings)
 
     found = forgetting_bound(after, X)
@@ -81,7 +59,7 @@ def test_the_drift_is_the_change_of_the_maps():
 
 def test_the_terms_make_the_printed_bound():
     tasks = stream()
-    model, X = learnt(tasks), tasks[0].X
+    model, X = learnt(tasks, BANDS_ONLY), tasks[0].X
 
     layers = forgetting_bound(model, X).layers
 
@@ -97,7 +75,7 @@ def test_the_terms_make_the_printed_bound():
 
 def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
     tasks = stream()
-    model, X = learnt(tasks, p=(4,)), tasks[0].X.numpy()
+    model, X = learnt(tasks, BANDS_ONLY, p=(4,)), tasks[0].X.numpy()
 
     (one,) = forgetting_bound(model, tasks[0].X).layers
 
@@ -116,7 +94,10 @@ def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
 def test_the_bound_falls_as_more_axes_are_kept():
     tasks = stream(n_tasks=2)
 
-    bounds = [forgetting_bound(learnt(tasks, p=(p,)), tasks[0].X).bound for p in (0, 3, 6, 9, 11)]
+    bounds = [
+        forgetting_bound(learnt(tasks, BANDS_ONLY, p=(p,)), tasks[0].X).bound
+        for p in (0, 3, 6, 9, 11)
+    ]
 
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] < 1e-3 * bounds[0]
@@ -125,6 +106,6 @@ def test_the_bound_falls_as_more_axes_are_kept():
 def test_nothing_moves_where_the_past_spans_fewer_axes_than_are_kept():
     tasks = stream(d=40, n_tasks=2)
 
-    found = forgetting_bound(learnt(tasks, p=(20,)), tasks[0].X)
+    found = forgetting_bound(learnt(tasks, BANDS_ONLY, p=(20,)), tasks[0].X)
 
     assert found.drift <= found.bound < 1e-20

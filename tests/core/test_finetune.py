@@ -13,17 +13,14 @@ from ffnb_sklearn.core.finetune import finetune
 from ffnb_sklearn.core.growth import draft_bands
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import empty_model
-from tests.core.test_learning import SETTINGS, D, task
+from tests.core.small_models import SETTINGS, D, learnt, task
 
 DESCENT = Descent(max_epochs=5, learning_rate=0.05)
 TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=DESCENT)
 
 
 def known(settings=TUNED, tasks=None):
-    model = empty_model(D, settings, 3)
-    for one in tasks or [task(0, 1)]:
-        model = learn(model, one, settings)
-    return model
+    return learnt(tasks or [task(0, 1)], settings)
 
 
 def tuned(**changes):

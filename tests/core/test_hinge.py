@@ -9,17 +9,14 @@ from numpy.testing import assert_allclose
 from ffnb_sklearn.core.descent import multi_class_hinge
 from ffnb_sklearn.core.growth import append_drafts, draft_bands
 from ffnb_sklearn.core.hinge import Network, Samples
-from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import empty_model, solve, updated_moments
-from tests.core.test_learning import SETTINGS, D, task
-
-CPU = torch.device("cpu")
+from ffnb_sklearn.core.model import solve, updated_moments
+from tests.core.small_models import CPU, SETTINGS, learnt, task
 
 
 def last_task(**changes):
     """A model with the bands of a second task, its samples, and the rows of these bands."""
     settings = replace(SETTINGS, **changes)
-    before = learn(empty_model(D, settings, 0), task(0, 1), settings)
+    before = learnt([task(0, 1)], settings)
     new = task(2, 3)
     drafts = draft_bands(before, new)
     model, fresh = append_drafts(before, new, drafts)

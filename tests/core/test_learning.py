@@ -9,43 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.bands import band_codes, regression_rows
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import Settings, Task, empty_model, solve
+from ffnb_sklearn.core.model import empty_model, solve
 from ffnb_sklearn.core.nullspace import null_space
 from ffnb_sklearn.core.statistics import principal_rows
-
-SETTINGS = Settings(
-    p=(2, 1),
-    band_size=1,
-    shared_band_size=4,
-    skip_connection=True,
-    activation="relu",
-    init="multi",
-    gamma=0.1,
-    null_space=True,
-    covariance="class",
-    shrinkage=0.25,
-    epsilon=0.3,
-    rank=None,
-    classifier="ovo",
-    old_statistics="gaussian",
-)
-D = 6
-
-
-def task(*classes, n=8, seed=0):
-    rng = np.random.default_rng([seed, *classes])
-    labels = np.repeat(classes, n)
-    X = rng.normal(size=(len(labels), D)) + rng.normal(size=(len(classes), D)).repeat(n, axis=0)
-    weights = rng.uniform(0.5, 2.0, size=len(labels))
-    return Task(*(torch.as_tensor(one) for one in (X, labels, weights)))
-
-
-def learnt(tasks, **changes):
-    settings = replace(SETTINGS, **changes)
-    model = empty_model(D, settings, 3)
-    for one in tasks:
-        model = learn(model, one, settings)
-    return model
+from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
 
 def root(one):
@@ -202,5 +169,5 @@ def test_pairs_are_taken_over_only_where_no_other_class_matters(changes, stay):
     after = learn(before, task(3), before.settings)
 
     assert np.array_equal(after.classifier.planes[:3], before.classifier.planes) == stay
-    again = solve(after, torch.device("cpu")).classifier
+    again = solve(after, CPU).classifier
     assert_allclose(after.classifier.planes, again.planes, rtol=1e-9, atol=1e-12)

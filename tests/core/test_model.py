@@ -10,26 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import model as module
 from ffnb_sklearn.core.fisher import PairwiseFisher
-from ffnb_sklearn.core.model import Settings, Task, empty_model, solve, updated_moments
+from ffnb_sklearn.core.model import Task, empty_model, solve, updated_moments
 from ffnb_sklearn.core.one_vs_all import OneVsAllRidge
+from tests.core.small_models import CPU, SETTINGS
 
-CPU = torch.device("cpu")
-SETTINGS = Settings(
-    p=(0.95,),
-    band_size=0,
-    shared_band_size=7,
-    skip_connection=True,
-    activation="relu",
-    init="multi",
-    gamma=0.1,
-    null_space=True,
-    covariance="class",
-    shrinkage=0.25,
-    epsilon=0.3,
-    rank=None,
-    classifier="ovo",
-    old_statistics="gaussian",
-)
+BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
 CLASSES = torch.as_tensor(RNG.permutation(np.repeat([0, 1, 2], [9, 4, 12])))
 TASK = Task(
@@ -37,23 +22,23 @@ TASK = Task(
 )
 
 
-def known(settings=SETTINGS):
+def known(settings=BARE):
     model = empty_model(5, settings, 3)
     return solve(replace(model, moments=updated_moments(model, TASK)), CPU)
 
 
 def test_an_empty_model_has_its_shared_band_and_nothing_else():
-    model = empty_model(5, replace(SETTINGS, band_size=1, p=(0.9, 3)), 3)
+    model = empty_model(5, replace(BARE, band_size=1, p=(0.9, 3)), 3)
 
     assert model.features.shared.shape == (7, 5)
     assert model.moments == ()
     assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
     assert solve(model, CPU).classifier is None
-    assert empty_model(5, SETTINGS, 3).past == ()  # without bands no past is needed
+    assert empty_model(5, BARE, 3).past == ()  # without bands no past is needed
 
 
 def test_the_shared_band_comes_from_the_seed():
-    first, same, other = (empty_model(5, SETTINGS, seed).features.shared for seed in (3, 3, 4))
+    first, same, other = (empty_model(5, BARE, seed).features.shared for seed in (3, 3, 4))
 
     assert_array_equal(first, same)
     assert not np.allclose(first, other)
@@ -85,7 +70,7 @@ def test_few_samples_at_a_time_give_the_same(monkeypatch, chunk):
 
 
 def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
-    model = empty_model(5, SETTINGS, 3)
+    model = empty_model(5, BARE, 3)
     fresh = torch.as_tensor(RNG.normal(size=(25, 2)))
 
     moments = updated_moments(model, TASK, fresh)
@@ -98,7 +83,7 @@ def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
 
 @pytest.mark.parametrize(("name", "kind"), [("ovo", PairwiseFisher), ("ova", OneVsAllRidge)])
 def test_the_classifier_is_of_the_kind_chosen(name, kind):
-    model = known(replace(SETTINGS, classifier=name))
+    model = known(replace(BARE, classifier=name))
 
     assert isinstance(model.classifier, kind)
     assert model.scores(TASK.X).shape == (25, 3)
@@ -106,7 +91,7 @@ def test_the_classifier_is_of_the_kind_chosen(name, kind):
 
 @pytest.mark.parametrize("skip_connection", [True, False])
 def test_the_view_has_the_columns_that_the_classifier_sees(skip_connection):
-    model = known(replace(SETTINGS, skip_connection=skip_connection))
+    model = known(replace(BARE, skip_connection=skip_connection))
 
     columns = slice(0 if skip_connection else 5, None)
     assert torch.equal(model.view(TASK.X), model.features(TASK.X)[:, columns])

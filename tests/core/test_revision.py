@@ -8,32 +8,16 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import forget_classes, merge_models
+from tests.core.small_models import CPU, SETTINGS, D
 
-CPU = torch.device("cpu")
-SETTINGS = Settings(
-    p=(0.5, 0.5),
-    band_size=1,
-    shared_band_size=4,
-    skip_connection=True,
-    activation="relu",
-    init="multi",
-    gamma=0.1,
-    null_space=True,
-    covariance="class",
-    shrinkage=0.25,
-    epsilon=0.3,
-    rank=None,
-    classifier="ovo",
-    old_statistics="gaussian",
-)
-D = 6
+PAIR = replace(SETTINGS, p=(0.5, 0.5))
 
 
 def learnt(*sizes, seed=0, **changes):
     """A model of one task per entry, with that many new classes each; and its samples."""
-    settings = replace(SETTINGS, **changes)
+    settings = replace(PAIR, **changes)
     rng, model, tasks, first = np.random.default_rng(seed), empty_model(D, settings, 3), [], 0
     for size in sizes:
         labels = np.repeat(np.arange(first, first + size), 8)

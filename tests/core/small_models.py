@@ -1,0 +1,48 @@
+"""Settings, tasks and models that the tests of the core have in common."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import Settings, Task, empty_model
+
+CPU = torch.device("cpu")
+D = 6
+
+# Two layers of bands beside inputs and a small shared band, exact moments.
+SETTINGS = Settings(
+    p=(2, 1),
+    band_size=1,
+    shared_band_size=4,
+    skip_connection=True,
+    activation="relu",
+    init="multi",
+    gamma=0.1,
+    null_space=True,
+    covariance="class",
+    shrinkage=0.25,
+    epsilon=0.3,
+    rank=None,
+    classifier="ovo",
+    old_statistics="gaussian",
+)
+
+
+def task(*classes, n=8, seed=0):
+    """Weighted samples around one random centre per class."""
+    rng = np.random.default_rng([seed, *classes])
+    labels = np.repeat(classes, n)
+    X = rng.normal(size=(len(labels), D)) + rng.normal(size=(len(classes), D)).repeat(n, axis=0)
+    weights = rng.uniform(0.5, 2.0, size=len(labels))
+    return Task(*(torch.as_tensor(one) for one in (X, labels, weights)))
+
+
+def learnt(tasks, settings=SETTINGS, **changes):
+    """A model that has learnt some tasks."""
+    settings = replace(settings, **changes)
+    model = empty_model(tasks[0].X.shape[1], settings, 3)
+    for one in tasks:
+        model = learn(model, one, settings)
+    return model
