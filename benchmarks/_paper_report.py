@@ -40,6 +40,7 @@ def report(table, runs, missing, plan, seconds):
     lines += [f"- missing: {label}: {reason}" for label, reason in missing.items()]
     for section in table.sections:
         lines += ["", *SECTIONS[section](table, rows, runs)]
+    lines += ["", f"![Figure of this table](paper_{table.name}.png)"]
     lines += ["", "Rows:", "", *(f"- {_changes(row)}" for row in rows)]
     return "\n".join(lines) + "\n"
 

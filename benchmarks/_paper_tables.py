@@ -310,7 +310,6 @@ STUDIES = (
             ),
             Row("best, closed form", parameters={**BEST_NETWORK, **_NOT_TUNED}),
             Row("best, fine-tuned", parameters=BEST_NETWORK),
-            Row("best, no draws", model="no draws", parameters=BEST_NETWORK),
             *_BASELINES,
         ),
         notes={

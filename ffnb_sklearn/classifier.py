@@ -70,8 +70,8 @@ class FFNBClassifier(BlockClassifier):
     max_epochs : int, default=0
         Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). A
         quarter of the task's samples judges: fine-tuning ends after 10 epochs without a lower
-        loss of theirs, or with none, and the best epoch counts, the start included. With 0,
-        bands stay as their initialisation set them. With
+        loss of theirs, or with none, and the best epoch counts if it is better than the start
+        by more than a standard error. With 0, bands stay as their initialisation set them. With
         ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of old
         classes.
     learning_rate : float, default=0.003

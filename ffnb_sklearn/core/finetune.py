@@ -15,7 +15,8 @@ open axes, so that rates mean the same at every scale of the features.
 
 A quarter of the samples have no part in the gradients: theirs is the loss that is recorded, and
 that the best epoch is chosen by. As what they respond was corrected at the start for having been
-fitted, it is that of samples never seen.
+fitted, it is that of samples never seen. An epoch is better than the start only if its loss is
+lower by more than a standard error: else a few held-out samples would choose among accidents.
 
 Where old classes are taken to be Gaussian, draws from their Gaussians stand in the loss for the
 data that is gone, so that a band separates new from old, not only new from new. The paper names
@@ -68,7 +69,7 @@ def finetune(
     Returns
     -------
     drafts : list of Draft
-        Those of the epoch with the lowest loss, the start included.
+        Those of the epoch with the lowest loss, if it is clearly below that of the start.
     loss_curve : tuple of float
         Loss after each epoch, up to one without any: empty if no epoch was asked for, if a
         single class is known, or if there is no loss from the start.
@@ -101,8 +102,9 @@ class _Tuning:
         """Bands of the best epoch, and the loss after each."""
         steps = [(draft.rows * draft.reach).requires_grad_() for draft in drafts]
         move = MomentumSteps(steps, self._descent)
-        network, start = self._solved(drafts)
-        losses, best = [start], drafts
+        network, at_start = self._solved(drafts)
+        best, least = drafts, at_start
+        losses = [float(at_start.mean())]
         while len(losses) <= self._descent.max_epochs and losses[-1] and not has_stalled(losses):
             self._epoch(network, drafts, steps, move)
             moved = [step.detach() for step in steps]
@@ -110,9 +112,10 @@ class _Tuning:
                 replace(draft, rows=rows)
                 for draft, rows in zip(drafts, self._rows(drafts, moved), strict=True)
             ]
-            network, loss = self._solved(drafts)
-            best = drafts if loss < min(losses) else best
-            losses.append(loss)
+            network, hinges = self._solved(drafts)
+            losses.append(float(hinges.mean()))
+            if hinges.mean() < least.mean() and _clearly_lower(hinges, at_start):
+                best, least = drafts, hinges
             move.rate *= rate_factor(losses)
         return best, tuple(losses[1:])
 
@@ -138,8 +141,8 @@ class _Tuning:
             for draft, step in zip(drafts, steps, strict=True)
         ]
 
-    def _solved(self, drafts: Sequence[Draft]) -> tuple[Network, float]:
-        """The network with discriminants for the bands as they are, and its loss."""
+    def _solved(self, drafts: Sequence[Draft]) -> tuple[Network, torch.Tensor]:
+        """The network with discriminants for the bands as they are, and its judges' losses."""
         device = self._task.X.device
         self._check_length(drafts)
         model, fresh = append_drafts(self._model, self._task, drafts)
@@ -147,13 +150,13 @@ class _Tuning:
         model = solve(model, device, self._old_pairs)
         if self._old_pairs is None and isinstance(model.classifier, PairwiseFisher):
             self._old_pairs = model.classifier.first(len(self._model.moments))
-        network, total = Network(model, len(drafts), device), 0.0
+        network, hinges = Network(model, len(drafts), device), []
         with torch.no_grad():
             for part in torch.split(torch.arange(len(self._judged.classes), device=device), _CHUNK):
                 samples = self._judged.take(part)
                 hinge = network.hinge(samples, [draft.rows for draft in drafts])
-                total += float(samples.weights @ hinge)
-        return network, total / len(self._judged.classes)
+                hinges.append(samples.weights * hinge)
+        return network, torch.cat(hinges)
 
     def _check_length(self, drafts: Sequence[Draft]) -> None:
         """Refuse to go on from rows that a descent has thrown out of range."""
@@ -196,6 +199,12 @@ class _Tuning:
             features.new_full((len(features),), size / n_drawn),
         )
         return real.followed_by(drawn)
+
+
+def _clearly_lower(losses: torch.Tensor, others: torch.Tensor) -> bool:
+    """Whether losses are lower than others of the same samples by more than a standard error."""
+    gain = others - losses
+    return bool(gain.mean() > gain.std(correction=0) / len(gain) ** 0.5)
 
 
 def _split(classes: torch.Tensor, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
