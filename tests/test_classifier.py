@@ -255,8 +255,8 @@ TUNED = {
     "skip_connection": False,
     "shared_band_size": 0,
     "p": 1,
+    "gamma": 10.0,
     "max_epochs": 8,
-    "learning_rate": 0.003,
 }
 
 
