@@ -249,13 +249,14 @@ def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
 
 # ---- fine-tuning
 
-# Classes that overlap, and a poor start: else there is nothing to tune.
+# Six classes that overlap and a poor start: else there is nothing to tune.
 OVERLAPPING = X + 4.0 * np.random.default_rng(1).standard_normal(X.shape)
 TUNED = {
     "skip_connection": False,
     "shared_band_size": 0,
     "p": 1,
     "gamma": 10.0,
+    "old_statistics": "zero",
     "max_epochs": 8,
 }
 
@@ -268,7 +269,7 @@ def tuned(model, *tasks):
 
 
 def test_fine_tuning_is_recorded():
-    model = tuned(estimator(**TUNED), [0, 1], [2, 3])
+    model = tuned(estimator(**TUNED), [0, 1], [2, 3, 4, 5, 6, 7])
     assert model.n_iter_ == len(model.loss_curve_) > 0
     assert np.isfinite(model.loss_curve_).all()
     tuned(model, [3])
@@ -282,15 +283,16 @@ def test_fine_tuning_changes_the_newest_bands_only():
     closed = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1])
     before = closed.transform(OVERLAPPING)
     model = closed.set_params(max_epochs=8)
-    tuned(model, [2, 3])
+    tuned(model, [2, 3, 4, 5, 6, 7])
     assert_array_equal(model.transform(OVERLAPPING)[:, : before.shape[1]], before)
-    again = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1], [2, 3])
+    again = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1], [2, 3, 4, 5, 6, 7])
     assert not np.allclose(model.transform(OVERLAPPING), again.transform(OVERLAPPING))
 
 
 def test_fine_tuning_repeats_with_random_state():
     first, again, other = (
-        tuned(estimator(**TUNED, random_state=seed), [0, 1], [2, 3]) for seed in (0, 0, 1)
+        tuned(estimator(**TUNED, random_state=seed), [0, 1], [2, 3, 4, 5, 6, 7])
+        for seed in (0, 0, 1)
     )
     assert first.loss_curve_ == again.loss_curve_
     assert first.loss_curve_ != other.loss_curve_
@@ -302,7 +304,7 @@ def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
     before, scores = vars(model).copy(), model.decision_function(OVERLAPPING)
     monkeypatch.setattr("ffnb_sklearn.core.finetune.rate_factor", failing)
     with pytest.raises(RuntimeError, match="told to fail"):
-        tuned(model, [2, 3])
+        tuned(model, [2, 3, 4, 5, 6, 7])
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
     assert_array_equal(model.decision_function(OVERLAPPING), scores)
@@ -310,7 +312,7 @@ def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
 
 def test_a_rate_too_large_is_an_error_that_names_it():
     with pytest.raises(ValueError, match=r"learning_rate=1e\+300 is too large"):
-        tuned(estimator(**{**TUNED, "learning_rate": 1e300}), [0, 1])
+        tuned(estimator(**{**TUNED, "learning_rate": 1e300}), [2, 3, 4, 5, 6, 7])
 
 
 # ---- batch normalisation

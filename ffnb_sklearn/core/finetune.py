@@ -15,12 +15,13 @@ open axes, so that rates mean the same at every scale of the features.
 
 A quarter of the samples have no part in the gradients: theirs is the loss that is recorded, and
 that the best epoch is chosen by. As what they respond was corrected at the start for having been
-fitted, it is that of samples never seen. An epoch is better than the start only if its loss is
+fitted, it is that of samples never seen. An epoch is better than the start only if their loss is
 lower by more than a standard error: else a few held-out samples would choose among accidents.
 
 Where old classes are taken to be Gaussian, draws from their Gaussians stand in the loss for the
 data that is gone, so that a band separates new from old, not only new from new. The paper names
-this as future work.
+this as future work. They cannot speak for an epoch, only against it: the task's own samples are
+real.
 """
 
 from collections.abc import Sequence
@@ -72,7 +73,7 @@ def finetune(
         Those of the epoch with the lowest loss, if it is clearly below that of the start.
     loss_curve : tuple of float
         Loss after each epoch, up to one without any: empty if no epoch was asked for, if a
-        single class is known, or if there is no loss from the start.
+        single class is known, or if the task's samples have no loss from the start.
 
     Raises
     ------
@@ -94,6 +95,7 @@ class _Tuning:
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
         real = self._real_samples(drafts)
         trained, judged = _split(task.classes, self._rng)
+        self._n_own = len(judged)
         self._trained = real.take(trained)
         self._judged = self._with_draws(real.take(judged))
         self._old_pairs: PairwiseFisher | None = None
@@ -105,6 +107,8 @@ class _Tuning:
         network, at_start = self._solved(drafts)
         best, least = drafts, at_start
         losses = [float(at_start.mean())]
+        if not at_start[: self._n_own].any():
+            return best, ()
         while len(losses) <= self._descent.max_epochs and losses[-1] and not has_stalled(losses):
             self._epoch(network, drafts, steps, move)
             moved = [step.detach() for step in steps]
@@ -114,7 +118,7 @@ class _Tuning:
             ]
             network, hinges = self._solved(drafts)
             losses.append(float(hinges.mean()))
-            if hinges.mean() < least.mean() and _clearly_lower(hinges, at_start):
+            if hinges.mean() < least.mean() and self._is_better(hinges, at_start):
                 best, least = drafts, hinges
             move.rate *= rate_factor(losses)
         return best, tuple(losses[1:])
@@ -158,6 +162,13 @@ class _Tuning:
                 hinges.append(samples.weights * hinge)
         return network, torch.cat(hinges)
 
+    def _is_better(self, hinges: torch.Tensor, at_start: torch.Tensor) -> bool:
+        """Whether an epoch is clearly better than the start for the task, no worse for draws."""
+        gain = at_start - hinges
+        own, drawn = gain[: self._n_own], gain[self._n_own :]
+        error = own.std(correction=0) / self._n_own**0.5
+        return bool(own.mean() > error and drawn.sum() >= 0.0)
+
     def _check_length(self, drafts: Sequence[Draft]) -> None:
         """Refuse to go on from rows that a descent has thrown out of range."""
         for draft in drafts:
@@ -199,12 +210,6 @@ class _Tuning:
             features.new_full((len(features),), size / n_drawn),
         )
         return real.followed_by(drawn)
-
-
-def _clearly_lower(losses: torch.Tensor, others: torch.Tensor) -> bool:
-    """Whether losses are lower than others of the same samples by more than a standard error."""
-    gain = others - losses
-    return bool(gain.mean() > gain.std(correction=0) / len(gain) ** 0.5)
 
 
 def _split(classes: torch.Tensor, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -79,14 +79,24 @@ def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
     assert all(torch.equal(a.rows, b.rows) for a, b in zip(drafts, after, strict=True))
 
 
-def test_an_epoch_is_better_only_by_more_than_a_standard_error():
-    before = torch.tensor([1.0, 2.0, 3.0, 4.0])
+@pytest.mark.parametrize(
+    ("own", "drawn", "better"),
+    [
+        ([0.1, 0.1, 0.1, 0.1], [0.0, 0.0], True),
+        ([0.1, 0.1, 0.1, 0.1], [0.2, -0.1], True),
+        ([0.1, 0.1, 0.1, 0.1], [0.1, -0.2], False),
+        # A gain of 0.5 on the mean, with a standard error of 0.75.
+        ([3.0, -1.0, 0.0, 0.0], [0.0, 0.0], False),
+        ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0], False),
+        ([0.1, 0.1, 0.1, 0.1], [], True),
+    ],
+)
+def test_an_epoch_has_to_be_better_for_the_task_and_no_worse_for_draws(own, drawn, better):
+    tuning = module._Tuning(known(), task(2, 3), draft_bands(known(), task(2, 3)))
+    assert tuning._n_own == 4
+    before = torch.full((4 + len(drawn),), 5.0)
 
-    assert module._clearly_lower(before - 0.1, before)
-    assert not module._clearly_lower(before, before)
-    # A gain of 0.5 on the mean, with a standard error of 0.75.
-    assert not module._clearly_lower(before - torch.tensor([3.0, -1.0, 0.0, 0.0]), before)
-    assert not module._clearly_lower(before + 0.1, before)
+    assert tuning._is_better(before - torch.tensor([*own, *drawn]), before) == better
 
 
 def test_the_loss_of_samples_held_out_falls_from_a_poor_start():
