@@ -135,8 +135,10 @@ class _Tuning:
         order = torch.as_tensor(self._rng.permutation(len(samples.classes)))
         for batch in torch.split(order, self._descent.batch_size):
             chosen = samples.take(batch.to(samples.fixed.device))
-            hinge = network.hinge(chosen, self._rows(drafts, steps))
-            move((chosen.weights * hinge).mean())
+            with torch.enable_grad():
+                hinge = network.hinge(chosen, self._rows(drafts, steps))
+                loss = (chosen.weights * hinge).mean()
+            move(loss)
 
     def _rows(self, drafts: Sequence[Draft], steps: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Rows W within the open axes."""

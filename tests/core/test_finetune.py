@@ -161,6 +161,13 @@ def test_it_repeats_with_the_seed_and_leaves_the_global_generators_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_it_works_where_gradients_are_switched_off():
+    with torch.no_grad():
+        quiet = tuned()[2]
+
+    assert quiet == tuned()[2]
+
+
 def test_weight_decay_shortens_the_rows():
     new, lengths = task(2, 3), []
     for decay in (0.0, 10.0):
