@@ -347,7 +347,7 @@ def _cifar_table(scenario):
     )
 
 
-# A ridge search per task and a cross-validated kernel machine take hours on 50,000 rows.
+# A ridge search per task and a cross-validated kernel machine: too long on 50,000 rows here.
 _TOO_SLOW = {"ranpac", "svm-joint"}
 
 
