@@ -68,12 +68,12 @@ class FFNBClassifier(BlockClassifier):
         What old classes, whose data is gone, give in new neurons: what Gaussians with their
         moments would give, or nothing, as in [1]_.
     max_epochs : int, default=0
-        Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). A
-        quarter of the task's samples judges: fine-tuning ends after 10 epochs without a lower
-        loss of theirs, or with none, and the best epoch counts if it is better than the start
-        by more than a standard error. With 0, bands stay as their initialisation set them. With
-        ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of old
-        classes.
+        Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). Samples
+        are judged by bands that have not seen them: fine-tuning ends after 10 epochs without a
+        lower loss of theirs, or with none, and the best epoch counts if it is better than the
+        start by more than a standard error. With 0, bands stay as their initialisation set
+        them. With ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of
+        old classes.
     learning_rate : float, default=0.003
         First rate of the descent, relative to the mean square length of a layer's inputs. It
         shrinks by 1 % after an epoch in which the loss changed by more than in the one before,

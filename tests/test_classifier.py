@@ -254,10 +254,10 @@ OVERLAPPING = X + 4.0 * np.random.default_rng(1).standard_normal(X.shape)
 TUNED = {
     "skip_connection": False,
     "shared_band_size": 0,
-    "p": 1,
-    "gamma": 10.0,
-    "old_statistics": "zero",
-    "max_epochs": 8,
+    "p": 0.8,
+    "gamma": 1.0,
+    "max_epochs": 12,
+    "learning_rate": 0.01,
 }
 
 
@@ -282,7 +282,7 @@ def test_fine_tuning_is_recorded():
 def test_fine_tuning_changes_the_newest_bands_only():
     closed = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1])
     before = closed.transform(OVERLAPPING)
-    model = closed.set_params(max_epochs=8)
+    model = closed.set_params(max_epochs=12)
     tuned(model, [2, 3, 4, 5, 6, 7])
     assert_array_equal(model.transform(OVERLAPPING)[:, : before.shape[1]], before)
     again = tuned(estimator(**{**TUNED, "max_epochs": 0}), [0, 1], [2, 3, 4, 5, 6, 7])

@@ -64,14 +64,14 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
 
     Parameters
     ----------
-    scores : Tensor of shape (n_samples, n_classes)
+    scores : Tensor of shape (..., n_samples, n_classes)
         s.
     classes : Tensor of shape (n_samples,)
         y.
 
     Returns
     -------
-    Tensor of shape (n_samples,)
+    Tensor of shape (..., n_samples)
         Zero where the own class leads all others by 1, or is the only one.
 
     References
@@ -79,9 +79,10 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
     K. Crammer and Y. Singer. On the algorithmic implementation of multiclass kernel-based vector
     machines. Journal of Machine Learning Research 2, 2001.
     """
-    own = scores.gather(1, classes[:, None])
-    lacking = (scores - own + 1.0).scatter(1, classes[:, None], 0.0)
-    return lacking.amax(1).clamp_min(0.0)
+    index = classes[:, None].expand(*scores.shape[:-1], 1)
+    own = scores.gather(-1, index)
+    lacking = (scores - own + 1.0).scatter(-1, index, 0.0)
+    return lacking.amax(-1).clamp_min(0.0)
 
 
 def rate_factor(losses: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from .nullspace import NullSpace, moment_rows, null_space
 from .old_classes import extend_moments
 from .statistics import Array, ClassMoments
 
-__all__ = ["Draft", "append_band", "append_drafts", "draft_bands"]
+__all__ = ["Draft", "append_band", "append_draft", "append_drafts", "draft_bands"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,41 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
         corrections = fitted.responses - below @ fitted.rows.T
         reach = _reach(open_axes.project(below), task.weights)
         drafts.append(Draft(layer, fitted.rows, open_axes, corrections, reach))
-        model, below, _ = _append_draft(model, task, drafts[-1], below)
+        model, below, _ = append_draft(model, task, drafts[-1], below)
     return drafts
+
+
+def append_draft(
+    model: Model, task: Task, draft: Draft, below: torch.Tensor
+) -> tuple[Model, torch.Tensor, torch.Tensor]:
+    """The model with the band of one layer.
+
+    Parameters
+    ----------
+    model : Model
+        What was known before, with the task's bands of the layers below.
+    task : Task
+        The samples that the band is made for.
+    draft : Draft
+        The band.
+    below : Tensor of shape (n_samples, d)
+        The task's features of the layer below.
+
+    Returns
+    -------
+    model : Model
+        Its classifier does not see the band yet.
+    features : Tensor of shape (n_samples, d_l)
+        The task's features of the band's own layer.
+    outputs : Tensor of shape (n_samples, n_neurons)
+        The new ones among them alone.
+    """
+    old = model.features.layer_of(task.X, draft.layer)
+    responses = draft.responses(below)
+    norm = BatchNorm.of(responses, task.weights) if model.settings.batch_norm else None
+    band = Band(draft.layer, as_array(draft.rows), model.settings.activation, norm)
+    outputs = band.output(responses)
+    return append_band(model, band, task.X.device), torch.cat([old, outputs], dim=1), outputs
 
 
 def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Model, torch.Tensor]:
@@ -105,24 +138,12 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     """
     below, fresh = task.X, []
     for draft in drafts:
-        model, below, outputs = _append_draft(model, task, draft, below)
+        model, below, outputs = append_draft(model, task, draft, below)
         fresh.append(outputs)
     kept = tuple(as_array(draft.open_axes.kept) for draft in drafts)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
     model = replace(model, kept_axes=kept, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)
-
-
-def _append_draft(
-    model: Model, task: Task, draft: Draft, below: torch.Tensor
-) -> tuple[Model, torch.Tensor, torch.Tensor]:
-    """The model with one more band, the task's features of its layer, and the new ones alone."""
-    old = model.features.layer_of(task.X, draft.layer)
-    responses = draft.responses(below)
-    norm = BatchNorm.of(responses, task.weights) if model.settings.batch_norm else None
-    band = Band(draft.layer, as_array(draft.rows), model.settings.activation, norm)
-    outputs = band.output(responses)
-    return append_band(model, band, task.X.device), torch.cat([old, outputs], dim=1), outputs
 
 
 def _reach(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -79,16 +79,17 @@ class Network:
         ----------
         samples : Samples
             n_samples of them.
-        rows : sequence of Tensor of shape (n_neurons, d)
-            Per layer, the rows W of its newest band.
+        rows : sequence of Tensor of shape (..., n_neurons, d)
+            Per layer, the rows W of its newest band, or of several copies of it.
 
         Returns
         -------
-        Tensor of shape (n_samples,)
+        Tensor of shape (..., n_samples)
             What the own class lacks to a lead of 1 over the best other.
         """
-        features = torch.cat([samples.fixed, self._new_neurons(samples, rows)], dim=1)
-        scores = torch.addmm(self._offsets, features, self._planes.T)
+        n_fixed = samples.fixed.shape[1]
+        fixed = torch.addmm(self._offsets, samples.fixed, self._planes[:, :n_fixed].T)
+        scores = fixed + self._new_neurons(samples, rows) @ self._planes[:, n_fixed:].T
         if self._pooling is not None:
             scores = scores.tanh() @ self._pooling
         return multi_class_hinge(scores, samples.classes)
@@ -98,7 +99,9 @@ class Network:
         outputs = samples.fixed[:, :0]
         layers = zip(self._bands, samples.old, samples.corrections, rows, strict=True)
         for band, old, corrections, weights in layers:
-            responses = torch.cat([old, outputs], dim=1) @ weights.T + corrections
+            n_old = old.shape[1]
+            responses = old @ weights[..., :n_old].mT + outputs @ weights[..., n_old:].mT
+            responses = responses + corrections
             outputs = band.output(responses)
         return outputs
 

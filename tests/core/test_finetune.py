@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core import finetune as module
 from ffnb_sklearn.core.descent import Descent, MomentumSteps
 from ffnb_sklearn.core.finetune import finetune
-from ffnb_sklearn.core.growth import draft_bands
+from ffnb_sklearn.core.growth import append_drafts, draft_bands
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import empty_model
 from tests.core.small_models import SETTINGS, D, learnt, task
 
 DESCENT = Descent(max_epochs=5, learning_rate=0.05)
+GENTLE = Descent(max_epochs=30, learning_rate=0.001)
 TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=DESCENT)
 
 
@@ -23,12 +24,17 @@ def known(settings=TUNED, tasks=None):
     return learnt(tasks or [task(0, 1)], settings)
 
 
-def tuned(**changes):
-    """Bands of a second task before and after tuning, and the loss."""
+def tuned(n=8, **changes):
+    """Bands of a second task of 2 n samples before and after tuning, and the loss."""
     settings = replace(TUNED, **changes)
-    model, new = known(settings), task(2, 3)
+    model, new = known(settings), task(2, 3, n=n)
     drafts = draft_bands(model, new)
     return drafts, *finetune(model, new, drafts)
+
+
+def copies_of(drafts):
+    """Four copies of the rows of each band, as leaves."""
+    return [(one.rows * one.reach).repeat(4, 1, 1).requires_grad_() for one in drafts]
 
 
 def test_without_epochs_bands_stay_as_they_start():
@@ -50,10 +56,14 @@ def test_a_single_class_has_no_loss():
 
 
 def test_rows_move_within_the_open_axes_only():
-    descent = Descent(max_epochs=30, learning_rate=0.05)
-    drafts, after, losses = tuned(descent=descent, old_statistics="zero")
+    model, new = known(), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    steps = copies_of(drafts)
 
-    assert 0 < len(losses) <= 30
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, DESCENT))
+
+    after = tuning._mean_of_copies([step.detach() for step in steps])
     for start, end in zip(drafts, after, strict=True):
         assert not torch.equal(start.rows, end.rows)
         kept = end.open_axes.kept
@@ -80,33 +90,44 @@ def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("own", "drawn", "better"),
+    ("gain", "better"),
     [
-        ([0.1, 0.1, 0.1, 0.1], [0.0, 0.0], True),
-        ([0.1, 0.1, 0.1, 0.1], [0.2, -0.1], True),
-        ([0.1, 0.1, 0.1, 0.1], [0.1, -0.2], False),
-        # A gain of 0.5 on the mean, with a standard error of 0.75.
-        ([3.0, -1.0, 0.0, 0.0], [0.0, 0.0], False),
-        ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0], False),
-        ([0.1, 0.1, 0.1, 0.1], [], True),
+        ([0.1, 0.1, 0.1, 0.1], True),
+        ([0.0, 0.0, 0.0, 0.0], False),
+        ([-0.1, -0.1, -0.1, -0.1], False),
+        # 0.5 on the mean, with standard errors of 0.75 and 0.35.
+        ([3.0, -1.0, 0.0, 0.0], False),
+        ([1.0, 1.0, 1.0, -1.0], True),
     ],
 )
-def test_an_epoch_has_to_be_better_for_the_task_and_no_worse_for_draws(own, drawn, better):
-    tuning = module._Tuning(known(), task(2, 3), draft_bands(known(), task(2, 3)))
-    assert tuning._n_own == 4
-    before = torch.full((4 + len(drawn),), 5.0)
+def test_an_epoch_has_to_be_better_by_a_standard_error(gain, better):
+    at_start = torch.full((4,), 5.0)
 
-    assert tuning._is_better(before - torch.tensor([*own, *drawn]), before) == better
+    assert module._is_better(at_start - torch.tensor(gain), at_start) == better
 
 
-def test_the_loss_of_samples_held_out_falls_from_a_poor_start():
-    descent = Descent(max_epochs=30, learning_rate=0.05)
-    drafts, after, losses = tuned(descent=descent, p=(0, 0), gamma=10.0)
+def test_the_loss_of_unseen_samples_falls_from_a_poor_start():
+    drafts, after, losses = tuned(n=60, descent=GENTLE, p=(0, 0), gamma=1.0)
 
-    # It ends with the first epoch that leaves no loss.
-    assert losses[0] > 0.1
-    assert losses[-1] == 0.0
+    assert min(losses) < 0.9 * losses[0]
     assert not torch.equal(after[0].rows, drafts[0].rows)
+
+
+def test_it_ends_with_the_first_epoch_that_leaves_no_loss(monkeypatch):
+    model, new, calls = known(), task(2, 3), []
+    drafts, original = draft_bands(model, new), module._Tuning._solved
+
+    def solved(self, drafts):
+        calls.append(drafts)
+        network, hinges = original(self, drafts)
+        return network, hinges if len(calls) < 3 else 0.0 * hinges
+
+    monkeypatch.setattr(module._Tuning, "_solved", solved)
+    after, losses = finetune(model, new, drafts)
+
+    assert len(losses) == 2
+    assert losses[0] > 0.0 == losses[1]
+    assert after is calls[2]
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -135,18 +156,18 @@ def test_draws_of_old_classes_stand_in_the_loss_only_where_these_are_gaussian(mo
     assert seen == []
     _, _, losses = tuned()
     # Once to judge by, and anew in every epoch; as many as a new class has samples there.
-    assert seen == [(2, 2)] + [(2, 6)] * len(losses)
+    assert seen == [(2, 8)] * (1 + len(losses))
 
 
 def test_draws_are_limited_and_weigh_as_much_as_a_new_class():
     model = known(tasks=[task(*range(40), n=3)])
     tuning = module._Tuning(model, task(40, n=8), draft_bands(model, task(40, n=8)))
 
-    samples = tuning._with_draws(tuning._trained)
+    samples = tuning._samples.followed_by(tuning._draws())
 
-    assert len(samples.classes) == 6 + 40
+    assert len(samples.classes) == 8 + 40
     weights = torch.zeros(41, dtype=torch.float64).index_add(0, samples.classes, samples.weights)
-    assert_allclose(weights[:40], 6.0, rtol=1e-12)
+    assert_allclose(weights[:40], 8.0, rtol=1e-12)
 
 
 def test_it_repeats_with_the_seed_and_leaves_the_global_generators_alone():
@@ -174,9 +195,9 @@ def test_weight_decay_shortens_the_rows():
         model = known(replace(TUNED, descent=replace(DESCENT, weight_decay=decay)))
         drafts = draft_bands(model, new)
         tuning = module._Tuning(model, new, drafts)
-        steps = [draft.rows.clone().requires_grad_() for draft in drafts]
+        steps = copies_of(drafts)
         move = MomentumSteps(steps, model.settings.descent)
-        tuning._epoch(tuning._solved(drafts)[0], drafts, steps, move)
+        tuning._epoch(tuning._solved(drafts)[0], steps, move)
         lengths.append(float(steps[0].detach().norm()))
 
     assert lengths[1] < 0.7 * lengths[0]
@@ -186,28 +207,56 @@ def test_samples_count_by_their_weights():
     new = task(2, 3)
     tuning = module._Tuning(known(), new, draft_bands(known(), new))
 
-    weights = dict(zip(map(tuple, new.X.tolist()), new.weights / new.weights.mean(), strict=True))
-    expected = [weights[tuple(x)] for x in tuning._trained.old[0].tolist()]
-    assert_allclose(tuning._trained.weights, expected, rtol=1e-12)
+    assert_allclose(tuning._samples.weights, new.weights / new.weights.mean(), rtol=1e-12)
 
 
-def test_a_quarter_of_each_class_judges_and_has_no_part_in_the_gradients():
-    new = task(2, 3)
-    tuning = module._Tuning(known(), new, draft_bands(known(), new))
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_classes_are_dealt_evenly(n):
+    classes = torch.arange(3).repeat_interleave(n)
 
-    assert torch.bincount(tuning._trained.classes).tolist() == [0, 0, 6, 6]
-    # Two held out of each new class, and as many draws of each old one.
-    assert torch.bincount(tuning._judged.classes).tolist() == [2, 2, 2, 2]
-    rows = torch.cat([tuning._trained.old[0], tuning._judged.old[0][:4]])
-    assert len(torch.unique(rows, dim=0)) == 16
+    folds = module._deal(classes, np.random.default_rng(0))
+
+    for label in range(3):
+        counts = torch.bincount(folds[classes == label], minlength=4)
+        assert counts.max() - counts.min() <= 1
+    assert (n == 1) == (len(torch.unique(folds)) < 4)
 
 
-def test_classes_of_a_single_sample_judge_themselves():
-    new = task(2, 3, n=1)
-    tuning = module._Tuning(known(), new, draft_bands(known(), new))
+def test_no_copy_sees_its_own_fold():
+    model, new = known(replace(TUNED, old_statistics="zero")), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    tuning._folds = torch.ones_like(tuning._folds)
+    steps = copies_of(drafts)
 
-    assert len(tuning._trained.classes) == 2
-    assert len(tuning._judged.classes) == 2 + 2
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, DESCENT))
+
+    for step, start in zip(steps, copies_of(drafts), strict=True):
+        moved = (step != start).any(2).any(1)
+        assert moved.tolist() == [True, False, True, True]
+
+
+def test_samples_respond_as_to_the_copy_that_has_not_seen_them():
+    """The mean of four networks: each sample's outputs are those of one of them."""
+    model, new = known(), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    rng = np.random.default_rng(0)
+    steps = [
+        step.detach() + torch.as_tensor(rng.normal(size=step.shape)) for step in copies_of(drafts)
+    ]
+
+    mean = tuning._mean_of_copies(steps)
+
+    _, fresh = append_drafts(model, new, mean)
+    for fold in range(4):
+        rows = [one[fold] for one in tuning._rows(steps)]
+        alone = [replace(d, rows=w) for d, w in zip(drafts, rows, strict=True)]
+        now = tuning._folds == fold
+        assert now.any()
+        assert_allclose(fresh[now], append_drafts(model, new, alone)[1][now], rtol=1e-9)
+    for draft, copies in zip(mean, tuning._rows(steps), strict=True):
+        assert_allclose(draft.rows, copies.mean(0), rtol=1e-12)
 
 
 def test_rows_out_of_range_are_an_error_that_names_the_rate():
