@@ -18,7 +18,7 @@ are four copies, each of which descends on all folds but one. The band is the me
 and each sample is taken to respond as it does to the copy that has not seen it. So every sample
 both teaches and judges; neither the moments of the new classes nor the recorded loss are those of
 samples that the rows were fitted to. An epoch is better than the start only if that loss is lower
-by more than a standard error: else a few samples would choose among accidents.
+by more than two standard errors: else a few samples would choose among accidents.
 
 Where old classes are taken to be Gaussian, draws from their Gaussians stand in the loss for the
 data that is gone, so that a band separates new from old, not only new from new. The paper names
@@ -43,6 +43,9 @@ __all__ = ["finetune"]
 
 # Folds of the task's samples, each left out of the gradients of one copy of the rows.
 _FOLDS = 4
+
+# How many standard errors the loss has to be below that of the start.
+_STANDARD_ERRORS = 2.0
 
 # Draws from old classes per epoch, as a multiple of the task's samples, at most.
 _MOST_DRAWS = 4
@@ -91,8 +94,9 @@ class _Tuning:
     """The descent for one task, from the model that was known before it."""
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
-        self._model, self._task, self._start = model, task, list(drafts)
-        self._descent = model.settings.descent
+        # Gradients go through the hyperplanes of all pairs.
+        self._model = replace(model, settings=replace(model.settings, shortlist=None))
+        self._task, self._start, self._descent = task, list(drafts), model.settings.descent
         # Streams of two keys belong to the bands as they start out.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
         self._folds = _deal(task.classes, self._rng)
@@ -225,6 +229,6 @@ def _deal(classes: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 
 
 def _is_better(hinges: torch.Tensor, at_start: torch.Tensor) -> bool:
-    """Whether losses are lower on average by more than a standard error of the difference."""
+    """Whether losses are lower on average by more than accidents explain."""
     gain = at_start - hinges
-    return bool(gain.mean() > gain.std(correction=0) / len(gain) ** 0.5)
+    return bool(gain.mean() > _STANDARD_ERRORS * gain.std(correction=0) / len(gain) ** 0.5)
