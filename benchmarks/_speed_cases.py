@@ -74,7 +74,9 @@ def gaussian_classes(n_classes, n_features, per_class, *, seed=0, first=0, n_axe
     blocks = []
     for label in range(first, first + n_classes):
         random = np.random.default_rng([seed, label])
-        axes = random.standard_normal((n_axes, n_features)) * np.geomspace(1.0, 0.1, n_axes)[:, None]
+        axes = (
+            random.standard_normal((n_axes, n_features)) * np.geomspace(1.0, 0.1, n_axes)[:, None]
+        )
         rows = random.standard_normal((per_class, n_features))
         rows += random.standard_normal((per_class, n_axes)) @ axes
         blocks.append(rows + 0.3 * random.standard_normal(n_features))
