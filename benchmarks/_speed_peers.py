@@ -58,7 +58,7 @@ def compare_slda(n_samples=2500, n_features=512, n_classes=5, rank=64, repeats=5
         },
         repeats,
     )
-    note = f"covariances agree to {gap:.0e}; with published counts {relative_gap(published, exact):.0e}"
+    note = f"covariances agree to {gap:.0e}; as published, {relative_gap(published, exact):.0e}"
     shape = f"statistics, n={n_samples} d={n_features} C={n_classes}"
     rows = [
         (f"{shape}, exact scatters", "exact", "published", note),
