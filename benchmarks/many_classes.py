@@ -67,10 +67,14 @@ class GaussianStream:
 def fitted_exponent(classes, seconds):
     """Slope of log seconds over log classes, in the later half of the stream.
 
-    Early tasks are dominated by what does not depend on the number of classes.
+    Early tasks are dominated by what does not depend on the number of classes. Not a number for
+    a stream of fewer than four tasks.
     """
+    if len(classes) < 4:
+        return float("nan")
     late = slice(len(classes) // 2, None)
-    return float(np.polyfit(np.log(classes[late]), np.log(seconds[late]), 1)[0])
+    x, y = np.log(classes[late]), np.log(seconds[late])
+    return float(np.sum((x - x.mean()) * y) / np.sum((x - x.mean()) ** 2))
 
 
 def takes_shortlist():
@@ -253,7 +257,8 @@ def read_options(arguments):
     add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: the tasks")
     options = parser.parse_args(arguments)
     if options.quick:
-        vars(options).update(QUICK)
+        parser.set_defaults(**QUICK)
+        options = parser.parse_args(arguments)
     if any(path.suffix not in {".md", ".csv"} for path in options.out):
         parser.error("--out takes names that end in .md or .csv")
     return options
