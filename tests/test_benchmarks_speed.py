@@ -13,7 +13,16 @@ from sklearn.datasets import make_classification
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 MODULES = ["_speed_clock", "_speed_floor", "_speed_cases", "_speed_published", "_speed_pairs"]
-MODULES += ["_speed_peers", "speed", "many_classes", "peers", "lifted_peers", "_data", "_report"]
+MODULES += [
+    "_speed_peers",
+    "_speed_stream",
+    "speed",
+    "many_classes",
+    "peers",
+    "lifted_peers",
+    "_data",
+    "_report",
+]
 
 
 @pytest.fixture(scope="module")
