@@ -85,13 +85,13 @@ def rank_records(options):
 
 def published_records(options):
     """Statistics, prediction and training against SLDA, FeCAM and RanPAC."""
-    slda, fecam, ranpac = {}, {}, {}
+    slda, fecam, ranpac = [{}, {"n_samples": 1000, "n_features": 2048}], {}, {}
     if options.quick:
-        slda = {"n_samples": 90, "n_features": 16, "n_classes": 3, "rank": 4}
+        slda = [{"n_samples": 90, "n_features": 16, "n_classes": 3, "rank": 4}]
         fecam = {"n_classes": 6, "n_features": 16, "per_class": 40, "n_test": 30}
         ranpac = {"n_samples": 90, "n_features": 16, "n_classes": 3, "width": 40}
     return [
-        *compare_slda(**slda, repeats=options.repeats),
+        *(row for size in slda for row in compare_slda(**size, repeats=options.repeats)),
         *compare_fecam(**fecam, repeats=options.repeats),
         *compare_ranpac(**ranpac, repeats=options.repeats),
     ]
