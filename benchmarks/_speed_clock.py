@@ -1,0 +1,155 @@
+"""Clocks for the speed benchmark: alternating repetitions, and the peak memory of one step."""
+
+import multiprocessing
+import pickle
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+_STATUS = Path("/proc/self/status")
+_RESET = Path("/proc/self/clear_refs")
+
+
+def alternate(candidates, repeats=5):
+    """Seconds of several candidates, each run once per round so that noise hits all of them.
+
+    Parameters
+    ----------
+    candidates : dict of str to callable
+        Each takes no argument and returns the seconds of what it measured, or a dict of the
+        seconds of several steps. What it prepares stays outside of that.
+    repeats : int, default=5
+        Number of rounds.
+
+    Returns
+    -------
+    seconds : dict of str to ndarray of shape (repeats,)
+        By name; the steps of a candidate stand under their own names.
+    """
+    rounds = []
+    for _ in range(repeats):
+        row = {}
+        for name, candidate in candidates.items():
+            measured = candidate()
+            row.update(measured if isinstance(measured, dict) else {name: measured})
+        rounds.append(row)
+    return {name: np.array([row[name] for row in rounds]) for name in rounds[0]}
+
+
+def timed(function, *arguments):
+    """Seconds that one call takes, and what it returns."""
+    start = time.perf_counter()
+    result = function(*arguments)
+    return time.perf_counter() - start, result
+
+
+def seconds_of(function, *arguments):
+    """Seconds that one call takes."""
+    return timed(function, *arguments)[0]
+
+
+def comparison(seconds, reference):
+    """How two rows of seconds from the same rounds compare.
+
+    Parameters
+    ----------
+    seconds, reference : ndarray of shape (repeats,)
+        Of the method and of what it is measured by.
+
+    Returns
+    -------
+    numbers : dict
+        Medians, their ratio, and the least and largest ratio within one round.
+    """
+    ratios = seconds / reference
+    return {
+        "seconds": float(np.median(seconds)),
+        "reference_s": float(np.median(reference)),
+        "ratio": float(np.median(seconds) / np.median(reference)),
+        "ratio_min": float(ratios.min()),
+        "ratio_max": float(ratios.max()),
+    }
+
+
+def peak_of_step(step, state, *arguments):
+    """Peak memory of one step in a process of its own.
+
+    Parameters
+    ----------
+    step : callable
+        A function of a module, called as ``step(state, *arguments)``.
+    state : object
+        What the step starts from; it is pickled to a file that the process reads.
+    *arguments : objects
+        Further arguments, pickled with it.
+
+    Returns
+    -------
+    numbers : dict
+        MB of the process before the step and at its peak, and what the step added.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.pickle"
+        with open(path, "wb") as file:
+            pickle.dump((state, arguments), file, protocol=5)
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        threads = torch.get_num_threads()
+        process = context.Process(target=_measure, args=(sender, step, path, threads))
+        process.start()
+        # Without its own copy, the parent sees the end of a child that failed.
+        sender.close()
+        try:
+            numbers = receiver.recv()
+        except EOFError:
+            numbers = None
+        process.join()
+    if numbers is None:
+        raise RuntimeError(f"the process that ran {step.__name__} ended without a result")
+    return numbers
+
+
+def _measure(sender, step, path, threads):
+    torch.set_num_threads(threads)
+    with open(path, "rb") as file:
+        state, arguments = pickle.load(file)
+    # The libraries' own buffers are there before the step.
+    warm = torch.ones((64, 64), dtype=torch.float64)
+    torch.linalg.cholesky(warm @ warm + 64.0 * torch.eye(64))
+    reset_peak()
+    before = peak_bytes()
+    step(state, *arguments)
+    peak = peak_bytes()
+    sender.send(
+        {"before_mb": before / 1e6, "peak_mb": peak / 1e6, "added_mb": (peak - before) / 1e6}
+    )
+    sender.close()
+
+
+def reset_peak():
+    """Lower the process's peak to what it holds now, where the system can (Linux)."""
+    if _RESET.exists():
+        try:
+            _RESET.write_text("5", encoding="ascii")
+        except OSError:
+            return
+
+
+def peak_bytes():
+    """Peak resident memory of this process.
+
+    The system's own record of the process comes first: the count of `resource.getrusage` starts
+    from the memory of the parent where the process was spawned from a large one.
+    """
+    if _STATUS.exists():
+        for line in _STATUS.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,79 @@
+"""What a task and a prediction cost at least: the matrix products of their shapes, and no more.
+
+A task has to add a Gram matrix of its features to what is known, and to factor one matrix of
+their width; a prediction by all pairs of classes is one product with their hyperplanes. A floor is
+these products on random matrices, by the library that the method itself uses.
+"""
+
+import torch
+from _speed_clock import seconds_of
+
+
+class TaskFloor:
+    """One Gram product n x d -> d x d and one Cholesky factorisation of that size.
+
+    Parameters
+    ----------
+    n_samples : int
+        n.
+    n_inputs : int
+        Width of the inputs.
+    n_features : int
+        d, the width of what the classifier sees. What is more than the inputs is the output of
+        neurons: the product that projects the inputs on them belongs to the floor.
+    """
+
+    def __init__(self, n_samples, n_inputs, n_features):
+        generator = torch.Generator().manual_seed(0)
+        kind = {"generator": generator, "dtype": torch.float64}
+        self.inputs = torch.randn((n_samples, n_inputs), **kind)
+        self.neurons = torch.randn((max(0, n_features - n_inputs), n_inputs), **kind)
+        self.features = torch.randn((n_samples, n_features), **kind)
+
+    def run(self):
+        """Do the arithmetic once, and return the Cholesky factor."""
+        if len(self.neurons):
+            self.inputs @ self.neurons.T
+        gram = self.features.T @ self.features
+        gram.diagonal().add_(float(len(self.features)))
+        return torch.linalg.cholesky(gram)
+
+    def __call__(self):
+        """Seconds of one run."""
+        return seconds_of(self.run)
+
+
+class PredictionFloor:
+    """One product n x d by d x C (C - 1) / 2, and nothing for its tanh and its sums.
+
+    Parameters
+    ----------
+    n_samples : int
+        n.
+    n_features : int
+        d, the width of what the classifier sees.
+    n_classes : int
+        C.
+    """
+
+    def __init__(self, n_samples, n_features, n_classes):
+        generator = torch.Generator().manual_seed(0)
+        kind = {"generator": generator, "dtype": torch.float64}
+        n_pairs = n_classes * (n_classes - 1) // 2
+        self.features = torch.randn((n_samples, n_features), **kind)
+        self.planes = torch.randn((n_pairs, n_features), **kind)
+        # Written in place again and again: fresh pages are not arithmetic.
+        self.outputs = torch.empty((n_samples, n_pairs), dtype=torch.float64)
+
+    def run(self):
+        """Do the arithmetic once, and return the outputs."""
+        return torch.mm(self.features, self.planes.T, out=self.outputs)
+
+    def __call__(self):
+        """Seconds of one run."""
+        return seconds_of(self.run)
+
+
+def task_floor_step(floor):
+    """The arithmetic of a floor, for the measurement of its memory."""
+    floor.run()

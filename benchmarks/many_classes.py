@@ -1,0 +1,243 @@
+"""A thousand classes in tasks of ten: time per task, memory, prediction rate, shortlists.
+
+Classes are Gaussians whose means lie in a subspace that they share, and which spread along a few
+axes of that subspace each beyond noise that is common to all, so that they overlap. They are drawn
+task by task: what lies in memory is the classifier, one task and the test rows.
+
+    python benchmarks/many_classes.py --out docs/benchmarks/many_classes.md
+    python benchmarks/many_classes.py --quick
+"""
+
+import argparse
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from _report import environment_lines, write
+from _speed_clock import peak_bytes, reset_peak, timed
+from _speed_stream import GaussianStream
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+
+QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5, "reference": 50}
+
+
+def fitted_exponent(classes, seconds):
+    """Slope of log seconds over log classes, in the later half of the stream.
+
+    Early tasks are dominated by what does not depend on the number of classes. Not a number for
+    a stream of fewer than four tasks.
+    """
+    if len(classes) < 4:
+        return float("nan")
+    late = slice(len(classes) // 2, None)
+    x, y = np.log(classes[late]), np.log(seconds[late])
+    return float(np.sum((x - x.mean()) * y) / np.sum((x - x.mean()) ** 2))
+
+
+def takes_shortlist():
+    """Whether the classifier has a shortlist of classes to evaluate."""
+    return "shortlist" in inspect.signature(FFNBClassifier).parameters
+
+
+def build(options):
+    """The classifier that the command line asks for."""
+    parameters = {
+        "band_size": options.band_size,
+        "shared_band_size": options.shared,
+        "rank": options.rank or None,
+        "random_state": 0,
+        "device": options.device,
+    }
+    if takes_shortlist():
+        parameters["shortlist"] = options.shortlist
+    return FFNBClassifier(**parameters)
+
+
+def learn_stream(estimator, stream, options):
+    """Learn all classes task by task.
+
+    Returns
+    -------
+    records : list of dict
+        Per task, the classes seen after it and the seconds of `partial_fit`.
+    """
+    records = []
+    for first in range(0, options.classes, options.per_task):
+        labels = np.arange(first, min(first + options.per_task, options.classes))
+        X, y = stream.task(labels, options.per_class)
+        seconds, _ = timed(estimator.partial_fit, X, y)
+        records.append({"classes": int(labels[-1]) + 1, "seconds": seconds})
+        if options.progress:
+            print(f"{labels[-1] + 1} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
+    return records
+
+
+def shortlist_agreement(estimator, X, width):
+    """Share of rows for which a shortlist gives the label that all pairs give.
+
+    Parameters
+    ----------
+    estimator : FFNBClassifier
+        Fitted; its shortlist is put back.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    width : int, "auto" or None
+        Width of the shortlist; None stands for all pairs.
+
+    Returns
+    -------
+    agreement, seconds, all_pairs_seconds : float
+        The share, and the seconds of the two predictions.
+    """
+    before = estimator.shortlist
+    try:
+        estimator.set_params(shortlist=width)
+        seconds, short = timed(estimator.predict, X)
+        estimator.set_params(shortlist=None)
+        all_pairs_seconds, full = timed(estimator.predict, X)
+    finally:
+        estimator.set_params(shortlist=before)
+    return float(np.mean(short == full)), seconds, all_pairs_seconds
+
+
+def measure(options):
+    """Run the stream and everything that is asked of its end.
+
+    Returns
+    -------
+    tasks : list of dict
+        Records of `learn_stream`.
+    lines : list of (str, str)
+        What was measured, and its value.
+    """
+    stream = GaussianStream(options.features, options.spread)
+    X_test, y_test = stream.task(np.arange(options.classes), options.test_per_class, test=True)
+    task_bytes = 8 * options.per_task * options.per_class * options.features
+    data_bytes = X_test.nbytes + task_bytes
+    reset_peak()
+    at_start = peak_bytes()
+    estimator = build(options)
+    tasks = learn_stream(estimator, stream, options)
+    after_training = peak_bytes()
+    first_seconds, _ = timed(estimator.predict, X_test[:1])
+    seconds, predicted = timed(estimator.predict, X_test)
+    peak = peak_bytes()
+    classes = np.array([task["classes"] for task in tasks], dtype=float)
+    taken = np.array([task["seconds"] for task in tasks])
+    lines = [
+        ("total of partial_fit", f"{taken.sum():.1f} s"),
+        ("last task", f"{taken[-1]:.2f} s"),
+        ("slowest task", f"{taken.max():.2f} s"),
+        ("exponent of time against classes, later half", f"{fitted_exponent(classes, taken):.2f}"),
+        ("first prediction after the stream, one row", f"{first_seconds:.2f} s"),
+        (f"predictions per second ({len(X_test)} rows)", f"{len(X_test) / seconds:.0f}"),
+        ("accuracy", f"{100 * np.mean(predicted == y_test):.2f} %"),
+        ("process before the stream", f"{at_start / 1e6:.0f} MB"),
+        ("peak of the process, training", f"{after_training / 1e6:.0f} MB"),
+        ("peak of the process, prediction included", f"{peak / 1e6:.0f} MB"),
+        ("the same without the data's own bytes", f"{(peak - data_bytes) / 1e6:.0f} MB"),
+        ("data: test rows and one task", f"{data_bytes / 1e6:.0f} MB"),
+        ("shortlist", str(options.shortlist) if takes_shortlist() else "missing: all pairs"),
+    ]
+    return tasks, lines + agreement_lines(estimator, X_test, options)
+
+
+def agreement_lines(estimator, X_test, options):
+    """Agreement of shortlists with all pairs on a random part of the test rows."""
+    if not takes_shortlist():
+        return [("agreement with all pairs", "not measured: FFNBClassifier has no shortlist")]
+    n_rows = min(options.reference, len(X_test))
+    rows = X_test[np.random.default_rng(0).choice(len(X_test), n_rows, replace=False)]
+    lines = []
+    for width in dict.fromkeys([options.shortlist, *options.widths]):
+        if width is None:
+            continue
+        agreement, seconds, full = shortlist_agreement(estimator, rows, width)
+        text = f"{100 * agreement:.2f} %; {n_rows / seconds:.0f} rows a second, "
+        text += f"all pairs {n_rows / full:.0f}"
+        lines.append((f"agreement of shortlist={width} with all pairs ({n_rows} rows)", text))
+    lines.append(("peak of the process, all pairs included", f"{peak_bytes() / 1e6:.0f} MB"))
+    return lines
+
+
+def report(tasks, lines, options):
+    """Markdown text with the settings, what was measured, and seconds per task."""
+    shown = tasks if len(tasks) <= 20 else [tasks[i] for i in _spaced(len(tasks))]
+    text = [
+        "# Many classes",
+        "",
+        *environment_lines(ffnb_sklearn.__version__, options.device),
+        f"- {options.classes} classes, {options.features} features, {options.per_class} rows a "
+        f"class, tasks of {options.per_task}; rank={options.rank}, band_size="
+        f"{options.band_size}, shared_band_size={options.shared}; spread {options.spread}",
+        "",
+        "| measured | value |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in lines),
+        "",
+        "| classes seen | seconds of the task |",
+        "|---|---|",
+        *(f"| {task['classes']} | {task['seconds']:.3f} |" for task in shown),
+    ]
+    return "\n".join(text) + "\n"
+
+
+def _spaced(n_tasks):
+    return np.unique(np.linspace(0, n_tasks - 1, 20).round().astype(int))
+
+
+def width(text):
+    """A shortlist on the command line: a number, "auto", or "none" for all pairs."""
+    return {"none": None, "auto": "auto"}.get(text) if text in {"none", "auto"} else int(text)
+
+
+def read_options(arguments):
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--classes", type=int, default=1000)
+    add("--features", type=int, default=768)
+    add("--per-class", type=int, default=100)
+    add("--per-task", type=int, default=10)
+    add("--test-per-class", type=int, default=10)
+    add("--rank", type=int, default=32, help="axes kept of a class; 0 keeps all")
+    add("--band-size", type=int, default=0)
+    add("--shared", type=int, default=0, help="neurons of the shared band")
+    add("--shortlist", type=width, default="auto", help='a number, "auto" or "none"')
+    add("--widths", type=width, nargs="*", default=[], help="further shortlists to compare")
+    add("--reference", type=int, default=1000, help="rows predicted by all pairs as well")
+    add("--spread", type=float, default=0.7, help="of the class means; less is harder")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--device", default="cpu")
+    add("--progress", action="store_true", help="a line per task on standard error")
+    add("--quick", action="store_true", help="a small stream, in seconds")
+    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: the tasks")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        parser.set_defaults(**QUICK)
+        options = parser.parse_args(arguments)
+    if any(path.suffix not in {".md", ".csv"} for path in options.out):
+        parser.error("--out takes names that end in .md or .csv")
+    return options
+
+
+def main(arguments=None):
+    """Run the stream, print the report and write the files that are asked for."""
+    options = read_options(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        tasks, lines = measure(options)
+        text = report(tasks, lines, options)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, tasks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Speed and memory as ratios to a floor computed beside them, and to published algorithms.
+
+The floor of a task is one Gram product and one Cholesky factorisation of the width that the
+classifier sees; that of a prediction is one product with the hyperplanes of all pairs. Floor and
+method take turns, five rounds by default; a ratio is one of medians, with the least and the
+largest ratio within one round behind it.
+
+    python benchmarks/speed.py --out docs/benchmarks/speed.md docs/benchmarks/speed.csv
+    python benchmarks/speed.py --parts task pairs --threads 2
+    python benchmarks/speed.py --quick
+"""
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from _data import read_features
+from _report import environment_lines, write
+from _speed_cases import Case, memory_of_case, run_case
+from _speed_pairs import compare_pairs, rank_accuracies
+from _speed_peers import compare_fecam, compare_ranpac, compare_slda
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+
+BAR = Case()
+TASKS = [
+    replace(BAR, shared=shared, settings=settings)
+    for shared in (0, 2000)
+    for settings in ((("band_size", 0),), ())
+]
+# One size at a time, around the case above.
+SWEEP = [
+    replace(BAR, n_samples=500),
+    replace(BAR, n_samples=10_000, seen=50),
+    replace(BAR, n_inputs=128),
+    replace(BAR, n_inputs=1024, seen=50),
+    replace(BAR, seen=20),
+    replace(BAR, seen=200),
+    replace(BAR, shared=500),
+    replace(BAR, settings=(("band_size", 0), ("rank", 32))),
+]
+
+QUICK = Case(n_samples=60, n_inputs=24, seen=6, new=2, n_test=80)
+QUICK_TASKS = [QUICK, replace(QUICK, shared=30, settings=())]
+QUICK_SWEEP = [replace(QUICK, n_inputs=40), replace(QUICK, shared=20)]
+
+TITLES = {
+    "task": "A task, and predictions after it",
+    "sweep": "The same over sizes",
+    "memory": "Peak memory, each step in a process of its own",
+    "pairs": "Hyperplanes of all pairs, against a Cholesky factorisation per pair",
+    "ranks": "Accuracy by rank, CIFAR-100 features without a shared band",
+    "published": "Against published algorithms, run as published",
+}
+
+
+def task_records(cases, options):
+    """Records of all cases."""
+    return [record for case in cases for record in run_case(case, options.repeats)]
+
+
+def memory_records(cases):
+    """Peaks of all cases."""
+    return [record for case in cases for record in memory_of_case(case)]
+
+
+def pair_records(options):
+    """All pairs against a factorisation per pair."""
+    if options.quick:
+        return [compare_pairs(6, 40, 24, rank=8, n_pairs=5, repeats=options.repeats)]
+    return [compare_pairs(repeats=options.repeats)]
+
+
+def rank_records(options):
+    """Accuracies by rank, or a record that says why there are none."""
+    path = options.data / "cifar100_b50.npz"
+    if options.quick or not path.is_file():
+        reason = "not part of --quick" if options.quick else f"no {path.name} in --data"
+        return [{"case": "skipped", "note": reason}]
+    return rank_accuracies(read_features(path)[0], [16, 32, 64, None])
+
+
+def published_records(options):
+    """Statistics, prediction and training against SLDA, FeCAM and RanPAC."""
+    slda, fecam, ranpac = [{}, {"n_samples": 1000, "n_features": 2048}], {}, {}
+    if options.quick:
+        slda = [{"n_samples": 90, "n_features": 16, "n_classes": 3, "rank": 4}]
+        fecam = {"n_classes": 6, "n_features": 16, "per_class": 40, "n_test": 30}
+        ranpac = {"n_samples": 90, "n_features": 16, "n_classes": 3, "width": 40}
+    return [
+        *(row for size in slda for row in compare_slda(**size, repeats=options.repeats)),
+        *compare_fecam(**fecam, repeats=options.repeats),
+        *compare_ranpac(**ranpac, repeats=options.repeats),
+    ]
+
+
+PARTS = {
+    "task": lambda o: task_records(QUICK_TASKS if o.quick else TASKS, o),
+    "sweep": lambda o: task_records(QUICK_SWEEP if o.quick else SWEEP, o),
+    "memory": lambda o: memory_records(QUICK_TASKS[:1] if o.quick else TASKS),
+    "pairs": pair_records,
+    "ranks": rank_records,
+    "published": published_records,
+}
+
+
+def table(records):
+    """Markdown table of some records; a column for each of their keys."""
+    columns = list(dict.fromkeys(key for record in records for key in record))
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for record in records:
+        cells = (_cell(record.get(column, "")) for column in columns)
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _cell(value):
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def flat(part, record):
+    """A record for the file of all, where every row has the same columns."""
+    names = ["case", "step", "against", "seconds", "reference_s", "ratio", "ratio_min"]
+    names += ["ratio_max", "width", "state_mb", "before_mb", "peak_mb", "added_mb"]
+    names += ["measured_pairs", "all_pairs", "cosine", "accuracy", "note"]
+    return {"part": part, **{name: record.get(name, "") for name in names}}
+
+
+def read_options(arguments):
+    """Parse the command line."""
+    data = Path(__file__).resolve().parents[2] / "shared" / "data"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
+    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="feature files")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--quick", action="store_true", help="small cases, in seconds")
+    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: all records")
+    options = parser.parse_args(arguments)
+    options.repeats = options.repeats or (2 if options.quick else 5)
+    if any(path.suffix not in {".md", ".csv"} for path in options.out):
+        parser.error("--out takes names that end in .md or .csv")
+    return options
+
+
+def main(arguments=None):
+    """Measure the parts, print each table when it is there, and write the files."""
+    options = read_options(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    rows, lines = [], []
+
+    def say(new):
+        print("\n".join(new), flush=True)
+        lines.extend(new)
+
+    with threadpool_limits(limits=options.threads):
+        say(["# Speed", "", *environment_lines(ffnb_sklearn.__version__, "cpu")])
+        say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
+        for part in options.parts:
+            records = PARTS[part](options)
+            rows += [flat(part, record) for record in records]
+            say(["", f"## {TITLES[part]}", "", *table(records)])
+    for path in options.out:
+        write(path, "\n".join(lines) + "\n", rows)
+
+
+if __name__ == "__main__":
+    main()
