@@ -161,6 +161,7 @@ def check_settings(estimator, n_features):
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,
         batch_norm=bool(estimator.batch_norm),
+        shortlist=None if estimator.shortlist is None else int(estimator.shortlist),
         descent=descent_of(estimator),
     )
 

@@ -64,6 +64,11 @@ class FFNBClassifier(BlockClassifier):
         per feature. None keeps the scatter exactly.
     classifier : {"ovo", "ova"}, default="ovo"
         Aggregated discriminants of all pairs of classes, or one ridge regression per class.
+    shortlist : int or None, default=None
+        Number of classes, ranked for each sample by a linear score, whose pairs are evaluated;
+        they are taken to win against all others, which share one score. For hundreds of classes
+        and more: hyperplanes of all pairs are never formed, and what stands in for them is
+        computed when scores are first asked for. None evaluates all pairs.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         What old classes, whose data is gone, give in new neurons: what Gaussians with their
         moments would give, or nothing, as in [1]_.
@@ -71,7 +76,7 @@ class FFNBClassifier(BlockClassifier):
         Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). Samples
         are judged by bands that have not seen them: fine-tuning ends after 10 epochs without a
         lower loss of theirs, or with none, and the best epoch counts if it is better than the
-        start by more than a standard error. With 0, bands stay as their initialisation set
+        start by more than two standard errors. With 0, bands stay as their initialisation set
         them. With ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of
         old classes.
     learning_rate : float, default=0.003
@@ -184,6 +189,7 @@ class FFNBClassifier(BlockClassifier):
         epsilon=0.3,
         rank=64,
         classifier="ovo",
+        shortlist=None,
         old_statistics="gaussian",
         max_epochs=0,
         learning_rate=0.003,
@@ -210,6 +216,7 @@ class FFNBClassifier(BlockClassifier):
         self.epsilon = epsilon
         self.rank = rank
         self.classifier = classifier
+        self.shortlist = shortlist
         self.old_statistics = old_statistics
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate

@@ -290,6 +290,7 @@ WRONG = {
     "shrinkage": [-0.1, 1.1, np.nan, "auto", None],
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
+    "shortlist": [0, 1, 2.5, "auto"],
     "classifier": ["svm", None],
     "old_statistics": ["replay", None],
     "max_epochs": [-1, 0.5, None],

@@ -41,6 +41,8 @@ class JointClassifier(BlockClassifier):
         Principal axes kept of each class's scatter; None keeps it exactly.
     classifier : {"ovo", "ova"}, default="ovo"
         Aggregated discriminants of all pairs, or one ridge regression per class.
+    shortlist : int or None, default=None
+        Number of classes whose pairs are evaluated for a sample; None evaluates all pairs.
     max_epochs : int, default=0
         Most epochs of fine-tuning by gradients; 0 leaves the bands in closed form.
     learning_rate : float, default=0.003
@@ -118,6 +120,7 @@ class JointClassifier(BlockClassifier):
         epsilon=0.3,
         rank=64,
         classifier="ovo",
+        shortlist=None,
         max_epochs=0,
         learning_rate=0.003,
         momentum=0.9,
@@ -140,6 +143,7 @@ class JointClassifier(BlockClassifier):
         self.epsilon = epsilon
         self.rank = rank
         self.classifier = classifier
+        self.shortlist = shortlist
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.momentum = momentum

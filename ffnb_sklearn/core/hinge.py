@@ -9,6 +9,7 @@ from .descent import multi_class_hinge
 from .device import as_tensor
 from .fisher import PairwiseFisher
 from .model import Model
+from .one_vs_all import OneVsAllRidge
 
 __all__ = ["Network", "Samples"]
 
@@ -55,7 +56,7 @@ class Network:
     Parameters
     ----------
     model : Model
-        With its classifier solved.
+        With its classifier solved, for all pairs of classes.
     n_new_bands : int
         How many of its bands, the newest, are to move: one per layer.
     device : torch.device
@@ -64,7 +65,7 @@ class Network:
 
     def __init__(self, model: Model, n_new_bands: int, device: torch.device) -> None:
         classifier = model.classifier
-        assert classifier is not None
+        assert isinstance(classifier, (PairwiseFisher, OneVsAllRidge))
         self._bands = model.features.bands[-n_new_bands:]
         self._planes = as_tensor(classifier.planes, device=device)
         self._offsets = as_tensor(classifier.offsets, device=device)

@@ -16,6 +16,7 @@ from .features import FeatureMap, draw_shared_band
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
+from .shortlist import ShortlistFisher
 from .statistics import Array, ClassMoments, merge, moments_of
 from .view import classifier_columns, classifier_view
 
@@ -47,6 +48,7 @@ class Settings:
     classifier: str
     old_statistics: str
     batch_norm: bool = False
+    shortlist: int | None = None
     descent: Descent = field(default_factory=Descent)
 
 
@@ -93,7 +95,7 @@ class Model:
         the newest, as in a model merged of two.
     loss_curve : tuple of float
         Loss after each epoch of fine-tuning for the last task.
-    classifier : PairwiseFisher, OneVsAllRidge or None
+    classifier : PairwiseFisher, ShortlistFisher, OneVsAllRidge or None
         Solved from the moments; None before the first task.
     """
 
@@ -105,7 +107,7 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     kept_axes: tuple[Array, ...] = ()
     loss_curve: tuple[float, ...] = ()
-    classifier: PairwiseFisher | OneVsAllRidge | None = None
+    classifier: PairwiseFisher | ShortlistFisher | OneVsAllRidge | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """The model itself: it is never changed, so copies may share it."""
@@ -165,17 +167,19 @@ def solve(model: Model, device: torch.device, known: PairwiseFisher | None = Non
         skip_connection=settings.skip_connection,
         pooled=settings.shrinkage > 0.0,
     )
+    covariance, shrinkage, epsilon = settings.covariance, settings.shrinkage, settings.epsilon
+    n_listed = settings.shortlist or len(model.moments)
+    if settings.classifier == "ovo" and n_listed < len(model.moments):
+        listed = ShortlistFisher(model.moments, view, covariance, shrinkage, epsilon, n_listed)
+        listed.check(device)
+        return replace(model, classifier=listed)
     gaussians = ClassGaussians.from_moments(model.moments, *view, device=device)
     if settings.classifier == "ova":
-        return replace(model, classifier=fit_one_vs_all(gaussians, epsilon=settings.epsilon))
-    classifier = fit_pairwise(
-        gaussians,
-        covariance=settings.covariance,
-        shrinkage=settings.shrinkage,
-        epsilon=settings.epsilon,
-        known=known,
+        return replace(model, classifier=fit_one_vs_all(gaussians, epsilon=epsilon))
+    pairs = fit_pairwise(
+        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, known=known
     )
-    return replace(model, classifier=classifier)
+    return replace(model, classifier=pairs)
 
 
 def updated_moments(

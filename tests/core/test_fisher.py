@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core import fisher
+from ffnb_sklearn.core import fisher, pair_systems
 from ffnb_sklearn.core.fisher import fit_pairwise, pair_scores
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import ClassMoments
@@ -115,7 +115,7 @@ def test_solving_a_few_pairs_at_a_time_changes_nothing(monkeypatch, bytes_at_a_t
     gaussians = gaussians_of(classes(8))
     whole = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
 
-    monkeypatch.setattr(fisher, "_PAIR_BYTES", bytes_at_a_time)
+    monkeypatch.setattr(pair_systems, "_PAIR_BYTES", bytes_at_a_time)
     monkeypatch.setattr(fisher, "_SCORE_BYTES", bytes_at_a_time)
     parts = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
 

@@ -1,0 +1,241 @@
+r"""The systems behind the pairwise Fisher discriminants, and their solution [Sec. 3.2.3].
+
+No pair has a d x d system of its own. What is common to all pairs, B, is factored once; a pair
+adds only the factors of its two classes, U, and by the Woodbury identity
+
+.. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
+          \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta ,
+
+where all the products needed are blocks of one Gram matrix.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .gaussians import ClassGaussians
+from .linalg import DiagonalPlusGram, cholesky
+
+__all__ = ["PairSolver", "PairSystem", "pair_system"]
+
+# Pair systems solved at one time fill about this many bytes.
+_PAIR_BYTES = 64e6
+
+# Rows of so many classes make a product efficient.
+_ROWS_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class PairSystem:
+    """The matrices of all pairs: ``scale[t, r] * B`` plus the Gram matrix of both classes' rows.
+
+    Attributes
+    ----------
+    base : DiagonalPlusGram
+        B.
+    rows : Tensor of shape (R, d)
+        Rows of all classes, one class under the other.
+    lengths : tuple of int
+        Number of rows of each class.
+    scale : Tensor of shape (C, C)
+        s of each pair.
+    """
+
+    base: DiagonalPlusGram
+    rows: torch.Tensor
+    lengths: tuple[int, ...]
+    scale: torch.Tensor
+
+
+def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) -> PairSystem:
+    """Shrunk covariances: B holds the pooled part, the ridge and the mean of the residuals."""
+    owners, weights = gaussians.owners, gaussians.weights
+    diagonal = 2.0 * (
+        epsilon * gaussians.pooled_variance() * gaussians.penalties
+        + shrinkage * gaussians.residuals.sum(0) / weights.sum()
+        + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
+    )
+    pooled_rows = gaussians.rows * (2.0 * shrinkage / weights.sum()).sqrt()
+    base = DiagonalPlusGram(diagonal, pooled_rows, name="the pooled covariance")
+    one = weights.new_ones((len(weights), len(weights)))
+    if shrinkage == 1.0:
+        return PairSystem(base, gaussians.rows[:0], (0,) * len(weights), one)
+    class_rows = gaussians.rows * ((1.0 - shrinkage) / weights).sqrt()[owners, None]
+    return PairSystem(base, class_rows, gaussians.lengths, one)
+
+
+def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
+    """Class covariances alone: each pair has its own ridge, so that no other class matters."""
+    weights = gaussians.weights
+    residual = (gaussians.residuals / gaussians.penalties).mean(1) / weights
+    own = epsilon * gaussians.mean_variances() + residual
+    # Two classes of one sample each have no spread: the distance between them stands in.
+    scaled = gaussians.means / gaussians.penalties.sqrt()
+    gap = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
+    gap = epsilon * gap / len(gaussians.penalties)
+    scale = own[:, None] + own
+    scale = torch.where(scale > 1e-12 * gap, scale, gap)
+    scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
+    base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
+    rows = gaussians.rows / weights.sqrt()[gaussians.owners, None]
+    return PairSystem(base, rows, gaussians.lengths, scale)
+
+
+def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
+    """Every covariance the identity, times the mean variance within classes."""
+    variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
+    nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
+    base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
+    one = gaussians.weights.new_ones((n_classes, n_classes))
+    return PairSystem(base, nothing, (0,) * n_classes, one)
+
+
+def pair_system(
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+) -> PairSystem:
+    """The matrices of all pairs of some classes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    covariance, shrinkage, epsilon
+        As in `ffnb_sklearn.core.fisher.fit_pairwise`.
+
+    Returns
+    -------
+    PairSystem
+        With B factored.
+    """
+    if covariance == "identity":
+        return _identity_system(gaussians, epsilon)
+    if shrinkage == 0.0:
+        return _separate_system(gaussians, epsilon)
+    return _shrunk_system(gaussians, shrinkage, epsilon)
+
+
+class PairSolver:
+    r"""Solves pairs from blocks of one Gram matrix, class after class.
+
+    The rows of each class are first turned so that :math:`U_c B^{-1} U_c^\top = \Lambda_c` is
+    diagonal. Then the system of a pair has the diagonal blocks :math:`D_c = s I + \Lambda_c`, and
+    eliminating those of class r leaves one of half the size,
+
+    .. math:: (D_t - X D_r^{-1} X^\top) a_t = b_t - X D_r^{-1} b_r, \qquad
+              a_r = D_r^{-1} (b_r - X^\top a_t),
+
+    with :math:`X = U_t B^{-1} U_r^\top` and :math:`b_c = U_c B^{-1} \delta`.
+
+    Parameters
+    ----------
+    system : PairSystem
+        The matrices.
+    means : Tensor of shape (C, d)
+        Class means.
+
+    Attributes
+    ----------
+    solved_means : Tensor of shape (C, d)
+        Means times the inverse of B.
+    solved_rows : Tensor of shape (C, width, d)
+        Turned rows of each class times the inverse of B, and zeros behind them where other
+        classes have more.
+    """
+
+    def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
+        self._scale, self._lengths, self._means = system.scale, system.lengths, means
+        rows = _padded(system.rows, system.lengths)
+        solved_rows = _padded(system.base.solve(system.rows), system.lengths)
+        values, axes = torch.linalg.eigh(rows @ solved_rows.mT)
+        # The longest rows come first, so that what was padded stays behind them.
+        self._own, axes = values.clamp_min(0.0).flip(1), axes.flip(2)
+        self._rows, self.solved_rows = axes.mT @ rows, axes.mT @ solved_rows
+        self.solved_means = system.base.solve(means)
+        self._mean_gram = self._rows @ self.solved_means.T
+
+    def planes(self, first: int) -> torch.Tensor:
+        """Hyperplanes of the pairs (t, r), r < t, for all classes t from ``first`` on.
+
+        Parameters
+        ----------
+        first : int
+            The first class t.
+
+        Returns
+        -------
+        Tensor of shape (n_pairs, d)
+            w of the pairs (t, 0), (t, 1), ..., class after class.
+        """
+        n_classes, start = len(self._means), first * (first - 1) // 2
+        planes = self._means.new_empty(
+            (n_classes * (n_classes - 1) // 2 - start, self._means.shape[1])
+        )
+        coefficients: list[list[torch.Tensor]] = [[] for _ in range(n_classes)]
+        for t, own, others in self.coefficients(first):
+            block = planes[t * (t - 1) // 2 - start : t * (t + 1) // 2 - start]
+            torch.sub(self.solved_means[t], self.solved_means[:t], out=block)
+            block /= self._scale[t, :t, None]
+            block.addmm_(own, self.solved_rows[t], alpha=-1.0)
+            for r, one in enumerate(others):
+                coefficients[r].append(one)
+        for r in range(n_classes - 1):
+            later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
+            part = torch.stack(coefficients[r]) @ self.solved_rows[r]
+            planes.index_add_(0, later * (later - 1) // 2 - start + r, part, alpha=-1.0)
+        return planes
+
+    def coefficients(self, first: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """Woodbury coefficients a / s of the pairs (t, r), r < t.
+
+        Parameters
+        ----------
+        first : int
+            The first class t.
+
+        Yields
+        ------
+        t : int
+            A class, from ``first`` on.
+        own, others : Tensor of shape (t, width)
+            Coefficients of the rows of class t, and of class r, against each other.
+        """
+        width, d = self._rows.shape[1:]
+        # Some classes at a time: a product of few rows is slower than its arithmetic.
+        n_together = max(1, _ROWS_TOGETHER // max(1, width))
+        classes = torch.arange(max(first, 1), len(self._means)).tolist()
+        for start in range(0, len(classes), n_together):
+            block = classes[start : start + n_together]
+            left = self._rows[block[0] : block[-1] + 1].reshape(-1, d)
+            right = self.solved_rows[: block[-1]].reshape(-1, d)
+            cross = (left @ right.T).reshape(len(block), width, block[-1], width)
+            for t, products in zip(block, cross, strict=True):
+                yield t, *self._solved(t, products[:, :t].transpose(0, 1))
+
+    def _solved(self, t: int, products: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Coefficients of class t's pairs from X of each, of shape (t, width, width)."""
+        width = products.shape[1]
+        solved = []
+        opponents = torch.arange(t, device=products.device)
+        for r in torch.split(opponents, max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))):
+            scale = self._scale[t, r, None]
+            here, there = self._own[t] + scale, self._own[r] + scale
+            mine = (self._mean_gram[t, :, t, None] - self._mean_gram[t][:, r]).T
+            theirs = self._mean_gram[r, :, t] - self._mean_gram[r, :, r]
+            scaled = products[r] * there.rsqrt()[:, None]
+            system = torch.baddbmm(torch.diag_embed(here), scaled, scaled.mT, alpha=-1.0)
+            rest = mine - (scaled @ (theirs * there.rsqrt())[..., None])[..., 0]
+            factor = cholesky(system, name=f"the covariance of class {t} against another")
+            own = torch.cholesky_solve(rest[..., None], factor)
+            others = (theirs - (products[r].mT @ own)[..., 0]) / there
+            solved.append(torch.stack([own[..., 0], others]) / scale)
+        own, others = torch.cat(solved, dim=1)
+        return own, others
+
+
+def _padded(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    """Rows of each class, with zeros behind them, of shape (C, width, d)."""
+    padded = rows.new_zeros((len(lengths), max(lengths), rows.shape[1]))
+    for block, part in zip(padded, torch.split(rows, list(lengths)), strict=True):
+        block[: len(part)] = part
+    return padded
