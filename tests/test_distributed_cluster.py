@@ -134,12 +134,9 @@ def test_the_caller_would_notice_samples(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("band_size", [0, 1])
-def test_a_killed_worker_costs_only_its_own_shards(tmp_path, band_size):
-    # Held by the cluster: two passes, and each shard is made once unless it is lost.
-    held = dask.persist(*shards(tmp_path, deadly=8))
-    model = partial_fit_shards(estimator(band_size=band_size), list(held))
-    alone = estimator(band_size=band_size).partial_fit(X, CODES)
+def test_a_killed_worker_costs_only_its_own_shards(tmp_path):
+    model = partial_fit_shards(estimator(), shards(tmp_path, deadly=8))
+    alone = estimator().partial_fit(X, CODES)
     assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-9)
     ((_, dead),) = [event for event in events(tmp_path)[8] if event[0] == "died"]
     for happened in events(tmp_path):
@@ -149,13 +146,15 @@ def test_a_killed_worker_costs_only_its_own_shards(tmp_path, band_size):
     assert Counter(name for name, _ in events(tmp_path)[8])["made"] == 2
 
 
-def test_futures_are_shards(cluster, tmp_path):
+def test_futures_are_shards_and_serve_two_passes(cluster, tmp_path):
     with Client(cluster) as client:
         futures = client.compute(shards(tmp_path))
-        model = partial_fit_shards(estimator(), futures)
-    alone = estimator().partial_fit(X, CODES)
+        model = partial_fit_shards(estimator(band_size=1), futures)
+    alone = estimator(band_size=1).partial_fit(X, CODES)
     assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-9)
-    assert "leaked" not in {name for one in events(tmp_path) for name, _ in one}
+    counts = Counter(name for one in events(tmp_path) for name, _ in one)
+    assert counts["made"] == N_SHARDS
+    assert "leaked" not in counts
 
 
 @pytest.mark.usefixtures("cluster")
