@@ -242,10 +242,10 @@ def test_declared_labels_are_of_the_same_kind():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"band_size": 2}, "band_size must be 1 to learn trained bands from shards"),
-        ({"n_layers": 2}, "n_layers must be 1 to learn"),
-        ({"max_epochs": 3}, "max_epochs must be 0 to learn"),
-        ({"batch_norm": True}, "batch_norm must be False to learn"),
+        ({"band_size": 2}, "band_size must be 1 for trained bands to be learnt from shards; got 2"),
+        ({"n_layers": 2}, "n_layers must be 1 for trained bands"),
+        ({"max_epochs": 3}, "max_epochs must be 0 for trained bands"),
+        ({"batch_norm": True}, "batch_norm must be False for trained bands"),
         ({"p": 7}, "p=7 leaves no axis for new neurons in layer 1"),
         ({"rank": 0}, "The 'rank' parameter"),
         ({"band_size": 0, "n_layers": 2, "p": [1]}, "p must have one entry per layer"),

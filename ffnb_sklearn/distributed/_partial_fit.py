@@ -99,9 +99,8 @@ def _check_bands(estimator):
     for name, value in needed.items():
         if getattr(estimator, name) != value:
             raise ValueError(
-                f"{name} must be {value} to learn trained bands from shards, or band_size=0 for "
-                f"none; got {name}={getattr(estimator, name)!r} with "
-                f"band_size={estimator.band_size}. partial_fit on one machine takes them all."
+                f"{name} must be {value} for trained bands to be learnt from shards; got "
+                f"{getattr(estimator, name)!r}. band_size=0 trains none; partial_fit takes all."
             )
 
 
