@@ -51,11 +51,11 @@ def main(arguments=None):
 def parsed(arguments):
     """Options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=12_000)
+    parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--shared-band", type=int, default=200)
-    parser.add_argument("--shards", type=int, nargs="+", default=[1, 4, 12])
+    parser.add_argument("--shards", type=int, nargs="+", default=[1, 12])
     parser.add_argument("--ranks", type=int, nargs="+", default=[0, 8, 64], help="0 is None")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
@@ -99,26 +99,20 @@ def imported():
 # ---- data
 
 
-def samples(options, number, n_shards):
-    """Shard of a Gaussian mixture, the same whoever makes it."""
-    means = 0.7 * np.random.default_rng(0).standard_normal((options.classes, options.features))
-    sizes = [len(part) for part in np.array_split(np.arange(options.samples), n_shards)]
-    rng = np.random.default_rng([1, n_shards, number])
-    y = rng.integers(options.classes, size=sizes[number])
+def samples(options, number=0, n_shards=1):
+    """Every n-th sample of a Gaussian mixture, the same whoever makes it."""
+    rng = np.random.default_rng(0)
+    means = 0.7 * rng.standard_normal((options.classes, options.features))
+    y = rng.integers(options.classes, size=options.samples)
     scales = np.linspace(0.2, 2.0, options.features)
-    return means[y] + scales * rng.standard_normal((len(y), options.features)), y
+    X = means[y] + scales * rng.standard_normal((len(y), options.features))
+    return X[number::n_shards].copy(), y[number::n_shards]
 
 
 def delayed_shards(options, n_shards, make=samples):
     """Shards that workers make."""
     task = dask.delayed(make, pure=False)
     return [task(options, number, n_shards) for number in range(n_shards)]
-
-
-def together(options, n_shards):
-    """All shards as two arrays."""
-    parts = [samples(options, number, n_shards) for number in range(n_shards)]
-    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
 def estimator(options, rank=64, band_size=0):
@@ -145,25 +139,25 @@ def differences(options):
     ]
     for band_size in (0, 1):
         for rank in options.ranks:
-            cells = [difference(options, n, rank, band_size) for n in options.shards]
-            row = [str(band_size), str(rank or None), *(f"{cell:.1e}" for cell in cells)]
-            lines.append("| " + " | ".join(row) + " |")
+            cells = [f"{one:.1e}" for one in differences_of(options, rank, band_size)]
+            lines.append("| " + " | ".join([str(band_size), str(rank or None), *cells]) + " |")
     return lines
 
 
-def difference(options, n_shards, rank, band_size):
-    """Largest relative difference of the scores of one setting."""
-    X, y = together(options, n_shards)
+def differences_of(options, rank, band_size):
+    """Largest relative difference of the scores of one setting, per number of shards."""
+    X, y = samples(options)
     alone = estimator(options, rank, band_size).partial_fit(X, y).decision_function(X[:1000])
-    model = estimator(options, rank, band_size)
-    partial_fit_shards(model, delayed_shards(options, n_shards))
-    return np.abs(model.decision_function(X[:1000]) - alone).max() / np.abs(alone).max()
+    for n_shards in options.shards:
+        model = estimator(options, rank, band_size)
+        partial_fit_shards(model, delayed_shards(options, n_shards))
+        yield np.abs(model.decision_function(X[:1000]) - alone).max() / np.abs(alone).max()
 
 
 def times(options):
     """Table of seconds and bytes, the fastest of three runs each."""
     n_shards = max(options.shards)
-    X, y = together(options, n_shards)
+    X, y = samples(options)
     alone = fastest(lambda: estimator(options).partial_fit(X, y))
     raw = X.nbytes + y.nbytes
     lines = [
@@ -233,7 +227,7 @@ def lost_shards(options):
         made = [path.name.split("-")[:2] for path in Path(folder).glob("*-*")]
     again = len(made) - n_shards
     own = len({number for number, process in made if process == dead})
-    X, y = together(options, n_shards)
+    X, y = samples(options)
     alone = estimator(options).partial_fit(X, y)
     same = np.array_equal(model.predict(X[:1000]), alone.predict(X[:1000]))
     return [

@@ -231,6 +231,12 @@ def test_shards_without_weight_or_samples():
         partial_fit_shards(estimator(), [dask.delayed(empty)] * 2)
 
 
+def test_one_weight_for_a_shard():
+    pieces = [dask.delayed((X[half], CODES[half], 2.0)) for half in (slice(90), slice(90, None))]
+    alone = estimator().partial_fit(X, CODES, sample_weight=2.0)
+    assert_same(partial_fit_shards(estimator(), pieces), alone)
+
+
 def test_declared_labels_are_of_the_same_kind():
     with pytest.raises(ValueError, match="classes must hold labels of the kind seen before"):
         partial_fit_shards(estimator(), shards(X, CODES), classes=["a"])

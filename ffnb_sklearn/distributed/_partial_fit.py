@@ -121,7 +121,12 @@ def _learn(learnt, shards, classes):
     if classes is not None:
         classes = check_labels(classes, labels, "classes")
     learnt._model = learn_moments(model, moments, device=device)
-    new = arrived[len(model.moments) :]
+    _describe(learnt, arrived, classes, statistics.n_samples)
+
+
+def _describe(learnt, arrived, classes, n_samples):
+    """Set what is public after a task, and print its line."""
+    new = arrived[len(getattr(learnt, "_arrived", ())) :]
     learnt._arrived = arrived
     learnt.task_classes_ = getattr(learnt, "task_classes_", []) + ([new] if len(new) else [])
     learnt._describe()
@@ -129,8 +134,8 @@ def _learn(learnt, shards, classes):
         learnt.classes_ = np.union1d(learnt.classes_, classes)
     if learnt.verbose:
         print(
-            f"[{type(learnt).__name__}] task {len(learnt.task_classes_)}: "
-            f"{statistics.n_samples} samples, {len(new)} new classes, {len(arrived)} known"
+            f"[{type(learnt).__name__}] task {len(learnt.task_classes_)}: {n_samples} samples, "
+            f"{len(new)} new classes, {len(arrived)} known"
         )
 
 

@@ -135,7 +135,7 @@ def _samples(blank, shard, *, reset=False):
     if _num_samples(X) == 0:
         validate_data(blank, X, reset=reset, skip_check_array=True)
         return None
-    if weights is not None and len(weights) == _num_samples(X) and not np.any(weights):
+    if np.shape(weights) == (_num_samples(X),) and not np.any(weights):
         # An error only if no other shard has any weight either.
         _, y, _, _ = check_samples(blank, X, y, classes=None, sample_weight=None, reset=reset)
         return X[:0], y[:0], weights[:0], np.unique(y)
