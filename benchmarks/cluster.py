@@ -134,7 +134,7 @@ def differences(options):
     lines = [
         "Largest difference of scores to one `partial_fit`, relative to the largest score:",
         "",
-        "| band_size | rank | " + " | ".join(f"{n} shards" for n in options.shards) + " |",
+        "| band_size | rank | " + " | ".join(f"shards: {n}" for n in options.shards) + " |",
         "|---" * (2 + len(options.shards)) + "|",
     ]
     for band_size in (0, 1):
