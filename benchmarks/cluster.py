@@ -1,0 +1,241 @@
+"""Measure learning from shards on a dask cluster of local processes against one machine.
+
+Four questions: how far the results are apart, how long each takes, how many bytes reach the
+caller, and how many shards are made again when a worker is killed. Run from anywhere:
+
+    python benchmarks/cluster.py
+    python benchmarks/cluster.py --samples 200000 --features 256 --workers 1 2 4 --out cluster.md
+"""
+
+import argparse
+import logging
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import cloudpickle
+import dask
+import numpy as np
+import torch
+from _report import environment_lines
+from distributed import Client, LocalCluster
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
+
+
+def main(arguments=None):
+    """Run all measurements and print or write the report."""
+    options = parsed(arguments)
+    torch.set_num_threads(1)
+    # Workers unpickle the functions of this script, which they cannot import.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    lines = ["# Shards on a cluster of local processes", "", *header(options), ""]
+    with cluster(max(options.workers)):
+        lines += [*differences(options), "", *lost_shards(options), ""]
+    lines += times(options)
+    text = "\n".join(lines) + "\n"
+    if options.out is None:
+        print(text, end="")
+    else:
+        options.out.write_text(text, encoding="utf-8")
+
+
+def parsed(arguments):
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=20_000)
+    parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--shared-band", type=int, default=200)
+    parser.add_argument("--shards", type=int, nargs="+", default=[1, 12])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[0, 8, 64], help="0 is None")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
+    return parser.parse_args(arguments)
+
+
+def header(options):
+    """What was measured, and on what."""
+    return [
+        *environment_lines(ffnb_sklearn.__version__, "cpu"),
+        f"- dask {dask.__version__}; one thread per worker",
+        f"- {options.samples} samples of {options.features} features in {options.classes} Gaussian "
+        f"classes, {options.shared_band} shared neurons, one task",
+    ]
+
+
+@contextmanager
+def cluster(n_workers):
+    """A cluster of local processes that leaves nothing behind."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        dask.config.set({"temporary-directory": folder}),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as processes,
+        Client(processes) as client,
+    ):
+        # Importing the package is no part of any figure.
+        client.run(imported)
+        yield
+
+
+def imported():
+    """Import the package on a worker."""
+    import ffnb_sklearn.distributed  # noqa: F401
+
+
+# ---- data
+
+
+def samples(options, number=0, n_shards=1):
+    """Every n-th sample of a Gaussian mixture, the same whoever makes it."""
+    rng = np.random.default_rng(0)
+    means = 0.7 * rng.standard_normal((options.classes, options.features))
+    y = rng.integers(options.classes, size=options.samples)
+    scales = np.linspace(0.2, 2.0, options.features)
+    X = means[y] + scales * rng.standard_normal((len(y), options.features))
+    return X[number::n_shards].copy(), y[number::n_shards]
+
+
+def delayed_shards(options, n_shards, make=samples):
+    """Shards that workers make."""
+    task = dask.delayed(make, pure=False)
+    return [task(options, number, n_shards) for number in range(n_shards)]
+
+
+def estimator(options, rank=64, band_size=0):
+    """The classifier under test; a rank of 0 is None."""
+    return FFNBClassifier(
+        band_size=band_size,
+        shared_band_size=options.shared_band,
+        rank=rank or None,
+        random_state=0,
+        device="cpu",
+    )
+
+
+# ---- measurements
+
+
+def differences(options):
+    """Table of the largest differences between shards and one machine."""
+    lines = [
+        "Largest difference of scores to one `partial_fit`, relative to the largest score:",
+        "",
+        "| band_size | rank | " + " | ".join(f"shards: {n}" for n in options.shards) + " |",
+        "|---" * (2 + len(options.shards)) + "|",
+    ]
+    for band_size in (0, 1):
+        for rank in options.ranks:
+            cells = [f"{one:.1e}" for one in differences_of(options, rank, band_size)]
+            lines.append("| " + " | ".join([str(band_size), str(rank or None), *cells]) + " |")
+    return lines
+
+
+def differences_of(options, rank, band_size):
+    """Largest relative difference of the scores of one setting, per number of shards."""
+    X, y = samples(options)
+    alone = estimator(options, rank, band_size).partial_fit(X, y).decision_function(X[:1000])
+    for n_shards in options.shards:
+        model = estimator(options, rank, band_size)
+        partial_fit_shards(model, delayed_shards(options, n_shards))
+        yield np.abs(model.decision_function(X[:1000]) - alone).max() / np.abs(alone).max()
+
+
+def times(options):
+    """Table of seconds and bytes, the fastest of three runs each."""
+    n_shards = max(options.shards)
+    X, y = samples(options)
+    alone = fastest(lambda: estimator(options).partial_fit(X, y))
+    raw = X.nbytes + y.nbytes
+    lines = [
+        f"Seconds for the task in {n_shards} shards that are in the workers' memory (fastest of "
+        "three runs), and what reaches the caller:",
+        "",
+        "| | s | bytes to the caller | share of the data |",
+        "|---|---|---|---|",
+        f"| one machine | {alone:.2f} | {raw} | 100 % |",
+    ]
+    for n_workers in options.workers:
+        with cluster(n_workers):
+            seconds, received = timed(options, n_shards)
+        name = "1 worker" if n_workers == 1 else f"{n_workers} workers"
+        lines.append(f"| {name} | {seconds:.2f} | {received} | {100 * received / raw:.1f} % |")
+    return lines
+
+
+def timed(options, n_shards):
+    """Seconds for a task on the cluster, and bytes that the caller receives."""
+    shards = list(dask.persist(*delayed_shards(options, n_shards)))
+    with counted() as received:
+        seconds = fastest(lambda: partial_fit_shards(estimator(options), list(shards)))
+    return seconds, received[0]
+
+
+def fastest(action):
+    """Seconds of the fastest of three calls."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+@contextmanager
+def counted():
+    """List of the pickled sizes of all statistics that the caller receives."""
+    received, map_reduce = [], _partial_fit._map_reduce
+
+    def counting(*arguments):
+        statistics = map_reduce(*arguments)
+        received.append(len(pickle.dumps(statistics)))
+        return statistics
+
+    with mock.patch.object(_partial_fit, "_map_reduce", counting):
+        yield received
+
+
+def lost_shards(options):
+    """Line that says how many shards were made again after a worker was killed."""
+    n_shards = max(options.shards)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def make(options, number, n_shards):
+            made = Path(folder, f"{number}-{os.getpid()}-{time.monotonic_ns()}")
+            made.touch()
+            if number == n_shards // 2 and not Path(folder, "died").exists():
+                Path(folder, "died").write_text(str(os.getpid()))
+                os.kill(os.getpid(), signal.SIGKILL)
+            return samples(options, number, n_shards)
+
+        model = estimator(options)
+        partial_fit_shards(model, delayed_shards(options, n_shards, make))
+        dead = Path(folder, "died").read_text()
+        made = [path.name.split("-")[:2] for path in Path(folder).glob("*-*")]
+    again = len(made) - n_shards
+    own = len({number for number, process in made if process == dead})
+    X, y = samples(options)
+    alone = estimator(options).partial_fit(X, y)
+    same = np.array_equal(model.predict(X[:1000]), alone.predict(X[:1000]))
+    return [
+        f"A worker of {max(options.workers)} is killed in the middle of {n_shards} shards: {again} "
+        f"are made again, and {own} had been made or begun by it. The predictions are "
+        f"{'those' if same else 'NOT those'} of one machine."
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""Learning from samples that are spread over a dask cluster."""
+
+from ._partial_fit import partial_fit_shards
+
+__all__ = ["partial_fit_shards"]

@@ -1,0 +1,204 @@
+"""`partial_fit` as a map-reduce over shards, and what the caller does of it.
+
+The graph is dask's, so it runs on a `dask.distributed` cluster where a client is active, and
+else in the threads of this process. dask is imported only when it is used.
+"""
+
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from .._targets import check_labels, label_positions
+from .._validation import check_continuation, check_settings
+from ..classifier import FFNBClassifier
+from ..core.device import resolve_device
+from ..core.model import Model, empty_model
+from ..core.shard_bands import learn_band, only_inputs, with_past_of
+from ..core.shards import learn_moments
+from ._shards import import_dask, list_of_shards
+from ._workers import Plan, added, inputs_of, statistics_of, whole
+
+__all__ = ["partial_fit_shards"]
+
+# Statistics that one step of the reduction takes together.
+_FAN_IN = 4
+
+
+def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None):
+    """Learn one more task from samples that are spread over a dask cluster.
+
+    It is `FFNBClassifier.partial_fit` as a map-reduce. Each shard is turned into exact moments
+    of its classes where it lies; these are added up in a tree on the workers, cut to `rank`
+    once, and sent to the caller, who solves the classifier. Samples never come to the caller.
+    The result is that of one `partial_fit` on all shards together, up to rounding.
+
+    Parameters
+    ----------
+    estimator : FFNBClassifier
+        Who learns; new or already fitted.
+    X : dask array of shape (n_samples, n_features), or list of shards
+        Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
+        ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
+        With trained bands there are two passes, so that what is not persisted is made twice.
+    y : dask array of shape (n_samples,), default=None
+        Their labels, where X is a dask array.
+    classes : array-like of shape (n_labels,), default=None
+        Labels still to come, as in `FFNBClassifier.partial_fit`.
+    sample_weight : dask array of shape (n_samples,), default=None
+        Weights, where X is a dask array. None weighs all by 1.
+
+    Returns
+    -------
+    estimator : FFNBClassifier
+        The same estimator. If an error is raised it is as it was before.
+
+    Raises
+    ------
+    ImportError
+        If dask is not installed.
+    TypeError
+        If `estimator`, `X` or a shard is of another type.
+    ValueError
+        If trained bands are asked for that need all samples of a task at once
+        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or for
+        whatever `FFNBClassifier.partial_fit` refuses.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_digits
+    >>> from ffnb_sklearn import FFNBClassifier
+    >>> from ffnb_sklearn.distributed import partial_fit_shards
+    >>> X, y = load_digits(return_X_y=True)
+    >>> shards = da.from_array(X[:900], chunks=(300, 64)), da.from_array(y[:900], chunks=300)
+    >>> clf = FFNBClassifier(shared_band_size=200, random_state=0)
+    >>> partial_fit_shards(clf, *shards).score(X[900:], y[900:]) > 0.9
+    True
+    """
+    import_dask()
+    if not isinstance(estimator, FFNBClassifier):
+        raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
+    shards = list_of_shards(X, y, sample_weight)
+    # Whatever fails from here on, the estimator itself has not been touched.
+    learnt = copy(estimator)
+    learnt._validate_params()
+    _check_bands(learnt)
+    _learn(learnt, shards, classes)
+    vars(estimator).update(vars(learnt))
+    return estimator
+
+
+def _check_bands(estimator):
+    """Refuse trained bands whose making does not come down to sums over samples."""
+    if not estimator.band_size:
+        return
+    needed = {"band_size": 1, "n_layers": 1, "max_epochs": 0, "batch_norm": False}
+    for name, value in needed.items():
+        if getattr(estimator, name) != value:
+            raise ValueError(
+                f"{name} must be {value} for trained bands to be learnt from shards; got "
+                f"{getattr(estimator, name)!r}. band_size=0 trains none; partial_fit takes all."
+            )
+
+
+def _learn(learnt, shards, classes):
+    """Take the samples of all shards into an estimator, in one pass or, with bands, in two."""
+    device = resolve_device(learnt.device)
+    model = _begun(learnt, shards)
+    plan = Plan(_blank(learnt), _light(model))
+    if model.settings.band_size:
+        sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
+        moments, arrived, _ = _numbered(learnt, sums)
+        if len(arrived) > len(model.moments):
+            model, band = learn_band(model, moments, device=device)
+            plan = replace(plan, model=_light(model), band=band, arrived=arrived)
+        model = with_past_of(model, moments, device=device)
+    statistics = _map_reduce(plan, shards)
+    moments, arrived, labels = _numbered(learnt, statistics)
+    if classes is not None:
+        classes = check_labels(classes, labels, "classes")
+    learnt._model = learn_moments(model, moments, device=device)
+    _describe(learnt, arrived, classes, statistics.n_samples)
+
+
+def _describe(learnt, arrived, classes, n_samples):
+    """Set what is public after a task, and print its line."""
+    new = arrived[len(getattr(learnt, "_arrived", ())) :]
+    learnt._arrived = arrived
+    learnt.task_classes_ = getattr(learnt, "task_classes_", []) + ([new] if len(new) else [])
+    learnt._describe()
+    if classes is not None and len(classes):
+        learnt.classes_ = np.union1d(learnt.classes_, classes)
+    if learnt.verbose:
+        print(
+            f"[{type(learnt).__name__}] task {len(learnt.task_classes_)}: {n_samples} samples, "
+            f"{len(new)} new classes, {len(arrived)} known"
+        )
+
+
+def _begun(learnt, shards):
+    """The model before the task, with its settings; the first shard says what inputs it has."""
+    dask = import_dask()
+    # It is needed again, and would be made anew.
+    (shards[0],) = dask.persist(shards[0])
+    (inputs,) = dask.compute(dask.delayed(inputs_of, pure=False)(_blank(learnt), shards[0]))
+    vars(learnt).update(inputs)
+    settings = check_settings(learnt, learnt.n_features_in_)
+    model = getattr(learnt, "_model", None)
+    if model is not None:
+        check_continuation(model.settings, settings)
+        return replace(model, settings=settings, loss_curve=())
+    seed = check_random_state(learnt.random_state).randint(np.iinfo(np.int32).max)
+    return empty_model(learnt.n_features_in_, settings, int(seed))
+
+
+def _blank(estimator):
+    """An estimator that checks samples as the given one does, and has learnt nothing."""
+    blank = clone(estimator)
+    for name in ("n_features_in_", "feature_names_in_", "classes_"):
+        if hasattr(estimator, name):
+            setattr(blank, name, getattr(estimator, name))
+    return blank
+
+
+def _light(model):
+    """The features and settings of a model; all that is known of classes stays with the caller."""
+    return Model(model.settings, model.seed, model.features)
+
+
+def _map_reduce(plan, shards):
+    """Statistics of all shards, as a plan asks for them."""
+    dask = import_dask()
+    # The shared band is part of the graph, so that it cannot be lost with a worker.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
+        plan = dask.delayed(plan, pure=False, traverse=False)
+        leaves = [dask.delayed(statistics_of, pure=False)(plan, shard) for shard in shards]
+        # Held until the end, so that a lost worker costs no more than the shards it worked on.
+        level = leaves = dask.persist(*leaves)
+        while len(level) > _FAN_IN:
+            groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
+            level = [dask.delayed(added, pure=False)(plan, list(group)) for group in groups]
+        (result,) = dask.compute(dask.delayed(whole, pure=False)(plan, list(level)))
+    return result
+
+
+def _numbered(learnt, statistics):
+    """Moments by number of class, the labels in order of arrival, and all labels.
+
+    The labels of all shards are checked together.
+    """
+    if not statistics.labels:
+        raise ValueError("X must hold at least one sample; all of its shards are empty.")
+    labels = getattr(learnt, "classes_", None)
+    for some in statistics.labels:
+        some = check_labels(some, labels, "y")
+        labels = some if labels is None else np.union1d(labels, some)
+    if not statistics.moments:
+        raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
+    seen = labels[[label in statistics.moments for label in labels.tolist()]]
+    positions, arrived = label_positions(seen, getattr(learnt, "_arrived", None))
+    found = zip(positions.tolist(), seen.tolist(), strict=True)
+    return {number: statistics.moments[label] for number, label in found}, arrived, labels

@@ -1,0 +1,84 @@
+"""The shards of a task, as the caller gives them."""
+
+import numpy as np
+
+__all__ = ["import_dask", "list_of_shards"]
+
+
+def import_dask():
+    """The module dask, or an error that says how to get it."""
+    try:
+        import dask
+        import dask.array
+    except ImportError as error:
+        raise ImportError(
+            "partial_fit_shards needs dask. It comes with the extra [distributed]: "
+            "pip install 'ffnb_sklearn[distributed]'."
+        ) from error
+    return dask
+
+
+def list_of_shards(X, y, sample_weight):
+    """Shards as a list of delayed objects, futures, or tuples of these.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        Arguments of `partial_fit_shards`.
+
+    Returns
+    -------
+    list
+        At least one shard.
+    """
+    if isinstance(X, import_dask().array.Array):
+        return _blocks(X, y, sample_weight)
+    if not isinstance(X, (list, tuple)) or not len(X):
+        got = "an empty one" if isinstance(X, (list, tuple)) else type(X).__name__
+        raise TypeError(
+            f"X must be a dask array or a list of one or more shards; got {got}. For samples in "
+            "memory there is partial_fit."
+        )
+    for name, value in {"y": y, "sample_weight": sample_weight}.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None where X is a list of shards, each of which brings its "
+                f"own; got {type(value).__name__}."
+            )
+    return list(X)
+
+
+def _blocks(X, y, sample_weight):
+    """Row blocks of dask arrays that belong together."""
+    if y is None:
+        raise ValueError(
+            "requires y to be passed, but the target y is None: the labels of X are needed."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions; got a dask array of {X.ndim}.")
+    X = X.rechunk({1: -1})
+    columns = [X.to_delayed().ravel()]
+    for name, array in {"y": y, "sample_weight": sample_weight}.items():
+        if array is not None:
+            columns.append(_aligned(X, array, name).to_delayed())
+    return list(zip(*columns, strict=True))
+
+
+def _aligned(X, array, name):
+    """A one-dimensional dask array in the row blocks of another."""
+    if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
+        raise TypeError(
+            f"{name} must be a dask array of one dimension where X is a dask array; got "
+            f"{type(array).__name__} of shape {np.shape(array)}."
+        )
+    rows, own = X.chunks[0], array.chunks[0]
+    unknown = np.isnan(rows).any() or np.isnan(own).any()
+    if unknown and len(rows) == len(own):
+        # Lengths are compared block by block, once these are there.
+        return array
+    if unknown or sum(rows) != sum(own):
+        raise ValueError(
+            f"{name} must have as many samples as X, and as many blocks where sizes are not "
+            f"known; got {sum(own)} in {len(own)} blocks, and X has {sum(rows)} in {len(rows)}."
+        )
+    return array.rechunk((rows,))

@@ -1,0 +1,156 @@
+"""What workers do: check the samples of a shard, turn them into moments, add these up."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.utils.validation import _num_samples, validate_data
+
+from .._targets import label_positions
+from .._validation import check_samples
+from ..classifier import FFNBClassifier
+from ..core.device import as_tensor, resolve_device
+from ..core.model import Model, Task
+from ..core.shard_bands import ShardBand, pooled
+from ..core.shards import limited, shard_moments, union
+
+__all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a worker needs to know of a pass over the shards.
+
+    Attributes
+    ----------
+    blank : FFNBClassifier
+        Parameters, inputs and known labels of the estimator: all that checks depend on.
+    model : Model
+        The feature map and the settings, and nothing of any class.
+    pooled : bool, default=False
+        Whether the scatters of the classes may be added up, or are cut to the rank one by one.
+    band : ShardBand or None, default=None
+        The newest band, if the samples were fitted by it.
+    arrived : ndarray or None, default=None
+        With a band, the labels in order of arrival, those of its neurons last.
+    """
+
+    blank: FFNBClassifier
+    model: Model
+    pooled: bool = False
+    band: ShardBand | None = None
+    arrived: np.ndarray | None = None
+
+    @property
+    def device(self):
+        """Where to compute, on the machine that asks."""
+        return resolve_device(self.blank.device)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is known of some shards.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of samples of positive weight.
+    labels : list of ndarray
+        The labels of each shard that is not empty, each label once.
+    moments : dict of label to ClassMoments
+        Of the samples of positive weight.
+    """
+
+    n_samples: int
+    labels: list
+    moments: dict
+
+
+def inputs_of(blank, shard):
+    """What a first shard says of the inputs: their number, and their names if they have any."""
+    _samples(blank, shard, reset=not hasattr(blank, "n_features_in_"))
+    names = ("n_features_in_", "feature_names_in_")
+    return {name: vars(blank)[name] for name in names if name in vars(blank)}
+
+
+def statistics_of(plan, shard):
+    """Exact statistics of a shard."""
+    samples = _samples(plan.blank, shard)
+    if samples is None:
+        return Statistics(0, [], {})
+    X, y, weights, labels = samples
+    if not len(y):
+        return Statistics(0, [labels], {})
+    used, numbers = np.unique(y, return_inverse=True)
+    task = Task(
+        as_tensor(X, device=plan.device),
+        as_tensor(numbers, device=plan.device, dtype=torch.int64),
+        as_tensor(weights, device=plan.device),
+    )
+    fresh = None
+    if plan.band is not None:
+        fresh = plan.band.outputs(task.X, _codes(plan, y), task.weights)
+    moments = dict(zip(used.tolist(), shard_moments(plan.model, task, fresh), strict=True))
+    if plan.pooled:
+        moments = pooled(moments, device=plan.device)
+    return Statistics(len(y), [labels], moments)
+
+
+def added(plan, parts):
+    """Exact statistics of several groups of shards together."""
+    by_label = {}
+    for part in parts:
+        for label, moments in part.moments.items():
+            by_label.setdefault(label, []).append(moments)
+    moments = {label: union(some, device=plan.device) for label, some in by_label.items()}
+    if plan.pooled and moments:
+        moments = pooled(moments, device=plan.device)
+    return Statistics(
+        sum(part.n_samples for part in parts),
+        [labels for part in parts for labels in part.labels],
+        moments,
+    )
+
+
+def whole(plan, parts):
+    """Statistics of all shards as they go to the caller: cut to the rank, if not pooled."""
+    total = added(plan, parts)
+    if plan.pooled:
+        return total
+    rank = plan.model.settings.rank
+    moments = {
+        label: limited(one, rank, device=plan.device) for label, one in total.moments.items()
+    }
+    return Statistics(total.n_samples, total.labels, moments)
+
+
+def _samples(blank, shard, *, reset=False):
+    """Samples, labels and weights where these are positive, and all labels; None if empty."""
+    if not isinstance(shard, (list, tuple)) or len(shard) not in (2, 3):
+        size = f" of {len(shard)}" if isinstance(shard, (list, tuple)) else ""
+        raise TypeError(
+            f"a shard must be (X, y) or (X, y, sample_weight); got {type(shard).__name__}{size}."
+        )
+    X, y, weights = (*shard, None)[:3]
+    if _num_samples(X) == 0:
+        validate_data(blank, X, reset=reset, skip_check_array=True)
+        return None
+    if np.shape(weights) == (_num_samples(X),) and not np.any(weights):
+        # An error only if no other shard has any weight either.
+        _, y, _, _ = check_samples(blank, X, y, classes=None, sample_weight=None, reset=reset)
+        return X[:0], y[:0], weights[:0], np.unique(y)
+    X, used, _, weights = check_samples(
+        blank, X, y, classes=None, sample_weight=weights, reset=reset
+    )
+    return X, used, weights, np.unique(np.asarray(y))
+
+
+def _codes(plan, y):
+    """Codes of a shard's samples: 1 for the neuron of their class, if it is new."""
+    n_neurons = len(plan.band.band.weights)
+    positions, _ = label_positions(y, plan.arrived)
+    new = positions - (len(plan.arrived) - n_neurons)
+    codes = np.zeros((len(y), n_neurons))
+    members = np.flatnonzero(new >= 0)
+    codes[members, new[members]] = 1.0
+    return as_tensor(codes, device=plan.device)
