@@ -9,8 +9,9 @@ task by task: what lies in memory is the classifier, one task and the test rows.
 """
 
 import argparse
-import inspect
 import sys
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,21 @@ from threadpoolctl import threadpool_limits
 import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
-QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5, "reference": 50}
+QUICK = {
+    "classes": 40,
+    "features": 64,
+    "per_class": 30,
+    "test_per_class": 5,
+    "shortlist": 8,
+    "reference": 50,
+}
+    "shortlist": 8,
+    "classes": 40,
+    "features": 64,
+    "per_class": 30,
+    "test_per_class": 5,
+    "reference": 50,
+}
 
 
 def fitted_exponent(classes, seconds):
@@ -39,23 +54,16 @@ def fitted_exponent(classes, seconds):
     return float(np.sum((x - x.mean()) * y) / np.sum((x - x.mean()) ** 2))
 
 
-def takes_shortlist():
-    """Whether the classifier has a shortlist of classes to evaluate."""
-    return "shortlist" in inspect.signature(FFNBClassifier).parameters
-
-
 def build(options):
     """The classifier that the command line asks for."""
-    parameters = {
-        "band_size": options.band_size,
-        "shared_band_size": options.shared,
-        "rank": options.rank or None,
-        "random_state": 0,
-        "device": options.device,
-    }
-    if takes_shortlist():
-        parameters["shortlist"] = options.shortlist
-    return FFNBClassifier(**parameters)
+    return FFNBClassifier(
+        band_size=options.band_size,
+        shared_band_size=options.shared,
+        rank=options.rank or None,
+        shortlist=options.shortlist,
+        random_state=0,
+        device=options.device,
+    )
 
 
 def learn_stream(estimator, stream, options):
@@ -77,32 +85,28 @@ def learn_stream(estimator, stream, options):
     return records
 
 
-def shortlist_agreement(estimator, X, width):
-    """Share of rows for which a shortlist gives the label that all pairs give.
+def predict_among(estimator, X, width):
+    """Labels that a shortlist of another width gives, from the same tables.
 
     Parameters
     ----------
     estimator : FFNBClassifier
-        Fitted; its shortlist is put back.
+        Fitted with a shortlist, and asked for a prediction before.
     X : ndarray of shape (n_samples, n_features)
         Rows.
-    width : int, "auto" or None
-        Width of the shortlist; None stands for all pairs.
+    width : int
+        Number of classes listed; all of them for the answer of all pairs.
 
     Returns
     -------
-    agreement, seconds, all_pairs_seconds : float
-        The share, and the seconds of the two predictions.
+    labels : ndarray of shape (n_samples,)
+        The labels.
     """
-    before = estimator.shortlist
-    try:
-        estimator.set_params(shortlist=width)
-        seconds, short = timed(estimator.predict, X)
-        estimator.set_params(shortlist=None)
-        all_pairs_seconds, full = timed(estimator.predict, X)
-    finally:
-        estimator.set_params(shortlist=before)
-    return float(np.mean(short == full)), seconds, all_pairs_seconds
+    other = copy(estimator)
+    classifier = replace(estimator._model.classifier, n_listed=width)
+    vars(classifier)["_tables"] = vars(estimator._model.classifier)["_tables"]
+    other._model = replace(estimator._model, classifier=classifier)
+    return other.predict(X)
 
 
 def measure(options):
@@ -142,25 +146,21 @@ def measure(options):
         ("peak of the process, prediction included", f"{peak / 1e6:.0f} MB"),
         ("the same without the data's own bytes", f"{(peak - data_bytes) / 1e6:.0f} MB"),
         ("data: test rows and one task", f"{data_bytes / 1e6:.0f} MB"),
-        ("shortlist", str(options.shortlist) if takes_shortlist() else "missing: all pairs"),
+        ("shortlist", str(options.shortlist)),
     ]
     return tasks, lines + agreement_lines(estimator, X_test, options)
 
 
 def agreement_lines(estimator, X_test, options):
     """Agreement of shortlists with all pairs on a random part of the test rows."""
-    if not takes_shortlist():
-        return [("agreement with all pairs", "not measured: FFNBClassifier has no shortlist")]
     n_rows = min(options.reference, len(X_test))
     rows = X_test[np.random.default_rng(0).choice(len(X_test), n_rows, replace=False)]
-    lines = []
+    full_seconds, full = timed(predict_among, estimator, rows, options.classes)
+    lines = [(f"all pairs ({n_rows} rows)", f"{n_rows / full_seconds:.0f} rows a second")]
     for width in dict.fromkeys([options.shortlist, *options.widths]):
-        if width is None:
-            continue
-        agreement, seconds, full = shortlist_agreement(estimator, rows, width)
-        text = f"{100 * agreement:.2f} %; {n_rows / seconds:.0f} rows a second, "
-        text += f"all pairs {n_rows / full:.0f}"
-        lines.append((f"agreement of shortlist={width} with all pairs ({n_rows} rows)", text))
+        seconds, listed = timed(predict_among, estimator, rows, width)
+        text = f"{100 * np.mean(listed == full):.2f} %; {n_rows / seconds:.0f} rows a second"
+        lines.append((f"agreement of shortlist={width} with all pairs", text))
     lines.append(("peak of the process, all pairs included", f"{peak_bytes() / 1e6:.0f} MB"))
     return lines
 
@@ -191,11 +191,6 @@ def _spaced(n_tasks):
     return np.unique(np.linspace(0, n_tasks - 1, 20).round().astype(int))
 
 
-def width(text):
-    """A shortlist on the command line: a number, "auto", or "none" for all pairs."""
-    return {"none": None, "auto": "auto"}.get(text) if text in {"none", "auto"} else int(text)
-
-
 def read_options(arguments):
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -208,8 +203,8 @@ def read_options(arguments):
     add("--rank", type=int, default=32, help="axes kept of a class; 0 keeps all")
     add("--band-size", type=int, default=0)
     add("--shared", type=int, default=0, help="neurons of the shared band")
-    add("--shortlist", type=width, default="auto", help='a number, "auto" or "none"')
-    add("--widths", type=width, nargs="*", default=[], help="further shortlists to compare")
+    add("--shortlist", type=int, default=64, help="classes whose pairs are evaluated")
+    add("--widths", type=int, nargs="*", default=[], help="further shortlists to compare")
     add("--reference", type=int, default=1000, help="rows predicted by all pairs as well")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
@@ -221,6 +216,8 @@ def read_options(arguments):
     if options.quick:
         parser.set_defaults(**QUICK)
         options = parser.parse_args(arguments)
+    if max([options.shortlist, *options.widths]) >= options.classes:
+        parser.error("--shortlist and --widths must be less than --classes")
     if any(path.suffix not in {".md", ".csv"} for path in options.out):
         parser.error("--out takes names that end in .md or .csv")
     return options

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ._targets import label_positions
-from ._validation import check_magnitude, check_samples
+from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
 from .core.model import Task
 from .streams import class_incremental_tasks
@@ -67,7 +67,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         positions, now = label_positions(y, arrived)
         new = now[0 if arrived is None else len(arrived) :]
         task = Task(
-            as_tensor(X, device=device),
+            as_tensor(X, device=device, dtype=_tensor_type(X)),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
@@ -100,10 +100,9 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X):
         """Scores of the known classes, in order of arrival."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        check_magnitude(X)
+        X = check_inputs(self, X)
         device = resolve_device(self.device)
-        return as_array(self._model.scores(as_tensor(X, device=device)))
+        return as_array(self._model.scores(as_tensor(X, device=device, dtype=_tensor_type(X))))
 
     def _columns(self):
         """Column in `classes_` of each known class, in order of arrival."""
@@ -170,3 +169,8 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _probabilities(self, scores):
         """Probabilities of the known classes from their scores: the softmax of these."""
         return softmax(scores, axis=1)
+
+
+def _tensor_type(X):
+    """Type of the samples, which are made float64 some at a time."""
+    return torch.float32 if X.dtype == np.float32 else torch.float64

@@ -12,6 +12,7 @@ from .core.model import Settings
 
 __all__ = [
     "check_continuation",
+    "check_inputs",
     "check_magnitude",
     "check_mergeable",
     "check_samples",
@@ -44,7 +45,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        Samples of positive weight.
+        Samples of positive weight, as `check_inputs` leaves them.
     y : ndarray of shape (n_samples,)
         Their labels.
     classes : ndarray of shape (n_labels,) or None
@@ -62,8 +63,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     y = check_labels(y, known, "y")
     if classes is not None:
         classes = check_labels(classes, y if known is None else known, "classes")
-    X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset)
-    check_magnitude(X, smallest=_SMALLEST)
+    X = check_inputs(estimator, X, reset=reset, smallest=_SMALLEST)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -75,6 +75,30 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     if not used.all():
         X, y, weights = X[used], y[used], weights[used]
     return X, y, classes, weights
+
+
+def check_inputs(estimator, X, *, reset=False, smallest=0.0):
+    """Check samples without copying those that are float64 or float32 in memory, or on disk.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose number of features it is to be; set if `reset`.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+    reset : bool, default=False
+        Whether this is the first call.
+    smallest : float, default=0.0
+        As in `check_magnitude`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        Samples, C-ordered, float64 or float32.
+    """
+    X = validate_data(estimator, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+    check_magnitude(X, smallest=smallest)
+    return X
 
 
 def check_magnitude(X, *, smallest=0.0):
@@ -92,7 +116,8 @@ def check_magnitude(X, *, smallest=0.0):
     ValueError
         If the largest entry is out of range.
     """
-    largest = np.abs(X).max(initial=0.0)
+    # The absolute values would be a copy of X.
+    largest = float(max(X.max(initial=0.0), -X.min(initial=0.0)))
     if largest > _LARGEST or 0.0 < largest < smallest:
         raise ValueError(
             f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
@@ -161,6 +186,7 @@ def check_settings(estimator, n_features):
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,
         batch_norm=bool(estimator.batch_norm),
+        chunk_size=int(estimator.chunk_size),
         shortlist=None if estimator.shortlist is None else int(estimator.shortlist),
         descent=descent_of(estimator),
     )
@@ -212,7 +238,7 @@ def check_mergeable(estimator, other):
     different = [
         name
         for name, value in vars(mine.settings).items()
-        if value != getattr(theirs.settings, name)
+        if name != "chunk_size" and value != getattr(theirs.settings, name)
     ]
     if different:
         raise ValueError(

@@ -69,6 +69,10 @@ class FFNBClassifier(BlockClassifier):
         they are taken to win against all others, which share one score. For hundreds of classes
         and more: hyperplanes of all pairs are never formed, and what stands in for them is
         computed when scores are first asked for. None evaluates all pairs.
+    chunk_size : int, default=4096
+        Number of samples whose features are held at a time, in learning and in prediction. With
+        ``band_size=0`` nothing else of the size of X is made, so that X may be a memory map
+        of float64 or float32 numbers that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         What old classes, whose data is gone, give in new neurons: what Gaussians with their
         moments would give, or nothing, as in [1]_.
@@ -190,6 +194,7 @@ class FFNBClassifier(BlockClassifier):
         rank=64,
         classifier="ovo",
         shortlist=None,
+        chunk_size=4096,
         old_statistics="gaussian",
         max_epochs=0,
         learning_rate=0.003,
@@ -217,6 +222,7 @@ class FFNBClassifier(BlockClassifier):
         self.rank = rank
         self.classifier = classifier
         self.shortlist = shortlist
+        self.chunk_size = chunk_size
         self.old_statistics = old_statistics
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate

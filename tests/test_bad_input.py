@@ -291,6 +291,7 @@ WRONG = {
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
     "shortlist": [0, 1, 2.5, "auto"],
+    "chunk_size": [0, -1, 2.5, None],
     "classifier": ["svm", None],
     "old_statistics": ["replay", None],
     "max_epochs": [-1, 0.5, None],

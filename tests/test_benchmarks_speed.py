@@ -11,6 +11,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
+from ffnb_sklearn import FFNBClassifier
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 MODULES = ["_speed_clock", "_speed_floor", "_speed_cases", "_speed_published", "_speed_pairs"]
 MODULES += [
@@ -218,10 +220,22 @@ def test_stream_of_many_classes_repeats_and_keeps_test_rows_apart(bench):
     assert not np.isin(stream.rows(4, 6, test=True), X).any()
 
 
-@pytest.mark.parametrize(("text", "expected"), [("none", None), ("auto", "auto"), ("30", 30)])
-def test_shortlist_on_the_command_line(bench, text, expected):
-    options = bench("many_classes").read_options(["--shortlist", text])
-    assert options.shortlist == expected
+def test_another_width_gives_what_a_classifier_fitted_with_it_gives(bench, data):
+    X, y = data[:2]
+    model = FFNBClassifier(shortlist=2, band_size=0, random_state=0).fit(X, y)
+    model.predict(X)
+    wide = FFNBClassifier(shortlist=3, band_size=0, random_state=0).fit(X, y)
+    predict_among = bench("many_classes").predict_among
+    assert_array_equal(predict_among(model, X, 3), wide.predict(X))
+    assert_array_equal(
+        predict_among(model, X, 4), wide.set_params(shortlist=None).fit(X, y).predict(X)
+    )
+
+
+def test_a_shortlist_of_all_classes_is_refused(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("many_classes").read_options(["--classes", "30", "--shortlist", "30"])
+    assert "less than --classes" in capsys.readouterr().err
 
 
 def test_quick_many_classes_prints_every_measurement(bench, capsys, tmp_path):
@@ -231,8 +245,7 @@ def test_quick_many_classes_prints_every_measurement(bench, capsys, tmp_path):
     assert out[0].read_text(encoding="utf-8") == printed
     for name in ("total of partial_fit", "exponent of time", "predictions per second", "accuracy"):
         assert f"| {name}" in printed
-    known = "agreement of shortlist=auto" if many.takes_shortlist() else "has no shortlist"
-    assert known in printed
+    assert "| agreement of shortlist=8 with all pairs" in printed
     assert len(out[1].read_text(encoding="utf-8").splitlines()) == 1 + 20 // 10
 
 

@@ -8,7 +8,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, _block_classifier
+from ffnb_sklearn.core.features import FeatureMap
 
 N_FEATURES, N_SHARED = 6, 10
 
@@ -421,3 +422,52 @@ def test_fine_tuning_is_the_same_with_a_shortlist():
         for q in (None, 3)
     ]
     assert_array_equal(*maps)
+
+
+# ---- data on disk
+
+
+@pytest.fixture(params=["float32", "float64"])
+def on_disk(request, tmp_path):
+    """X as a memory map, read-only."""
+    path = tmp_path / "X.dat"
+    X.astype(request.param).tofile(path)
+    return np.memmap(path, dtype=request.param, mode="r", shape=X.shape)
+
+
+def test_data_on_disk_is_learnt_as_if_it_were_in_memory(on_disk):
+    in_memory = np.array(on_disk, dtype=np.float64)
+    for parameters in ({"band_size": 0}, {"band_size": 1}):
+        model = estimator(chunk_size=7, **parameters).fit(on_disk, CODES)
+        same = estimator(**parameters).fit(in_memory, CODES)
+        assert_allclose(
+            model.decision_function(on_disk), same.decision_function(in_memory), rtol=1e-9
+        )
+
+
+def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
+    seen, shared = [], []
+    features, learn = FeatureMap.__call__, _block_classifier.learn
+
+    def counted(self, values):
+        seen.append(len(values))
+        return features(self, values)
+
+    def watched(model, task, settings, *, solved):
+        shared.append(np.shares_memory(task.X.numpy(), on_disk))
+        return learn(model, task, settings, solved=solved)
+
+    monkeypatch.setattr(FeatureMap, "__call__", counted)
+    monkeypatch.setattr(_block_classifier, "learn", watched)
+    model = estimator(band_size=0, chunk_size=30).partial_fit(on_disk, CODES)
+    model.predict(on_disk)
+
+    assert shared == [True]
+    # Six chunks in learning, and six in prediction.
+    assert seen == 2 * [30, 30, 30, 30, 30, 10]
+
+
+def test_models_merge_whatever_their_chunks():
+    left, right = (learned(estimator(band_size=0, chunk_size=n), [n]) for n in (3, 5))
+    both = learned(estimator(band_size=0), [3], [5])
+    assert_allclose(left.merge(right).decision_function(X), both.decision_function(X))

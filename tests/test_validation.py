@@ -112,9 +112,12 @@ def test_what_may_change_between_tasks(change, name):
 # ---- samples
 
 
-def test_samples_come_back_as_float64_and_as_they_are():
-    Xc, y, classes, weights = checked(X=np.asfortranarray(X, dtype=np.float32), classes=[9])
-    assert Xc.dtype == np.float64
+@pytest.mark.parametrize(
+    ("given", "kept"), [("float32", "float32"), ("float64", "float64"), ("int16", "float64")]
+)
+def test_samples_come_back_as_floats_and_as_they_are(given, kept):
+    Xc, y, classes, weights = checked(X=np.asfortranarray(X, dtype=given), classes=[9])
+    assert Xc.dtype == kept
     assert Xc.flags.c_contiguous
     assert_array_equal(Xc, X)
     assert_array_equal(y, Y)

@@ -43,6 +43,8 @@ class JointClassifier(BlockClassifier):
         Aggregated discriminants of all pairs, or one ridge regression per class.
     shortlist : int or None, default=None
         Number of classes whose pairs are evaluated for a sample; None evaluates all pairs.
+    chunk_size : int, default=4096
+        Number of samples whose features are held at a time.
     max_epochs : int, default=0
         Most epochs of fine-tuning by gradients; 0 leaves the bands in closed form.
     learning_rate : float, default=0.003
@@ -121,6 +123,7 @@ class JointClassifier(BlockClassifier):
         rank=64,
         classifier="ovo",
         shortlist=None,
+        chunk_size=4096,
         max_epochs=0,
         learning_rate=0.003,
         momentum=0.9,
@@ -144,6 +147,7 @@ class JointClassifier(BlockClassifier):
         self.rank = rank
         self.classifier = classifier
         self.shortlist = shortlist
+        self.chunk_size = chunk_size
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.momentum = momentum

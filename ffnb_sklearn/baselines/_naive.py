@@ -1,5 +1,6 @@
 """Algorithm 1 of the paper as an estimator: what forgets when nothing is done about it."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -199,6 +200,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     def _updated(self, model, task, *, solved):
         """The network after a task; its outputs are trained with its bands, solved or not."""
         n_layers = int(self.n_layers)
+        task = replace(task, X=task.X.double())
         if model is None:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             model = empty_network(task.X, n_layers, int(seed))

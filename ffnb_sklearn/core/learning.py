@@ -39,6 +39,9 @@ def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) 
     ValueError
         If `p` leaves no axis for new neurons in some layer.
     """
+    if settings.band_size:
+        # Bands are fitted to all samples at once.
+        task = replace(task, X=task.X.double())
     known = model.classifier if _pairs_stay(model, task, settings) else None
     model, fresh = replace(model, settings=settings, loss_curve=()), None
     if settings.batch_norm:

@@ -22,9 +22,6 @@ from .view import classifier_columns, classifier_view
 
 __all__ = ["Model", "Settings", "Task", "empty_model", "solve", "updated_moments"]
 
-# Samples whose features are held at one time while moments are accumulated.
-_CHUNK = 4096
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -49,6 +46,7 @@ class Settings:
     old_statistics: str
     batch_norm: bool = False
     shortlist: int | None = None
+    chunk_size: int = 4096
     descent: Descent = field(default_factory=Descent)
 
 
@@ -59,7 +57,7 @@ class Task:
     Attributes
     ----------
     X : Tensor of shape (n_samples, n_inputs)
-        psi_0.
+        psi_0, float64 or float32.
     classes : Tensor of shape (n_samples,)
         Numbers of their classes; new ones follow on from the last class of the model.
     weights : Tensor of shape (n_samples,)
@@ -121,7 +119,8 @@ class Model:
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
         assert self.classifier is not None
-        return torch.cat([self.classifier.scores(self.view(x)) for x in torch.split(X, _CHUNK)])
+        chunks = torch.split(X, self.settings.chunk_size)
+        return torch.cat([self.classifier.scores(self.view(x.double())) for x in chunks])
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Features of some samples that the classifier sees, of shape (n_samples, d)."""
@@ -202,7 +201,7 @@ def updated_moments(
         New classes behind the known ones.
     """
     moments, rank, device = list(model.moments), model.settings.rank, task.X.device
-    pieces = groupby(_class_pieces(model.features, task, fresh), key=lambda piece: piece[0])
+    pieces = groupby(_class_pieces(model, task, fresh), key=lambda piece: piece[0])
     for label, group in pieces:
         new = moments_of(((features, weights) for _, features, weights in group), rank)
         if label < len(model.moments):
@@ -213,12 +212,12 @@ def updated_moments(
 
 
 def _class_pieces(
-    features: FeatureMap, task: Task, fresh: torch.Tensor | None
+    model: Model, task: Task, fresh: torch.Tensor | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Features and weights of a task, class by class, some of the samples at a time."""
     order = torch.argsort(task.classes, stable=True)
-    for chunk in torch.split(order, _CHUNK):
-        values, classes = features(task.X[chunk]), task.classes[chunk]
+    for chunk in torch.split(order, model.settings.chunk_size):
+        values, classes = model.features(task.X[chunk].double()), task.classes[chunk]
         if fresh is not None:
             values[:, -fresh.shape[1] :] = fresh[chunk]
         labels, counts = torch.unique_consecutive(classes, return_counts=True)

@@ -111,8 +111,8 @@ class NaiveNetwork:
         Tensor of shape (n_samples, n_classes)
             The largest is that of the class to predict.
         """
-        last = self.layers(X)[-1]
-        return torch.cat([X.new_empty((len(X), 0)), *(one(last) for one in self.outputs)], dim=1)
+        last = self.layers(X.double())[-1]
+        return torch.cat([last.new_empty((len(X), 0)), *(one(last) for one in self.outputs)], dim=1)
 
     def without_newest(self) -> "NaiveNetwork":
         """The network as it was before the newest task."""
