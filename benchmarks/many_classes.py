@@ -32,13 +32,6 @@ QUICK = {
     "shortlist": 8,
     "reference": 50,
 }
-    "shortlist": 8,
-    "classes": 40,
-    "features": 64,
-    "per_class": 30,
-    "test_per_class": 5,
-    "reference": 50,
-}
 
 
 def fitted_exponent(classes, seconds):
