@@ -21,6 +21,7 @@ from .core.bound import ForgettingBound, LayerBound
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .datasets import load_cifar100, load_fpha, load_sbu
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
+from .distributed import partial_fit_shards
 from .metrics import (
     average_accuracy,
     average_incremental_accuracy,
@@ -64,5 +65,6 @@ __all__ = [
     "load_fpha",
     "load_sbu",
     "make_continual_pipeline",
+    "partial_fit_shards",
     "skeleton_nodes",
 ]

@@ -20,6 +20,7 @@ MODULES += [
     "_speed_stream",
     "speed",
     "many_classes",
+    "out_of_core",
     "peers",
     "lifted_peers",
     "_data",
@@ -278,3 +279,25 @@ def test_output_names_are_checked_before_any_run(bench, capsys, script):
     with pytest.raises(SystemExit):
         bench(script).main(["--quick", "--out", "table.txt"])
     assert ".md or .csv" in capsys.readouterr().err
+
+
+def test_memory_is_measured_for_every_size_of_chunks(bench, capsys, tmp_path):
+    out = [tmp_path / "disk.md", tmp_path / "disk.csv"]
+    options = ["--samples", "2000", "--features", "20", "--shared", "30", "--classes", "3"]
+    options += ["--chunks", "100", "--folder", str(tmp_path), "--out", *map(str, out)]
+    bench("out_of_core").main(options)
+    printed = capsys.readouterr().out
+    assert out[0].read_text(encoding="utf-8") == printed
+    assert "| 100 |" in printed
+    assert len(out[1].read_text(encoding="utf-8").splitlines()) == 2
+    # The samples are gone.
+    assert set(tmp_path.iterdir()) == set(out)
+
+
+def test_samples_on_disk_are_those_of_their_labels(bench, tmp_path):
+    disk = bench("out_of_core")
+    labels = disk.write_samples(tmp_path / "X.dat", 25_000, 4, 2)
+    X = np.fromfile(tmp_path / "X.dat", dtype=np.float32).reshape(25_000, 4)
+    gap = X[labels == 0].mean(axis=0) - X[labels == 1].mean(axis=0)
+    means = np.random.default_rng(0).standard_normal((2, 4), dtype=np.float32)
+    assert_allclose(gap, 0.3 * (means[0] - means[1]), atol=0.05)

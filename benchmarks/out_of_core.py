@@ -1,0 +1,155 @@
+"""Memory that learning and predicting from a file on disk take, by the size of the chunks.
+
+Each run is a process of its own that maps the file. Counted are the pages that the process has
+written itself: those of the mapped file belong to the system, which drops them where memory is
+short.
+
+    python benchmarks/out_of_core.py
+    python benchmarks/out_of_core.py --samples 2000000 --features 512 --folder /data
+"""
+
+import argparse
+import multiprocessing
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from _report import environment_lines, write
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+
+_STATUS = Path("/proc/self/status")
+_BLOCK = 10_000
+
+
+def own_bytes():
+    """Bytes of memory that this process has written, without files that it maps."""
+    for line in _STATUS.read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError(f"{_STATUS} has no RssAnon: this benchmark needs Linux")
+
+
+class Peak:
+    """Largest value of `own_bytes` while a block runs, looked up every few milliseconds."""
+
+    def __enter__(self):
+        self.start = self.bytes = own_bytes()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self._thread.join()
+        self.bytes = max(self.bytes, own_bytes())
+
+    def _watch(self):
+        while not self._done.wait(0.005):
+            self.bytes = max(self.bytes, own_bytes())
+
+
+def write_samples(path, n_samples, n_features, n_classes):
+    """Write generated samples block by block, and return their labels; classes are mixed."""
+    random = np.random.default_rng(0)
+    means = random.standard_normal((n_classes, n_features), dtype=np.float32)
+    labels = random.integers(n_classes, size=n_samples)
+    with open(path, "wb") as file:
+        for start in range(0, n_samples, _BLOCK):
+            now = labels[start : start + _BLOCK]
+            noise = random.standard_normal((len(now), n_features), dtype=np.float32)
+            (0.3 * means[now] + noise).tofile(file)
+    return labels
+
+
+def run(path, labels, n_features, chunk_size, shared):
+    """Learn and predict from the file in this process.
+
+    Returns
+    -------
+    record : dict
+        Seconds, and MB above what the process had before.
+    """
+    torch.set_num_threads(1)
+    X = np.memmap(path, dtype=np.float32, mode="r", shape=(len(labels), n_features))
+    model = FFNBClassifier(
+        band_size=0, shared_band_size=shared, chunk_size=chunk_size, random_state=0
+    )
+    # What the first call brings along, like the libraries' own buffers, is not the data's.
+    model.fit(X[:1000], labels[:1000]).predict(X[:1000])
+    with Peak() as learning:
+        start = time.perf_counter()
+        model.fit(X, labels)
+        seconds = time.perf_counter() - start
+    with Peak() as predicting:
+        accuracy = model.score(X, labels)
+    return {
+        "chunk_size": chunk_size,
+        "learning_s": seconds,
+        "learning_mb": (learning.bytes - learning.start) / 1e6,
+        "predicting_mb": (predicting.bytes - predicting.start) / 1e6,
+        "accuracy": accuracy,
+    }
+
+
+def report(records, options):
+    """Markdown text."""
+    size = 4 * options.samples * options.features / 1e6
+    lines = [
+        "# Learning from a file on disk",
+        "",
+        *environment_lines(ffnb_sklearn.__version__, "cpu"),
+        f"- {options.samples} float32 samples of {options.features} features, {options.classes} "
+        f"mixed classes: {size:.0f} MB on disk; band_size=0, shared_band_size={options.shared}",
+        "- MB: written by the process beyond what it had before, at the peak",
+        "",
+        "| chunk_size | learning, s | learning, MB | predicting, MB | accuracy |",
+        "|---|---|---|---|---|",
+    ]
+    for one in records:
+        lines.append(
+            f"| {one['chunk_size']} | {one['learning_s']:.1f} | {one['learning_mb']:.0f} "
+            f"| {one['predicting_mb']:.0f} | {100 * one['accuracy']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def read_options(arguments):
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--samples", type=int, default=400_000)
+    add("--features", type=int, default=256)
+    add("--classes", type=int, default=20)
+    add("--shared", type=int, default=500, help="neurons of the shared band")
+    add("--chunks", type=int, nargs="+", default=[256, 4096, 65536])
+    add("--folder", type=Path, help="where to put the file; default: the temporary folder")
+    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: its rows")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """Write the file, run every size of chunks in a process of its own, print the report."""
+    options = read_options(arguments)
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "samples.dat"
+        labels = write_samples(path, options.samples, options.features, options.classes)
+        records = []
+        for chunk_size in options.chunks:
+            with context.Pool(1) as pool:
+                given = path, labels, options.features, chunk_size, options.shared
+                records.append(pool.apply(run, given))
+    text = report(records, options)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()
