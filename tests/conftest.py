@@ -1,6 +1,8 @@
 """Fixtures shared by the whole suite."""
 
+import importlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ import torch
 
 # One thread per worker: pytest-xdist already fills the cores.
 torch.set_num_threads(1)
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +22,13 @@ def shared_data():
     if not (folder / "sbu.npz").is_file():
         pytest.skip(f"the real data sets are not at {folder}; set FFNB_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Import a module of the benchmarks as the scripts do, from their own folder."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield importlib.import_module
+    sys.path.remove(str(BENCHMARKS))
+    for path in BENCHMARKS.glob("*.py"):
+        sys.modules.pop(path.stem, None)

@@ -1,8 +1,6 @@
 """The peers of the benchmarks against independent computations, and the command line itself."""
 
-import importlib
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +12,6 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import SVC
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-MODULES = ["peers", "lifted_peers", "joint", "_data", "_report", "heads", "choose_settings"]
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Import a module of the benchmarks as the scripts do, from their own folder."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module
-    sys.path.remove(str(BENCHMARKS))
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")

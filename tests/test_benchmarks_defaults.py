@@ -1,37 +1,11 @@
 """The study of the defaults: its generated sets, its arithmetic, and a quick run."""
 
-import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-MODULES = [
-    "peers",
-    "lifted_peers",
-    "joint",
-    "_data",
-    "_report",
-    "heads",
-    "_mixtures",
-    "_sets",
-    "_defaults_report",
-    "defaults",
-]
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Import a module of the benchmarks as the scripts do, from their own folder."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module
-    sys.path.remove(str(BENCHMARKS))
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture

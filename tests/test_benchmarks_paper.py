@@ -1,32 +1,15 @@
 """The tables of the paper: printed figures, what the rows vary, and a run on invented data."""
 
 import csv
-import importlib
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-OTHERS = ["heads", "joint", "lifted_peers", "peers"]
-MODULES = [*(path.stem for path in BENCHMARKS.glob("*paper*.py")), "_data", "_report", *OTHERS]
-
 # Test sequences of SBU's fold 4 after each task.
 SBU_TESTED = np.cumsum([10, 10, 8, 10, 5, 5, 10, 7])
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Import a module of the benchmarks as the scripts do, from their own folder."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module
-    sys.path.remove(str(BENCHMARKS))
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")

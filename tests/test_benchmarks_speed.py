@@ -1,9 +1,6 @@
 """The speed benchmark: its floors, the published algorithms, and the command lines."""
 
-import importlib
 import pickle
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,30 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
 from ffnb_sklearn import FFNBClassifier
-
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-MODULES = ["_speed_clock", "_speed_floor", "_speed_cases", "_speed_published", "_speed_pairs"]
-MODULES += [
-    "_speed_peers",
-    "_speed_stream",
-    "speed",
-    "many_classes",
-    "out_of_core",
-    "peers",
-    "lifted_peers",
-    "_data",
-    "_report",
-]
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Import a module of the benchmarks as the scripts do, from their own folder."""
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module
-    sys.path.remove(str(BENCHMARKS))
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
