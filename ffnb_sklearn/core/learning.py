@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import torch
-
 from .device import as_array, as_tensor
 from .features import FeatureMap
 from .finetune import finetune
@@ -62,6 +60,6 @@ def _grown_past(model: Model, task: Task) -> tuple[Array, ...]:
     grown = []
     for layer, past in enumerate(model.past):
         samples = model.features.layer_of(task.X, layer) * task.weights.sqrt()[:, None]
-        rows = torch.cat([as_tensor(past, device=samples.device), samples])
-        grown.append(as_array(principal_rows(rows)))
+        rows = principal_rows(as_tensor(past, device=samples.device), samples)
+        grown.append(as_array(rows))
     return tuple(grown)

@@ -20,7 +20,15 @@ from .device import as_array, as_tensor
 from .eigen import largest_eigenpairs, lower_gram
 from .linalg import NotPositiveDefiniteError
 
-__all__ = ["Array", "ClassMoments", "merge", "moments_of", "principal_rows", "subtract"]
+__all__ = [
+    "Array",
+    "ClassMoments",
+    "check_finite",
+    "merge",
+    "moments_of",
+    "principal_rows",
+    "subtract",
+]
 
 Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp] | slice
@@ -81,6 +89,26 @@ class ClassMoments:
         )
 
 
+def check_finite(*sums: float) -> None:
+    """Refuse moments that have left the range of numbers.
+
+    Parameters
+    ----------
+    *sums : float
+        Finite only if all that they add up is.
+
+    Raises
+    ------
+    ValueError
+        If one is not finite.
+    """
+    if not np.isfinite(sums).all():
+        raise ValueError(
+            "the moments of the samples must be finite numbers, and overflow here. Rescale the "
+            "features or the sample weights."
+        )
+
+
 class _Scatter:
     """A sum of outer products: rows while there are few of them, else a square matrix."""
 
@@ -105,7 +133,7 @@ class _Scatter:
         stands among them as it came.
         """
         energy = float(self._diagonal().sum())
-        _check_range(energy)
+        check_finite(energy)
         if self._gram is None:
             rows = torch.cat(self._rows)
             _, basis = largest_eigenpairs(lower_gram(rows), max_rows)
@@ -130,30 +158,22 @@ class _Scatter:
         return torch.stack([block.square().sum(0) for block in self._rows]).sum(0)
 
 
-def _check_range(*values: float) -> None:
-    """Refuse sums of weights or squares that have left the range of numbers."""
-    if not np.isfinite(values).all():
-        raise ValueError(
-            "the moments of the samples must be finite numbers, and overflow here. Rescale the "
-            "features or the sample weights."
-        )
-
-
-def principal_rows(rows: torch.Tensor) -> torch.Tensor:
+def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     """Orthogonal rows of the same sum of outer products, the longest first.
 
     Parameters
     ----------
-    rows : Tensor of shape (n, d)
-        R.
+    *rows : Tensor of shape (n, d)
+        R, in one block or in several of the same width.
 
     Returns
     -------
     Tensor of shape (r, d)
         Eigenvectors of R'R times the roots of their eigenvalues, without those of rounding.
     """
-    scatter = _Scatter(rows.shape[1])
-    scatter.add(rows)
+    scatter = _Scatter(rows[0].shape[1])
+    for block in rows:
+        scatter.add(block)
     return scatter.principal_rows()
 
 
@@ -195,7 +215,7 @@ def moments_of(
         mean = mean + (chunk_mean - mean) * (chunk_weight / weight)
     if mean is None or scatter is None:
         raise ValueError("moments_of needs at least one chunk of samples; got none.")
-    _check_range(weight)
+    check_finite(weight)
     factor, residual = scatter.factor(max_rank)
     return ClassMoments(weight, as_array(mean), factor, residual)
 
@@ -232,7 +252,7 @@ def merge(
     analysis and recommendations. The American Statistician 37(3), 1983.
     """
     weight = first.weight + second.weight
-    _check_range(weight)
+    check_finite(weight)
     gap = second.mean - first.mean
     shift = gap * np.sqrt(first.weight * second.weight / weight)
     mean = first.mean + gap * (second.weight / weight)

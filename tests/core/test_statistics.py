@@ -154,7 +154,7 @@ def test_no_samples_are_an_error():
 @pytest.mark.parametrize(("scale", "weight"), [(1e160, 1.0), (1e60, 1e200), (0.0, 1e308)])
 def test_moments_that_overflow_are_an_error(scale, weight):
     rows = scale * torch.eye(3, dtype=torch.float64)
-    with pytest.raises(ValueError, match="moments .* must be finite numbers"):
+    with pytest.raises(ValueError, match=r"moments .* must be finite numbers"):
         moments_of([(rows, torch.full((3,), weight, dtype=torch.float64))])
 
 
