@@ -132,14 +132,17 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
-        energy = float(self._diagonal().sum())
-        check_finite(energy)
         if self._gram is None:
-            rows = torch.cat(self._rows)
-            _, basis = largest_eigenpairs(lower_gram(rows), max_rows)
+            rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows)
+            gram = lower_gram(rows)
+        else:
+            gram = self._gram
+        energy = float(gram.diagonal().sum())
+        check_finite(energy)
+        values, basis = largest_eigenpairs(gram, max_rows)
+        if self._gram is None:
             principal = basis.T @ rows
         else:
-            values, basis = largest_eigenpairs(self._gram.clone(), max_rows)
             principal = values.clamp_min(0.0).sqrt()[:, None] * basis.T
         return principal[principal.square().sum(1) > _NEGLIGIBLE_SHARE * energy]
 

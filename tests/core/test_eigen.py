@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
+from ffnb_sklearn.core import eigen
 from ffnb_sklearn.core.eigen import largest_eigenpairs, lower_gram
 
 RNG = np.random.default_rng(0)
@@ -48,6 +49,16 @@ def test_eigenpairs_are_the_largest_ones(matrix, count):
     assert_allclose(vectors.T @ vectors, np.eye(len(expected)), atol=1e-12)
     residual = (matrix / scale) @ vectors.numpy() - vectors.numpy() * (values.numpy() / scale)
     assert_allclose(residual, 0.0, atol=1e-12)
+
+
+def test_all_eigenvectors_are_there_where_few_cannot_be_found(monkeypatch):
+    monkeypatch.setattr(eigen, "_few_eigenpairs", lambda lower, count: None)
+    matrix = MATRICES["of many rows"]
+
+    values, vectors = largest_eigenpairs(torch.as_tensor(matrix), 12)
+
+    assert_allclose(values, np.linalg.eigvalsh(matrix)[:-13:-1], rtol=1e-10)
+    assert_allclose(matrix @ vectors.numpy(), vectors.numpy() * values.numpy(), atol=1e-9)
 
 
 def test_the_same_matrix_has_the_same_eigenvectors():
