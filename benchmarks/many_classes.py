@@ -10,7 +10,6 @@ task by task: what lies in memory is the classifier, one task and the test rows.
 
 import argparse
 import sys
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.device import as_tensor, resolve_device
 
 QUICK = {
     "classes": 40,
@@ -84,7 +84,7 @@ def predict_among(estimator, X, width):
     Parameters
     ----------
     estimator : FFNBClassifier
-        Fitted with a shortlist, and asked for a prediction before.
+        Fitted with a shortlist.
     X : ndarray of shape (n_samples, n_features)
         Rows.
     width : int
@@ -95,11 +95,10 @@ def predict_among(estimator, X, width):
     labels : ndarray of shape (n_samples,)
         The labels.
     """
-    other = copy(estimator)
-    classifier = replace(estimator._model.classifier, n_listed=width)
-    vars(classifier)["_tables"] = vars(estimator._model.classifier)["_tables"]
-    other._model = replace(estimator._model, classifier=classifier)
-    return other.predict(X)
+    model, device = estimator._model, resolve_device(estimator.device)
+    classifier = replace(model.classifier(device), n_listed=width)
+    scores = classifier.scores(model.view(as_tensor(X, device=device)))
+    return estimator._arrived[scores.argmax(1).cpu().numpy()]
 
 
 def measure(options):

@@ -43,8 +43,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             if classes_per_task is not None:
                 tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
             for task in tasks:
-                # Nobody asks the classifier between the tasks of one call: one solution will do.
-                self._learn_task(X[task], y[task], weights[task], solved=task is tasks[-1])
+                self._learn_task(X[task], y[task], weights[task])
             self._describe()
             if classes is not None and len(classes):
                 self.classes_ = np.union1d(self.classes_, classes)
@@ -60,7 +59,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         for name in learnt:
             delattr(self, name)
 
-    def _learn_task(self, X, y, weights, *, solved):
+    def _learn_task(self, X, y, weights):
         """Learn samples that are valid."""
         device = resolve_device(self.device)
         arrived = getattr(self, "_arrived", None)
@@ -72,7 +71,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             as_tensor(weights, device=device),
         )
         model = getattr(self, "_model", None)
-        self._model, self._arrived = self._updated(model, task, solved=solved), now
+        self._model, self._arrived = self._updated(model, task), now
         self.task_classes_ = getattr(self, "task_classes_", []) + ([new] if len(new) else [])
         if self.verbose:
             print(
@@ -80,8 +79,8 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
                 f"{len(new)} new classes, {len(now)} known"
             )
 
-    def _updated(self, model, task, *, solved):
-        """The model after a task: of a new one if it is None; solved or not, if that can wait."""
+    def _updated(self, model, task):
+        """The model after a task: of a new one if it is None."""
         raise NotImplementedError
 
     def _describe(self):

@@ -54,7 +54,7 @@ class BlockClassifier(
         "verbose": ["verbose"],
     }
 
-    def _updated(self, model, task, *, solved):
+    def _updated(self, model, task):
         """The model after a task."""
         settings = check_settings(self, task.X.shape[1])
         if model is not None:
@@ -62,7 +62,7 @@ class BlockClassifier(
         else:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             model = empty_model(task.X.shape[1], settings, int(seed))
-        return learn(model, task, settings, solved=solved)
+        return learn(model, task, settings)
 
     def _describe(self):
         """Set the public attributes from the model and the labels in order of arrival."""

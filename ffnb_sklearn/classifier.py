@@ -23,8 +23,8 @@ class FFNBClassifier(BlockClassifier):
 
     Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
     neurons are trained for them in the null-space of what came before, the moments of each
-    class are kept, the samples are not, and Fisher discriminants of all pairs of classes are
-    solved from the moments.
+    class are kept, and the samples are not. Fisher discriminants of all pairs of classes are
+    solved from the moments when a prediction is first asked for.
 
     Parameters
     ----------
@@ -67,8 +67,7 @@ class FFNBClassifier(BlockClassifier):
     shortlist : int or None, default=None
         Number of classes, ranked for each sample by a linear score, whose pairs are evaluated;
         they are taken to win against all others, which share one score. For hundreds of classes
-        and more: hyperplanes of all pairs are never formed, and what stands in for them is
-        computed when scores are first asked for. None evaluates all pairs.
+        and more: hyperplanes of all pairs are never formed. None evaluates all pairs.
     chunk_size : int, default=4096
         Number of samples whose features are held at a time, in learning and in prediction. With
         ``band_size=0`` nothing else of the size of X is made, so that X may be a memory map
@@ -137,6 +136,10 @@ class FFNBClassifier(BlockClassifier):
     Notes
     -----
     `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+
+    The first prediction after a call that learns solves the classifier, and takes longer than
+    others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
+    the ridge is too small. What was solved is kept in memory and is no part of a pickle.
 
     With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in (-1, 1):
     it lies between 1 - C and C - 1 for C classes seen.
@@ -364,9 +367,7 @@ class FFNBClassifier(BlockClassifier):
         if not left.any():
             self._start()
             return self
-        device = resolve_device(self.device)
-        numbers = np.flatnonzero(~left).tolist()
-        self._model = forget_classes(self._model, numbers, device=device)
+        self._model = forget_classes(self._model, np.flatnonzero(~left).tolist())
         tasks = [np.setdiff1d(task, gone) for task in self.task_classes_]
         self.task_classes_ = [task for task in tasks if len(task)]
         self.classes_ = np.setdiff1d(self.classes_, gone)

@@ -251,6 +251,12 @@ WEIGHTS = {
         TypeError, "float.* argument must be .*dict", sample_weight={2: 1.0}
     ),
     "weights of 1e200": learnt(sample_weight=1e200 * ONES, old_accuracy=0.0),
+    "weights whose moments overflow": refused(
+        ValueError, "must be finite numbers", X=1e60 * X, sample_weight=1e200 * ONES
+    ),
+    "weights whose sum overflows": refused(
+        ValueError, "must be finite numbers", sample_weight=1e308 * ONES
+    ),
     "weights of 1e-200": learnt(sample_weight=1e-200 * ONES, accuracy=0.0),
     "one weight for all": learnt(sample_weight=2.0),
     "weights of 1e12": learnt(sample_weight=1e12 * ONES, old_accuracy=0.0),

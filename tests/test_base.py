@@ -1,5 +1,7 @@
 """What a classifier learns bit by bit: labels, tasks, outputs, attributes, transactions."""
 
+import copy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 from ffnb_sklearn.core import learning
+from ffnb_sklearn.core import model as core_model
 
 N_FEATURES, N_SHARED = 6, 10
 
@@ -355,7 +358,7 @@ def failing(*arguments, **keywords):
     raise RuntimeError("told to fail")
 
 
-@pytest.mark.parametrize("where", ["learning.solve", "learning.updated_moments"])
+@pytest.mark.parametrize("where", ["learning.updated_moments", "learning._grown_past"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
     fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
@@ -392,12 +395,19 @@ def test_the_second_task_of_fit_fails(monkeypatch):
     assert_array_equal(model.predict_proba(X), before)
 
 
-def test_fit_solves_the_classifier_once(monkeypatch):
-    solved, solve = [], learning.solve
-    monkeypatch.setattr(learning, "solve", lambda *of: solved.append(of) or solve(*of))
+def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
+    solved, solve = [], core_model.solve
+    monkeypatch.setattr(
+        core_model, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how)
+    )
     model = estimator(classes_per_task=1).fit(of(0, 1, 2), np.repeat([0, 1, 2], 20))
-    assert len(solved) == 1
+    model = learned(model, [3]).forget(3)
     assert model.n_tasks_ == 3
+    assert not solved
+    same = copy.deepcopy(model)
+    assert_array_equal(model.predict(X), same.predict(X))
+    model.predict_proba(X)
+    assert len(solved) == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

@@ -162,7 +162,7 @@ def test_forgetting_what_is_not_known(monkeypatch):
     ]:
         with pytest.raises(ValueError, match=message):
             model.forget(classes)
-    monkeypatch.setattr("ffnb_sklearn.core.revision.solve", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision._lessened", failing)
     with pytest.raises(RuntimeError, match="told to fail"):
         model.forget([0])
     assert all(vars(model)[key] is value for key, value in before.items())
@@ -243,7 +243,7 @@ def test_merging_other_feature_names():
 def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
     model, other = learned(estimator(), [0, 1]), learned(estimator(), [2])
     before, expected = vars(model).copy(), model.predict_proba(X)
-    monkeypatch.setattr("ffnb_sklearn.core.revision.solve", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision._joined", failing)
     with pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)
     assert all(vars(model)[key] is value for key, value in before.items())
@@ -453,9 +453,9 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
         seen.append(len(values))
         return features(self, values)
 
-    def watched(model, task, settings, *, solved):
+    def watched(model, task, settings):
         shared.append(np.shares_memory(task.X.numpy(), on_disk))
-        return learn(model, task, settings, solved=solved)
+        return learn(model, task, settings)
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
     monkeypatch.setattr(_block_classifier, "learn", watched)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -230,11 +231,11 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane():
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])
-        fisher = clf._model.classifier
+        fisher = clf._model.classifier(torch.device("cpu"))
         n_classes = len(clf.classes_)
         assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
-        assert_array_equal(fisher.planes[: len(planes)], planes)
-        assert_array_equal(fisher.offsets[: len(planes)], offsets)
+        assert_allclose(fisher.planes[: len(planes)], planes, rtol=1e-9, atol=1e-12)
+        assert_allclose(fisher.offsets[: len(planes)], offsets, rtol=1e-9, atol=1e-12)
         planes, offsets = fisher.planes.copy(), fisher.offsets.copy()
 
 

@@ -197,8 +197,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes, reset=not self.__sklearn_is_fitted__())
 
-    def _updated(self, model, task, *, solved):
-        """The network after a task; its outputs are trained with its bands, solved or not."""
+    def _updated(self, model, task):
+        """The network after a task; its outputs are trained with its bands."""
         n_layers = int(self.n_layers)
         task = replace(task, X=task.X.double())
         if model is None:

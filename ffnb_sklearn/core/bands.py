@@ -87,10 +87,13 @@ class FittedRows(NamedTuple):
         W.
     responses : Tensor of shape (n_samples, n_neurons)
         W times each sample, as if that sample had not been among those W was fitted to.
+    reach : Tensor of shape ()
+        Root mean square length of the samples in the residual axes, or 1 if it is zero.
     """
 
     rows: torch.Tensor
     responses: torch.Tensor
+    reach: torch.Tensor
 
 
 def regression_rows(
@@ -108,9 +111,9 @@ def regression_rows(
     .. math:: \alpha = (\gamma \tfrac{\mathrm{tr} S}{d} I + \Phi^\top S \Phi)^{-1}
               \Phi^\top Z^\top C, \qquad W = (\Phi \alpha)^\top .
 
-    The same rows come from the projected R and Z'C without forming the axes. A neuron is close
-    to its code on the very samples it was fitted to, closer than on any other; what sample i
-    gives when it is left out is, with its leverage :math:`h_i`,
+    Where the residual axes are not formed, the same rows come from the projected R and Z'C. A
+    neuron is close to its code on the very samples it was fitted to, closer than on any other;
+    what sample i gives when it is left out is, with its leverage :math:`h_i`,
     :math:`(W z_i - h_i c_i) / (1 - h_i)`.
 
     Parameters
@@ -134,20 +137,20 @@ def regression_rows(
     FittedRows
         W and the responses without optimism.
     """
-    moment = torch.cat([past, features * weights.sqrt()[:, None]])
-    ridge = max(gamma, _LEAST_GAMMA) * moment.square().sum() / moment.shape[1]
+    energy = past.square().sum() + weights @ features.square().sum(1)
+    ridge = max(gamma, _LEAST_GAMMA) * energy / features.shape[1]
     # With all features zero there is nothing to regress on: any ridge gives zero rows.
     ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
+    open_part = null_space.coordinates(features)
+    moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
     normal = DiagonalPlusGram(
-        ridge.expand(moment.shape[1]),
-        null_space.project(moment),
-        name="the moment of a band's initialisation",
+        ridge.expand(moment.shape[1]), moment, name="the moment of a band's initialisation"
     )
-    open_part = null_space.project(features)
-    rows = null_space.project(normal.solve((codes * weights[:, None]).T @ open_part))
+    rows = null_space.rows_of(normal.solve((codes * weights[:, None]).T @ open_part))
     leverage = (normal.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
-    responses = (open_part @ rows.T - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
-    return FittedRows(rows, responses)
+    fitted = open_part @ null_space.coordinates(rows).T
+    responses = (fitted - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
+    return FittedRows(rows, responses, _reach(open_part, weights))
 
 
 def random_rows(
@@ -175,4 +178,11 @@ def random_rows(
     rows = null_space.project(draw)
     energy = weights @ (features @ rows.T).square() / weights.sum()
     rows = rows * torch.where(energy > 0.0, energy, torch.ones_like(energy)).rsqrt()[:, None]
-    return FittedRows(rows, features @ rows.T)
+    reach = _reach(null_space.coordinates(features), weights)
+    return FittedRows(rows, features @ rows.T, reach)
+
+
+def _reach(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Root mean square length of some rows, or 1 where all are zero."""
+    energy = weights @ rows.square().sum(1) / weights.sum()
+    return torch.where(energy > 0.0, energy, torch.ones_like(energy)).sqrt()

@@ -35,8 +35,9 @@ from .descent import MomentumSteps, has_stalled, rate_factor
 from .fisher import PairwiseFisher
 from .growth import Draft, append_draft, append_drafts
 from .hinge import Network, Samples
-from .model import Model, Task, solve, updated_moments
+from .model import Model, Task, updated_moments
 from .replay import pseudo_features
+from .solution import solve
 from .view import classifier_columns
 
 __all__ = ["finetune"]
@@ -164,11 +165,13 @@ class _Tuning:
         """The network with discriminants for the bands as they are, and its judges' losses."""
         device = self._task.X.device
         model, fresh = append_drafts(self._model, self._task, drafts)
-        model = replace(model, moments=updated_moments(model, self._task, fresh))
-        model = solve(model, device, self._old_pairs)
-        if self._old_pairs is None and isinstance(model.classifier, PairwiseFisher):
-            self._old_pairs = model.classifier.first(len(self._model.moments))
-        network, rows = Network(model, len(drafts), device), [draft.rows for draft in drafts]
+        moments = updated_moments(model, self._task, fresh)
+        features, settings = model.features, model.settings
+        classifier = solve(features, moments, settings, device=device, known=self._old_pairs)
+        if self._old_pairs is None and isinstance(classifier, PairwiseFisher):
+            self._old_pairs = classifier.first(len(self._model.moments))
+        network = Network(features.bands[-len(drafts) :], classifier, device)
+        rows = [draft.rows for draft in drafts]
         corrections = tuple(draft.corrections for draft in drafts)
         judges = self._samples._replace(corrections=corrections).followed_by(self._judging_draws)
         hinges = []

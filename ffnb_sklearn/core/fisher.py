@@ -46,11 +46,6 @@ class PairwiseFisher:
     offsets: Array
     n_classes: int
 
-    @property
-    def n_weights(self) -> int:
-        """Number of weights and offsets."""
-        return int(self.planes.size + self.offsets.size)
-
     def first(self, n_classes: int) -> "PairwiseFisher":
         """Hyperplanes of the pairs among the first classes."""
         n_pairs = n_classes * (n_classes - 1) // 2
@@ -116,8 +111,7 @@ def fit_pairwise(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     known : PairwiseFisher or None, default=None
-        Discriminants of the first classes, taken over as they are. With ``shrinkage=0`` and
-        class covariances they would come out the same again.
+        Discriminants of the first classes, taken over as they are.
 
     Returns
     -------

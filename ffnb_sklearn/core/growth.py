@@ -77,9 +77,9 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
         open_axes = _open_axes(model, layer, below.shape[1], task.X.device)
         fitted = _fit_rows(model, layer, below, open_axes, codes, task.weights, rng)
         corrections = fitted.responses - below @ fitted.rows.T
-        reach = _reach(open_axes.project(below), task.weights)
-        drafts.append(Draft(layer, fitted.rows, open_axes, corrections, reach))
-        model, below, _ = append_draft(model, task, drafts[-1], below)
+        drafts.append(Draft(layer, fitted.rows, open_axes, corrections, fitted.reach))
+        if layer < len(settings.p):
+            model, below, _ = append_draft(model, task, drafts[-1], below)
     return drafts
 
 
@@ -104,16 +104,19 @@ def append_draft(
     model : Model
         Its classifier does not see the band yet.
     features : Tensor of shape (n_samples, d_l)
-        The task's features of the band's own layer.
+        The task's features of the band's own layer; the new ones alone if it is the last layer,
+        which no band looks at.
     outputs : Tensor of shape (n_samples, n_neurons)
         The new ones among them alone.
     """
-    old = model.features.layer_of(task.X, draft.layer)
     responses = draft.responses(below)
     norm = BatchNorm.of(responses, task.weights) if model.settings.batch_norm else None
     band = Band(draft.layer, as_array(draft.rows), model.settings.activation, norm)
     outputs = band.output(responses)
-    return append_band(model, band, task.X.device), torch.cat([old, outputs], dim=1), outputs
+    features = outputs
+    if draft.layer < len(model.settings.p):
+        features = torch.cat([model.features.layer_of(task.X, draft.layer), outputs], dim=1)
+    return append_band(model, band, task.X.device), features, outputs
 
 
 def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Model, torch.Tensor]:
@@ -144,12 +147,6 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
     model = replace(model, kept_axes=kept, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)
-
-
-def _reach(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Root mean square length of some rows, or 1 where all are zero."""
-    energy = weights @ rows.square().sum(1) / weights.sum()
-    return torch.where(energy > 0.0, energy, torch.ones_like(energy)).sqrt()
 
 
 def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> NullSpace:
@@ -203,7 +200,7 @@ def append_band(model: Model, band: Band, device: torch.device) -> Model:
     """
     features = model.features.with_band(band)
     how, inputs = model.settings.old_statistics, features.inputs_of(band)
-    moments = tuple(extend_moments(one, band, inputs, how, device=device) for one in model.moments)
+    moments = extend_moments(model.moments, band, inputs, how, device=device)
     past = list(model.past)
     if band.layer < len(past):
         past[band.layer] = _widened(past[band.layer], features.layer(band.layer), moments)
@@ -214,7 +211,10 @@ def _widened(past: Array, columns: Index, moments: tuple[ClassMoments, ...]) -> 
     """Past of a layer with new neurons, as the known classes are taken to look in them."""
     if not moments:
         return np.empty((0, len(columns)))
-    second = sum((one.second_moment(columns) for one in moments), np.zeros((len(columns),) * 2))
+    means = [np.sqrt(one.weight) * one.mean[None, columns] for one in moments]
+    rows = np.concatenate([*means, *(one.factor[:, columns] for one in moments)])
+    second = rows.T @ rows
+    second.flat[:: len(second) + 1] += np.sum([one.residual[columns] for one in moments], axis=0)
     # What was measured stays as it is; only what the new neurons bring in is inferred.
     second[: past.shape[1], : past.shape[1]] = past.T @ past
     return moment_rows(second)

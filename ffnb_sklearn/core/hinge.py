@@ -7,9 +7,10 @@ import torch
 
 from .descent import multi_class_hinge
 from .device import as_tensor
+from .features import Band
 from .fisher import PairwiseFisher
-from .model import Model
 from .one_vs_all import OneVsAllRidge
+from .solution import Classifier
 
 __all__ = ["Network", "Samples"]
 
@@ -55,18 +56,17 @@ class Network:
 
     Parameters
     ----------
-    model : Model
-        With its classifier solved, for all pairs of classes.
-    n_new_bands : int
-        How many of its bands, the newest, are to move: one per layer.
+    bands : sequence of Band
+        Those that are to move, one per layer.
+    classifier : PairwiseFisher or OneVsAllRidge
+        Solved with them as they are.
     device : torch.device
         Where to compute.
     """
 
-    def __init__(self, model: Model, n_new_bands: int, device: torch.device) -> None:
-        classifier = model.classifier
+    def __init__(self, bands: Sequence[Band], classifier: Classifier, device: torch.device) -> None:
         assert isinstance(classifier, (PairwiseFisher, OneVsAllRidge))
-        self._bands = model.features.bands[-n_new_bands:]
+        self._bands = bands
         self._planes = as_tensor(classifier.planes, device=device)
         self._offsets = as_tensor(classifier.offsets, device=device)
         self._pooling = None

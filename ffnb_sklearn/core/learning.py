@@ -1,21 +1,18 @@
-"""The steps of the paper for one task: null-space, bands, moments, classifier."""
+"""The steps of the paper for one task: null-space, bands, moments."""
 
 from dataclasses import replace
-
-import torch
 
 from .device import as_array, as_tensor
 from .features import FeatureMap
 from .finetune import finetune
-from .fisher import PairwiseFisher
 from .growth import append_drafts, draft_bands
-from .model import Model, Settings, Task, solve, updated_moments
+from .model import Model, Settings, Task, updated_moments
 from .statistics import Array, principal_rows
 
 __all__ = ["learn"]
 
 
-def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) -> Model:
+def learn(model: Model, task: Task, settings: Settings) -> Model:
     """Learn one task.
 
     Parameters
@@ -26,13 +23,11 @@ def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) 
         Samples of new classes, of known ones, or both.
     settings : Settings
         What the parameters are now.
-    solved : bool, default=True
-        Whether to solve the classifier, which can wait where a further task follows at once.
 
     Returns
     -------
     Model
-        What is known now; without a classifier if it was not to be solved.
+        What is known now.
 
     Raises
     ------
@@ -42,7 +37,6 @@ def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) 
     if settings.band_size:
         # Bands are fitted to all samples at once.
         task = replace(task, X=task.X.double())
-    known = model.classifier if _pairs_stay(model, task, settings) else None
     model, fresh = replace(model, settings=settings, loss_curve=()), None
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))
@@ -50,21 +44,7 @@ def learn(model: Model, task: Task, settings: Settings, *, solved: bool = True) 
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     moments = updated_moments(model, task, fresh)
-    model = replace(model, moments=moments, past=_grown_past(model, task), classifier=None)
-    if not solved:
-        return model
-    return solve(model, task.X.device, known if isinstance(known, PairwiseFisher) else None)
-
-
-def _pairs_stay(model: Model, task: Task, settings: Settings) -> bool:
-    """Whether the features, the known classes and the settings stay as they are."""
-    return (
-        settings == model.settings
-        and settings.band_size == 0
-        and settings.covariance == "class"
-        and settings.shrinkage == 0.0
-        and int(task.classes.min()) >= len(model.moments)
-    )
+    return replace(model, moments=moments, past=_grown_past(model, task))
 
 
 def _renormalised(model: Model, task: Task) -> FeatureMap:
@@ -80,6 +60,6 @@ def _grown_past(model: Model, task: Task) -> tuple[Array, ...]:
     grown = []
     for layer, past in enumerate(model.past):
         samples = model.features.layer_of(task.X, layer) * task.weights.sqrt()[:, None]
-        rows = torch.cat([as_tensor(past, device=samples.device), samples])
-        grown.append(as_array(principal_rows(rows)))
+        rows = principal_rows(as_tensor(past, device=samples.device), samples)
+        grown.append(as_array(rows))
     return tuple(grown)

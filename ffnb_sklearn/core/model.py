@@ -5,49 +5,19 @@ leaves the old one as it was. Classes are numbered in the order of their arrival
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 import torch
 
-from .descent import Descent
 from .features import FeatureMap, draw_shared_band
-from .fisher import PairwiseFisher, fit_pairwise
-from .gaussians import ClassGaussians
-from .one_vs_all import OneVsAllRidge, fit_one_vs_all
-from .shortlist import ShortlistFisher
+from .settings import Settings
+from .solution import Classifier, n_classifier_weights, solve
 from .statistics import Array, ClassMoments, merge, moments_of
-from .view import classifier_columns, classifier_view
+from .view import classifier_columns
 
-__all__ = ["Model", "Settings", "Task", "empty_model", "solve", "updated_moments"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the estimator's parameters come to; their meaning is documented there.
-
-    `p` has one entry per layer, and so settles the number of layers.
-    """
-
-    p: tuple[int | float, ...]
-    band_size: int
-    shared_band_size: int
-    skip_connection: bool
-    activation: str
-    init: str
-    gamma: float
-    null_space: bool
-    covariance: str
-    shrinkage: float
-    epsilon: float
-    rank: int | None
-    classifier: str
-    old_statistics: str
-    batch_norm: bool = False
-    shortlist: int | None = None
-    chunk_size: int = 4096
-    descent: Descent = field(default_factory=Descent)
+__all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Model:
-    """All that is kept.
+    """All that is learnt; the classifier follows from it.
 
     Attributes
     ----------
@@ -93,8 +63,6 @@ class Model:
         the newest, as in a model merged of two.
     loss_curve : tuple of float
         Loss after each epoch of fine-tuning for the last task.
-    classifier : PairwiseFisher, ShortlistFisher, OneVsAllRidge or None
-        Solved from the moments; None before the first task.
     """
 
     settings: Settings
@@ -105,7 +73,6 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     kept_axes: tuple[Array, ...] = ()
     loss_curve: tuple[float, ...] = ()
-    classifier: PairwiseFisher | ShortlistFisher | OneVsAllRidge | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """The model itself: it is never changed, so copies may share it."""
@@ -113,14 +80,39 @@ class Model:
 
     @property
     def n_weights(self) -> int:
-        """Number of weights in the bands and in the classifier."""
-        return self.features.n_weights + (self.classifier.n_weights if self.classifier else 0)
+        """Number of weights in the bands and in the classifier, solved or not."""
+        in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+        return self.features.n_weights + in_classifier
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is learnt, without what follows from it."""
+        return {name: value for name, value in vars(self).items() if name != "_classifier"}
+
+    def classifier(self, device: torch.device) -> Classifier:
+        """The classifier that the moments imply, solved when it is first asked for.
+
+        Parameters
+        ----------
+        device : torch.device
+            Where to compute.
+
+        Returns
+        -------
+        PairwiseFisher, ShortlistFisher or OneVsAllRidge
+            The same one at every call; a stream of tasks does not pay for it after each.
+        """
+        kept: Classifier | None = self.__dict__.get("_classifier")
+        if kept is None:
+            # What the model says stays the same. Threads that ask at once may each solve it.
+            kept = solve(self.features, self.moments, self.settings, device=device)
+            self.__dict__["_classifier"] = kept
+        return kept
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
-        assert self.classifier is not None
+        classifier = self.classifier(X.device)
         chunks = torch.split(X, self.settings.chunk_size)
-        return torch.cat([self.classifier.scores(self.view(x.double())) for x in chunks])
+        return torch.cat([classifier.scores(self.view(x.double())) for x in chunks])
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Features of some samples that the classifier sees, of shape (n_samples, d)."""
@@ -138,47 +130,6 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
     widths = [n_inputs, *[0] * (len(settings.p) - 1)] if settings.band_size else []
     past = tuple(np.empty((0, width)) for width in widths)
     return Model(settings, seed, FeatureMap(n_inputs, shared, settings.skip_connection), past=past)
-
-
-def solve(model: Model, device: torch.device, known: PairwiseFisher | None = None) -> Model:
-    """The model with the classifier that its moments imply.
-
-    Parameters
-    ----------
-    model : Model
-        Any model.
-    device : torch.device
-        Where to compute.
-    known : PairwiseFisher or None, default=None
-        Pairs of the first classes, whose moments and features have not changed since.
-
-    Returns
-    -------
-    Model
-        Without a classifier where there is no class.
-    """
-    if not model.moments:
-        return replace(model, classifier=None)
-    settings = model.settings
-    view = classifier_view(
-        model.features,
-        model.moments,
-        skip_connection=settings.skip_connection,
-        pooled=settings.shrinkage > 0.0,
-    )
-    covariance, shrinkage, epsilon = settings.covariance, settings.shrinkage, settings.epsilon
-    n_listed = settings.shortlist or len(model.moments)
-    if settings.classifier == "ovo" and n_listed < len(model.moments):
-        listed = ShortlistFisher(model.moments, view, covariance, shrinkage, epsilon, n_listed)
-        listed.check(device)
-        return replace(model, classifier=listed)
-    gaussians = ClassGaussians.from_moments(model.moments, *view, device=device)
-    if settings.classifier == "ova":
-        return replace(model, classifier=fit_one_vs_all(gaussians, epsilon=epsilon))
-    pairs = fit_pairwise(
-        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, known=known
-    )
-    return replace(model, classifier=pairs)
 
 
 def updated_moments(

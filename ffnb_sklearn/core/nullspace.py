@@ -12,8 +12,9 @@ class NullSpace:
     r"""The residual axes of the previous tasks, as what is orthogonal to the axes kept for them.
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
-    [Eq. 1], which is to say that projecting it changes nothing. With few samples in many
-    dimensions the kept axes are few, and the others are never formed.
+    [Eq. 1], which is to say that projecting it changes nothing. Of the kept and the residual axes
+    only the fewer are ever worked with: with few samples in many dimensions the kept axes are
+    few, and the others are never formed.
 
     Parameters
     ----------
@@ -29,11 +30,47 @@ class NullSpace:
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
-        self.kept = torch.linalg.qr(kept.T).Q.T
-        self.n_residual = kept.shape[1] - kept.shape[0]
+        n_kept, n_features = kept.shape
+        self.n_residual = n_features - n_kept
+        few = self.n_residual < n_kept
+        axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
+        self.kept = axes[:n_kept]
+        self._residual = axes[n_kept:] if few else None
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """The part of each row in the residual axes, of shape (n, d)."""
+        if self._residual is None:
+            return self._cut(rows)
+        return (rows @ self._residual.T) @ self._residual
+
+    def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
+        """Coordinates of that part in an orthonormal system.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (n, d)
+            Any rows.
+
+        Returns
+        -------
+        Tensor of shape (n, m)
+            Along the residual axes where these are formed. Where not, m = d: the system is that of
+            the features, and the part is its own coordinates.
+        """
+        if self._residual is None:
+            return self._cut(rows)
+        return rows @ self._residual.T
+
+    def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
+        """The rows of some coordinates, of shape (n, d), free of the kept axes."""
+        if self._residual is None:
+            return self._cut(coordinates)
+        return coordinates @ self._residual
+
+    def _cut(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows without their part in the kept axes."""
+        if not len(self.kept):
+            return rows
         # The second pass removes what rounding left of large rows.
         for _ in range(2):
             rows = rows - (rows @ self.kept.T) @ self.kept

@@ -1,22 +1,29 @@
 """How classes whose data is gone look in neurons that came after them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from .activations import ACTIVATIONS, gaussian_moments
 from .device import as_array, as_tensor
 from .features import Band, Index
-from .statistics import Array, ClassMoments
+from .statistics import Array, ClassMoments, check_finite
 
 __all__ = ["extend_moments"]
 
 
 def extend_moments(
-    moments: ClassMoments, band: Band, inputs: Index, old_statistics: str, *, device: torch.device
-) -> ClassMoments:
-    r"""Moments of a class with a new band's neurons appended.
+    moments: Sequence[ClassMoments],
+    band: Band,
+    inputs: Index,
+    old_statistics: str,
+    *,
+    device: torch.device,
+) -> tuple[ClassMoments, ...]:
+    r"""Moments of some classes with a new band's neurons appended.
 
-    "zero" is the paper's answer: the null-space silences the class in the new neurons, so they
+    "zero" is the paper's answer: the null-space silences a class in the new neurons, so they
     give the constant g(0), or what batch normalisation makes of it. "gaussian" takes the class
     to be Gaussian below the band, which settles the neurons' means and variances, and their
     covariance with every other feature u by Stein's lemma,
@@ -25,7 +32,7 @@ def extend_moments(
 
     Parameters
     ----------
-    moments : ClassMoments
+    moments : sequence of ClassMoments
         Of the features below the band.
     band : Band
         The new neurons.
@@ -38,25 +45,61 @@ def extend_moments(
 
     Returns
     -------
-    ClassMoments
+    tuple of ClassMoments
         The old features' moments are unchanged.
+
+    Raises
+    ------
+    ValueError
+        If a new moment is not finite.
     """
-    rows, offset = _affine(band)
-    weights, shift = as_tensor(rows, device=device), as_tensor(offset, device=device)
-    factor = as_tensor(moments.factor, device=device)
+    if not moments:
+        return ()
     if old_statistics == "zero":
-        constant = ACTIVATIONS[band.activation](shift)
-        silent = weights.new_zeros((len(factor), len(weights)))
-        return moments.append(as_array(constant), as_array(silent), as_array(0.0 * constant))
-    columns = as_tensor(inputs, device=device, dtype=torch.int64)
-    residual = as_tensor(moments.residual, device=device)[columns]
-    mean = weights @ as_tensor(moments.mean, device=device)[columns] + shift
-    response = factor[:, columns] @ weights.T
-    scatter = response.square().sum(0) + weights.square() @ residual
-    output = gaussian_moments(band.activation, mean, scatter / moments.weight)
-    coupled = response * output.slope
-    own = (moments.weight * output.variance - coupled.square().sum(0)).clamp_min(0.0)
-    return moments.append(as_array(output.mean), as_array(coupled), as_array(own))
+        return _silenced(moments, band, device)
+    rows, offset = _affine(band)
+    weights, columns = as_tensor(rows, device=device), _as_slice(inputs)
+    # All classes in one product per step, but for the factors: these are not copied together.
+    responses = torch.cat([_columns(one.factor, columns, device) @ weights.T for one in moments])
+    lengths = torch.tensor([len(one.factor) for one in moments], device=device)
+    owners = torch.arange(len(moments), device=device).repeat_interleave(lengths)
+    masses = as_tensor([[one.weight] for one in moments], device=device)
+    means = as_tensor(np.stack([one.mean[columns] for one in moments]), device=device)
+    residuals = as_tensor(np.stack([one.residual[columns] for one in moments]), device=device)
+    mean = means @ weights.T + as_tensor(offset, device=device)
+    scatter = residuals @ weights.square().T
+    scatter.index_add_(0, owners, responses.square())
+    output = gaussian_moments(band.activation, mean, scatter / masses)
+    coupled = responses * output.slope[owners]
+    along = torch.zeros_like(scatter).index_add_(0, owners, coupled.square())
+    own = (masses * output.variance - along).clamp_min(0.0)
+    check_finite(*(float(one.sum()) for one in (output.mean, along, own)))
+    parts = np.split(as_array(coupled), np.cumsum(lengths.tolist())[:-1])
+    new = zip(moments, as_array(output.mean), parts, as_array(own), strict=True)
+    return tuple(one.append(*its) for one, *its in new)
+
+
+def _silenced(
+    moments: Sequence[ClassMoments], band: Band, device: torch.device
+) -> tuple[ClassMoments, ...]:
+    """Moments of classes that give nothing in a new band's neurons but g(0)."""
+    shift = as_tensor(_affine(band)[1], device=device)
+    constant = as_array(ACTIVATIONS[band.activation](shift))
+    width = len(constant)
+    return tuple(
+        one.append(constant, np.zeros((len(one.factor), width)), np.zeros(width)) for one in moments
+    )
+
+
+def _as_slice(columns: Index) -> Index | slice:
+    """The same columns, as a slice if they follow each other: then taking them copies nothing."""
+    first, stop = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+    return slice(first, stop) if stop - first == len(columns) else columns
+
+
+def _columns(factor: Array, columns: Index | slice, device: torch.device) -> torch.Tensor:
+    """Some columns of a factor; only these go to the device."""
+    return as_tensor(factor, device=torch.device("cpu"))[:, columns].to(device)
 
 
 def _affine(band: Band) -> tuple[Array, Array]:

@@ -32,11 +32,6 @@ class OneVsAllRidge:
         """Number of classes C."""
         return len(self.planes)
 
-    @property
-    def n_weights(self) -> int:
-        """Number of coefficients and intercepts."""
-        return int(self.planes.size + self.offsets.size)
-
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Values of the linear functions, of shape (n_samples, C)."""
         planes = as_tensor(self.planes, device=features.device)

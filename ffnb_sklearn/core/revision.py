@@ -10,14 +10,14 @@ import torch
 from .device import as_array, as_tensor
 from .features import Index
 from .growth import append_band
-from .model import Model, solve
+from .model import Model
 from .nullspace import moment_rows
 from .statistics import Array, ClassMoments, merge, principal_rows
 
 __all__ = ["forget_classes", "merge_models"]
 
 
-def forget_classes(model: Model, gone: Sequence[int], *, device: torch.device) -> Model:
+def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """The model without some of its classes.
 
     Their moments go, and their share in the past of the layers. Neurons that were trained for
@@ -29,8 +29,6 @@ def forget_classes(model: Model, gone: Sequence[int], *, device: torch.device) -
         What is known.
     gone : sequence of int
         Numbers of the classes to forget.
-    device : torch.device
-        Where to compute.
 
     Returns
     -------
@@ -43,7 +41,7 @@ def forget_classes(model: Model, gone: Sequence[int], *, device: torch.device) -
         _lessened(rows, model.features.layer(layer), forgotten)
         for layer, rows in enumerate(model.past)
     )
-    return solve(replace(model, moments=kept, past=past), device)
+    return replace(model, moments=kept, past=past)
 
 
 def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
@@ -93,7 +91,7 @@ def merge_models(
             moments[position] = merge(moments[position], one.take(order), rank, device=device)
         else:
             moments.append(one.take(order))
-    merged = replace(
+    return replace(
         left,
         moments=tuple(moments),
         past=tuple(
@@ -104,7 +102,6 @@ def merge_models(
         kept_axes=(),
         loss_curve=(),
     )
-    return solve(merged, device)
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:

@@ -20,11 +20,10 @@ import torch
 
 from .device import as_array, as_tensor
 from .gaussians import ClassGaussians
-from .pair_systems import PairSolver, PairSystem, pair_system
-from .statistics import ClassMoments
-from .view import View
+from .pair_systems import PairSolver, pair_system
+from .statistics import Array
 
-__all__ = ["ShortlistFisher"]
+__all__ = ["ShortlistFisher", "fit_shortlist"]
 
 # Pair outputs of the samples scored at one time fill about this many bytes.
 _SCORE_BYTES = 64e6
@@ -33,8 +32,11 @@ _SCORE_BYTES = 64e6
 _CLASSES_TOGETHER = 64
 
 
-class _Tables(NamedTuple):
-    """What all pairs consist of; where classes have fewer rows than others, zeros.
+@dataclass(frozen=True)
+class ShortlistFisher:
+    """Pairs among the likeliest classes of each sample, from tables of what all pairs consist of.
+
+    Where classes have fewer rows than others, there are zeros behind them.
 
     Attributes
     ----------
@@ -50,50 +52,18 @@ class _Tables(NamedTuple):
         b of each pair.
     planes, biases : ndarray of shape (C, d) and (C,)
         Sum of all the pairs of each class, before their tanh.
-    """
-
-    solved_means: torch.Tensor
-    solved_rows: torch.Tensor
-    coefficients: torch.Tensor
-    scales: torch.Tensor
-    offsets: torch.Tensor
-    planes: torch.Tensor
-    biases: torch.Tensor
-
-
-@dataclass(frozen=True)
-class ShortlistFisher:
-    """Pairs among the likeliest classes of each sample.
-
-    The tables behind the pairs grow with the square of the number of classes. They are computed
-    when scores are first asked for, so that a stream of tasks does not pay for them after every
-    task, and they are no part of a pickle.
-
-    Attributes
-    ----------
-    moments : tuple of ClassMoments
-        Of the classes.
-    view : View
-        Features that are seen, and their penalties.
-    covariance, shrinkage, epsilon
-        As in `ffnb_sklearn.core.fisher.fit_pairwise`.
     n_listed : int
-        q, less than the number of classes.
+        q, at most the number of classes.
     """
 
-    moments: tuple[ClassMoments, ...]
-    view: View
-    covariance: str
-    shrinkage: float
-    epsilon: float
+    solved_means: Array
+    solved_rows: Array
+    coefficients: Array
+    scales: Array
+    offsets: Array
+    planes: Array
+    biases: Array
     n_listed: int
-
-    @property
-    def n_weights(self) -> int:
-        """Number of weights: means, rows, and the coefficients and offsets of all pairs."""
-        n_classes, d = len(self.moments), len(self.view.columns)
-        n_rows = sum(len(one.factor) for one in self.moments)
-        return d * (n_classes + n_rows) + (n_classes - 1) * n_rows + n_classes**2
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples.
@@ -110,42 +80,65 @@ class ShortlistFisher:
             that are not are all taken to be the tanh of their mean, which is known, and these
             to be even among themselves and to share the rest, so that scores sum to zero.
         """
-        kept = self.__dict__.get("_tables")
-        if kept is None:
-            kept = tuple(as_array(table) for table in self._solve(features.device))
-            # What the classifier says stays the same: this only spares the next call the work.
-            self.__dict__["_tables"] = kept
-        tables = _Tables(*(as_tensor(table, device=features.device) for table in kept))
+        arrays = (getattr(self, name) for name in _Tables._fields)
+        tables = _Tables(*(as_tensor(one, device=features.device) for one in arrays))
         chunk = max(1, int(_SCORE_BYTES / (8 * self.n_listed**2)))
         parts = torch.split(features, chunk)
         return torch.cat([_scores(tables, part, self.n_listed) for part in parts])
 
-    def check(self, device: torch.device) -> None:
-        """Factor what all pairs have in common, which is all that can fail in numbers."""
-        self._system(device)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "_tables"}
+class _Tables(NamedTuple):
+    """The arrays of `ShortlistFisher` as tensors."""
 
-    def _system(self, device: torch.device) -> tuple[ClassGaussians, PairSystem]:
-        gaussians = ClassGaussians.from_moments(self.moments, *self.view, device=device)
-        system = pair_system(
-            gaussians,
-            covariance=self.covariance,
-            shrinkage=self.shrinkage,
-            epsilon=self.epsilon,
-        )
-        return gaussians, system
+    solved_means: torch.Tensor
+    solved_rows: torch.Tensor
+    coefficients: torch.Tensor
+    scales: torch.Tensor
+    offsets: torch.Tensor
+    planes: torch.Tensor
+    biases: torch.Tensor
 
-    def _solve(self, device: torch.device) -> _Tables:
-        """Solve all pairs."""
-        gaussians, system = self._system(device)
-        solver = PairSolver(system, gaussians.means)
-        coefficients, scales = _coefficients(solver), 1.0 / system.scale
-        means, rows = solver.solved_means, solver.solved_rows
-        offsets = _offsets(gaussians.means, means, rows, coefficients, scales)
-        planes = _planes(means, rows, coefficients, scales)
-        return _Tables(means, rows, coefficients, scales, offsets, planes, offsets.sum(1))
+
+def fit_shortlist(
+    gaussians: ClassGaussians,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
+    n_listed: int,
+) -> ShortlistFisher:
+    """Solve all pairs of classes, and keep what they consist of in place of their hyperplanes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    covariance, shrinkage, epsilon
+        As in `ffnb_sklearn.core.fisher.fit_pairwise`.
+    n_listed : int
+        q, at most the number of classes.
+
+    Returns
+    -------
+    ShortlistFisher
+        Its tables grow with the square of the number of classes.
+    """
+    system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
+    solver = PairSolver(system, gaussians.means)
+    coefficients, scales = _coefficients(solver), 1.0 / system.scale
+    means, rows = solver.solved_means, solver.solved_rows
+    offsets = _offsets(gaussians.means, means, rows, coefficients, scales)
+    planes = _planes(means, rows, coefficients, scales)
+    return ShortlistFisher(
+        solved_means=as_array(means),
+        solved_rows=as_array(rows),
+        coefficients=as_array(coefficients),
+        scales=as_array(scales),
+        offsets=as_array(offsets),
+        planes=as_array(planes),
+        biases=as_array(offsets.sum(1)),
+        n_listed=n_listed,
+    )
 
 
 def _coefficients(solver: PairSolver) -> torch.Tensor:

@@ -17,9 +17,18 @@ import numpy.typing as npt
 import torch
 
 from .device import as_array, as_tensor
+from .eigen import largest_eigenpairs, lower_gram
 from .linalg import NotPositiveDefiniteError
 
-__all__ = ["Array", "ClassMoments", "merge", "moments_of", "principal_rows", "subtract"]
+__all__ = [
+    "Array",
+    "ClassMoments",
+    "check_finite",
+    "merge",
+    "moments_of",
+    "principal_rows",
+    "subtract",
+]
 
 Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp] | slice
@@ -80,6 +89,26 @@ class ClassMoments:
         )
 
 
+def check_finite(*sums: float) -> None:
+    """Refuse moments that have left the range of numbers.
+
+    Parameters
+    ----------
+    *sums : float
+        Finite only if all that they add up is.
+
+    Raises
+    ------
+    ValueError
+        If one is not finite.
+    """
+    if not np.isfinite(sums).all():
+        raise ValueError(
+            "the moments of the samples must be finite numbers, and overflow here. Rescale the "
+            "features or the sample weights."
+        )
+
+
 class _Scatter:
     """A sum of outer products: rows while there are few of them, else a square matrix."""
 
@@ -93,7 +122,7 @@ class _Scatter:
         if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
             return
         for block in self._rows:
-            product = block.T @ block
+            product = lower_gram(block.T)
             self._gram = product if self._gram is None else self._gram + product
         self._rows = []
 
@@ -103,48 +132,51 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
-        principal: torch.Tensor
         if self._gram is None:
-            rows = torch.cat(self._rows)
-            values, basis = torch.linalg.eigh(rows @ rows.T)
-            principal = basis.T.flip(0)[:max_rows] @ rows
+            rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows)
+            gram = lower_gram(rows)
         else:
-            values, basis = torch.linalg.eigh(self._gram)
-            longest = values.clamp_min(0.0).sqrt().flip(0)[:max_rows]
-            principal = longest[:, None] * basis.T.flip(0)[:max_rows]
-        floor = _NEGLIGIBLE_SHARE * values.clamp_min(0.0).sum()
-        return principal[principal.square().sum(1) > floor]
+            gram = self._gram
+        energy = float(gram.diagonal().sum())
+        check_finite(energy)
+        values, basis = largest_eigenpairs(gram, max_rows)
+        if self._gram is None:
+            principal = basis.T @ rows
+        else:
+            principal = values.clamp_min(0.0).sqrt()[:, None] * basis.T
+        return principal[principal.square().sum(1) > _NEGLIGIBLE_SHARE * energy]
 
     def factor(self, max_rank: int | None) -> tuple[Array, Array]:
         """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave."""
         rows = self.principal_rows(max_rank)
         left_out = rows.new_zeros(self._n_columns)
         if len(rows) == max_rank:
-            whole = self._gram.diagonal() if self._gram is not None else _energy(self._rows)
-            left_out = (whole - _energy([rows])).clamp_min(0.0)
+            left_out = (self._diagonal() - rows.square().sum(0)).clamp_min(0.0)
         return as_array(rows), as_array(left_out)
 
+    def _diagonal(self) -> torch.Tensor:
+        """Sum of the squares in each column."""
+        if self._gram is not None:
+            return self._gram.diagonal()
+        return torch.stack([block.square().sum(0) for block in self._rows]).sum(0)
 
-def _energy(blocks: list[torch.Tensor]) -> torch.Tensor:
-    """Sum of the squares in each column of some rows."""
-    return torch.stack([block.square().sum(0) for block in blocks]).sum(0)
 
-
-def principal_rows(rows: torch.Tensor) -> torch.Tensor:
+def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     """Orthogonal rows of the same sum of outer products, the longest first.
 
     Parameters
     ----------
-    rows : Tensor of shape (n, d)
-        R.
+    *rows : Tensor of shape (n, d)
+        R, in one block or in several of the same width.
 
     Returns
     -------
     Tensor of shape (r, d)
         Eigenvectors of R'R times the roots of their eigenvalues, without those of rounding.
     """
-    scatter = _Scatter(rows.shape[1])
-    scatter.add(rows)
+    scatter = _Scatter(rows[0].shape[1])
+    for block in rows:
+        scatter.add(block)
     return scatter.principal_rows()
 
 
@@ -165,6 +197,11 @@ def moments_of(
     -------
     ClassMoments
         They depend on the order of the samples and on the cut into chunks by rounding alone.
+
+    Raises
+    ------
+    ValueError
+        If they are not finite.
     """
     weight, mean, scatter = 0.0, None, None
     for features, weights in chunks:
@@ -172,12 +209,16 @@ def moments_of(
         chunk_mean = weights @ features / chunk_weight
         if mean is None or scatter is None:
             weight, mean, scatter = 0.0, chunk_mean, _Scatter(features.shape[1])
-        shift = (chunk_mean - mean) * (weight * chunk_weight / (weight + chunk_weight)) ** 0.5
-        scatter.add(torch.cat([(features - chunk_mean) * weights.sqrt()[:, None], shift[None]]))
+        rows = features - chunk_mean
+        scatter.add(rows.mul_(weights.sqrt()[:, None]))
+        if weight:
+            shift = (weight * chunk_weight / (weight + chunk_weight)) ** 0.5
+            scatter.add((chunk_mean - mean)[None] * shift)
         weight += chunk_weight
         mean = mean + (chunk_mean - mean) * (chunk_weight / weight)
     if mean is None or scatter is None:
         raise ValueError("moments_of needs at least one chunk of samples; got none.")
+    check_finite(weight)
     factor, residual = scatter.factor(max_rank)
     return ClassMoments(weight, as_array(mean), factor, residual)
 
@@ -214,6 +255,7 @@ def merge(
     analysis and recommendations. The American Statistician 37(3), 1983.
     """
     weight = first.weight + second.weight
+    check_finite(weight)
     gap = second.mean - first.mean
     shift = gap * np.sqrt(first.weight * second.weight / weight)
     mean = first.mean + gap * (second.weight / weight)

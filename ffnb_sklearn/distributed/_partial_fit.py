@@ -32,7 +32,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
 
     It is `FFNBClassifier.partial_fit` as a map-reduce. Each shard is turned into exact moments
     of its classes where it lies; these are added up in a tree on the workers, cut to `rank`
-    once, and sent to the caller, who solves the classifier. Samples never come to the caller.
+    once, and sent to the caller, who solves the classifier when it first predicts. Samples never
+    come to the caller.
     The result is that of one `partial_fit` on all shards together, up to rounding.
 
     Parameters

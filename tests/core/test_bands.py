@@ -115,24 +115,34 @@ class Problem:
         alpha = np.linalg.solve(system, Phi.T @ self.Z.T @ (self.codes * weights[:, None]))
         return (Phi @ alpha).T
 
+    def reach(self):
+        open_part = self.Z @ scipy_null_space(self.kept)
+        return np.average(np.square(open_part).sum(axis=1), weights=self.weights) ** 0.5
+
     def ridge(self, past):
         S = past.T @ past + self.Z.T @ (self.Z * self.weights[:, None])
         return self.gamma * np.trace(S) / len(S)
 
 
-@pytest.mark.parametrize(("n", "d"), [(9, 12), (40, 6)], ids=["few samples", "many samples"])
+@pytest.mark.parametrize(
+    ("n", "d"), [(9, 12), (40, 6), (9, 3)], ids=["few samples", "many samples", "one axis"]
+)
 @pytest.mark.parametrize("init", ["mono", "multi"])
 def test_rows_are_those_of_the_explicit_regression(init, n, d):
     problem = Problem(n, d)
     past = problem.past if init == "multi" else problem.past[:0]
 
-    rows = problem.fit(past).rows.numpy()
+    fitted = problem.fit(past)
 
+    rows = fitted.rows.numpy()
+    assert_allclose(fitted.reach, problem.reach(), rtol=1e-12)
     assert_allclose(rows, problem.explicit(past, problem.weights), rtol=1e-9, atol=1e-12)
     assert_allclose(rows @ problem.kept.T, 0.0, atol=1e-14)
 
 
-@pytest.mark.parametrize(("n", "d"), [(9, 12), (40, 6)], ids=["few samples", "many samples"])
+@pytest.mark.parametrize(
+    ("n", "d"), [(9, 12), (40, 6), (9, 3)], ids=["few samples", "many samples", "one axis"]
+)
 @pytest.mark.parametrize("init", ["mono", "multi"])
 def test_responses_are_those_of_really_leaving_each_sample_out(init, n, d):
     problem = Problem(n, d)
@@ -156,6 +166,7 @@ def test_features_of_zero_give_rows_of_zero():
 
     assert (fitted.rows == 0).all()
     assert (fitted.responses == 0).all()
+    assert fitted.reach == 1.0
 
 
 def test_the_ridge_is_relative_to_the_scale_of_the_features():
@@ -175,10 +186,13 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
         np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
     )
 
-    rows, responses = random_rows(draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2))
+    rows, responses, reach = random_rows(
+        draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2)
+    )
 
     assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
     assert_allclose(responses, Z @ rows.T, rtol=1e-12)
+    assert_allclose(reach, problem.reach(), rtol=1e-12)
     assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
 
 

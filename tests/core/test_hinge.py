@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from ffnb_sklearn.core.descent import multi_class_hinge
 from ffnb_sklearn.core.growth import append_drafts, draft_bands
 from ffnb_sklearn.core.hinge import Network, Samples
-from ffnb_sklearn.core.model import solve, updated_moments
+from ffnb_sklearn.core.model import updated_moments
 from tests.core.small_models import CPU, SETTINGS, learnt, task
 
 
@@ -20,7 +20,7 @@ def last_task(**changes):
     new = task(2, 3)
     drafts = draft_bands(before, new)
     model, fresh = append_drafts(before, new, drafts)
-    model = solve(replace(model, moments=updated_moments(model, new, fresh)), CPU)
+    model = replace(model, moments=updated_moments(model, new, fresh))
     samples = Samples(
         tuple(before.features.layer_of(new.X, draft.layer - 1) for draft in drafts),
         tuple(torch.zeros_like(draft.corrections) for draft in drafts),
@@ -29,6 +29,11 @@ def last_task(**changes):
         new.weights,
     )
     return model, new, samples, [draft.rows for draft in drafts]
+
+
+def network_of(model):
+    """The network whose newest band in each of two layers is to move."""
+    return Network(model.features.bands[-2:], model.classifier(CPU), CPU)
 
 
 @pytest.mark.parametrize("classifier", ["ovo", "ova"])
@@ -45,7 +50,7 @@ def test_the_hinge_is_that_of_the_models_scores(
         skip_connection=skip_connection,
     )
 
-    found = Network(model, 2, CPU).hinge(samples, rows)
+    found = network_of(model).hinge(samples, rows)
 
     expected = multi_class_hinge(model.scores(new.X), new.classes)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -53,7 +58,7 @@ def test_the_hinge_is_that_of_the_models_scores(
 
 def test_gradients_are_those_of_finite_differences():
     model, _, samples, rows = last_task(activation="tanh")
-    network = Network(model, 2, CPU)
+    network = network_of(model)
     moving = [row.clone().requires_grad_() for row in rows]
 
     assert torch.autograd.gradcheck(lambda *rows: network.hinge(samples, rows).sum(), moving)

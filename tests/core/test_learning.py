@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.bands import band_codes, regression_rows
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import empty_model, solve
+from ffnb_sklearn.core.model import empty_model
 from ffnb_sklearn.core.nullspace import null_space
 from ffnb_sklearn.core.statistics import principal_rows
-from tests.core.small_models import CPU, SETTINGS, D, learnt, task
+from tests.core.small_models import SETTINGS, D, learnt, task
 
 
 def root(one):
@@ -153,21 +153,3 @@ def test_random_bands_draw_other_numbers_than_the_shared_band():
     rows = [model.features.shared[0], *(band.weights[0] for band in model.features.bands)]
     directions = np.array([row / np.linalg.norm(row) for row in rows])
     assert np.abs(directions @ directions.T - np.eye(3)).max() < 0.99
-
-
-@pytest.mark.parametrize(
-    ("changes", "stay"),
-    [
-        ({"shrinkage": 0.0}, True),
-        ({}, False),
-        ({"shrinkage": 0.0, "covariance": "identity"}, False),
-    ],
-)
-def test_pairs_are_taken_over_only_where_no_other_class_matters(changes, stay):
-    before = learnt([task(0, 1, 2)], band_size=0, **changes)
-
-    after = learn(before, task(3), before.settings)
-
-    assert np.array_equal(after.classifier.planes[:3], before.classifier.planes) == stay
-    again = solve(after, CPU).classifier
-    assert_allclose(after.classifier.planes, again.planes, rtol=1e-9, atol=1e-12)

@@ -1,6 +1,7 @@
 """The model: what it keeps, and that it is never changed."""
 
 import copy
+import pickle
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -8,9 +9,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.fisher import PairwiseFisher
-from ffnb_sklearn.core.model import Task, empty_model, solve, updated_moments
-from ffnb_sklearn.core.one_vs_all import OneVsAllRidge
+from ffnb_sklearn.core import model as module
+from ffnb_sklearn.core.model import Task, empty_model, updated_moments
 from tests.core.small_models import CPU, SETTINGS
 
 BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
@@ -23,7 +23,7 @@ TASK = Task(
 
 def known(settings=BARE):
     model = empty_model(5, settings, 3)
-    return solve(replace(model, moments=updated_moments(model, TASK)), CPU)
+    return replace(model, moments=updated_moments(model, TASK))
 
 
 def test_an_empty_model_has_its_shared_band_and_nothing_else():
@@ -32,7 +32,7 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
     assert model.features.shared.shape == (7, 5)
     assert model.moments == ()
     assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
-    assert solve(model, CPU).classifier is None
+    assert model.n_weights == 35
     assert empty_model(5, BARE, 3).past == ()  # without bands no past is needed
 
 
@@ -78,12 +78,29 @@ def test_given_outputs_of_the_newest_neurons_stand_in_for_computed_ones():
         assert_allclose(one.mean[-2:], weights @ fresh[now] / weights.sum(), rtol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("ovo", PairwiseFisher), ("ova", OneVsAllRidge)])
-def test_the_classifier_is_of_the_kind_chosen(name, kind):
-    model = known(replace(BARE, classifier=name))
+def test_the_classifier_is_solved_when_scores_are_first_asked_for_and_never_again(monkeypatch):
+    solved, solve = [], module.solve
+    monkeypatch.setattr(module, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how))
+    model = known()
+    assert model.n_weights == 35 + 3 * 13
+    assert not solved
 
-    assert isinstance(model.classifier, kind)
-    assert model.scores(TASK.X).shape == (25, 3)
+    scores = model.scores(TASK.X)
+
+    assert torch.equal(model.scores(TASK.X), scores)
+    assert len(solved) == 1
+    # What it is solved from may be another in a model made of this one.
+    assert replace(model).classifier(CPU) is not model.classifier(CPU)
+    assert len(solved) == 2
+
+
+def test_pickles_are_those_of_a_model_without_its_classifier():
+    model = known()
+    before = pickle.dumps(model)
+    scores = model.scores(TASK.X)
+
+    assert pickle.dumps(model) == before
+    assert torch.equal(pickle.loads(before).scores(TASK.X), scores)
 
 
 @pytest.mark.parametrize("skip_connection", [True, False])
@@ -96,6 +113,8 @@ def test_the_view_has_the_columns_that_the_classifier_sees(skip_connection):
 
 def test_a_model_is_never_changed_so_that_copies_share_it():
     model = known()
+
+    model.scores(TASK.X)
 
     assert copy.deepcopy(model) is model
     with pytest.raises(FrozenInstanceError):

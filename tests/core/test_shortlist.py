@@ -1,18 +1,14 @@
 """Pairs among the listed classes, against the hyperplanes of all pairs."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core import shortlist
 from ffnb_sklearn.core.fisher import fit_pairwise
-from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
-from ffnb_sklearn.core.shortlist import ShortlistFisher
-from ffnb_sklearn.core.view import View
-from tests.core.test_fisher import CPU, classes, gaussians_of
+from ffnb_sklearn.core.shortlist import fit_shortlist
+from tests.core.test_fisher import classes, gaussians_of
 
 D = 7
 WAYS = [("class", 0.4), ("class", 0.0), ("class", 1.0), ("identity", 0.4)]
@@ -23,9 +19,9 @@ def both(n_listed, covariance="class", shrinkage=0.4, residual=0.1, penalties=No
     moments = classes(D, residual)
     penalties = np.ones(D) if penalties is None else penalties
     options = {"covariance": covariance, "shrinkage": shrinkage, "epsilon": 0.1}
-    view = View(np.arange(D), penalties)
-    listed = ShortlistFisher(tuple(moments), view, **options, n_listed=n_listed)
-    return listed, fit_pairwise(gaussians_of(moments, penalties), **options)
+    gaussians = gaussians_of(moments, penalties)
+    listed = fit_shortlist(gaussians, **options, n_listed=n_listed)
+    return listed, fit_pairwise(gaussians, **options)
 
 
 def samples(n=40):
@@ -71,41 +67,6 @@ def test_the_size_of_the_chunks_does_not_matter(monkeypatch):
     monkeypatch.setattr(shortlist, "_SCORE_BYTES", 8 * 16 * 7)
 
     assert_allclose(listed.scores(samples()), at_once, rtol=1e-12, atol=1e-12)
-
-
-def test_tables_are_solved_once_and_left_out_of_pickles(monkeypatch):
-    listed, _ = both(4)
-    size = len(pickle.dumps(listed))
-    expected = listed.scores(samples())
-    assert len(pickle.dumps(listed)) == size
-    again = pickle.loads(pickle.dumps(listed))
-
-    monkeypatch.setattr(shortlist, "PairSolver", None)
-
-    assert_array_equal(listed.scores(samples()), expected)
-    with pytest.raises(TypeError):
-        again.scores(samples())
-    monkeypatch.undo()
-    assert_array_equal(again.scores(samples()), expected)
-
-
-def test_what_may_fail_can_be_checked_beforehand():
-    both(4)[0].check(CPU)
-    moments = classes(D)
-    moments[2].mean[1] = np.nan
-    view = View(np.arange(D), np.full(D, np.nan))
-    broken = ShortlistFisher(tuple(moments), view, "class", 0.4, 0.1, 4)
-
-    with pytest.raises(NotPositiveDefiniteError, match="NaN"):
-        broken.check(CPU)
-
-
-def test_weights_are_those_of_the_tables():
-    listed, _ = both(4)
-    listed.scores(samples())
-    rows = sum(len(one.factor) for one in listed.moments)
-
-    assert listed.n_weights == 6 * D + rows * D + 5 * rows + 36
 
 
 def test_no_samples_have_no_scores():

@@ -151,6 +151,13 @@ def test_no_samples_are_an_error():
         moments_of([])
 
 
+@pytest.mark.parametrize(("scale", "weight"), [(1e160, 1.0), (1e60, 1e200), (0.0, 1e308)])
+def test_moments_that_overflow_are_an_error(scale, weight):
+    rows = scale * torch.eye(3, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"moments .* must be finite numbers"):
+        moments_of([(rows, torch.full((3,), weight, dtype=torch.float64))])
+
+
 def test_some_features_can_be_taken_and_others_appended():
     X, w = samples(12, 5)
     whole, columns = moments(X, w, 2), np.array([3, 0])

@@ -1,0 +1,34 @@
+"""The estimator's parameters as the core takes them."""
+
+from dataclasses import dataclass, field
+
+from .descent import Descent
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the estimator's parameters come to; their meaning is documented there.
+
+    `p` has one entry per layer, and so settles the number of layers.
+    """
+
+    p: tuple[int | float, ...]
+    band_size: int
+    shared_band_size: int
+    skip_connection: bool
+    activation: str
+    init: str
+    gamma: float
+    null_space: bool
+    covariance: str
+    shrinkage: float
+    epsilon: float
+    rank: int | None
+    classifier: str
+    old_statistics: str
+    batch_norm: bool = False
+    shortlist: int | None = None
+    chunk_size: int = 4096
+    descent: Descent = field(default_factory=Descent)
