@@ -96,7 +96,7 @@ def predict_among(estimator, X, width):
         The labels.
     """
     model, device = estimator._model, resolve_device(estimator.device)
-    classifier = replace(model.classifier(device), n_listed=width)
+    classifier = replace(model.solution(device).classifier, n_listed=width)
     scores = classifier.scores(model.view(as_tensor(X, device=device)))
     return estimator._arrived[scores.argmax(1).cpu().numpy()]
 

@@ -37,8 +37,8 @@ class BlockClassifier(
         "init": [StrOptions({"multi", "mono", "random"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "covariance": [StrOptions({"class", "identity"})],
-        "shrinkage": [Interval(Real, 0, 1, closed="both")],
-        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "epsilon": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "classifier": [StrOptions({"ovo", "ova"})],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
@@ -56,7 +56,7 @@ class BlockClassifier(
 
     def _updated(self, model, task):
         """The model after a task."""
-        settings = check_settings(self, task.X.shape[1])
+        settings = check_settings(self)
         if model is not None:
             check_continuation(model.settings, settings)
         else:
@@ -92,6 +92,22 @@ class BlockClassifier(
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         check_magnitude(X)
         return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
+
+    @property
+    def shrinkage_(self):
+        """The shrinkage that the discriminants are solved with."""
+        return self._choice.shrinkage
+
+    @property
+    def epsilon_(self):
+        """The relative ridge that the discriminants are solved with."""
+        return self._choice.epsilon
+
+    @property
+    def _choice(self):
+        """What the discriminants are solved with."""
+        check_is_fitted(self)
+        return self._model.solution(resolve_device(self.device)).choice
 
     @property
     def _n_features_out(self):

@@ -20,9 +20,8 @@ __all__ = [
     "descent_of",
 ]
 
-# The automatic shared band has so many neurons per input feature, and at most so many.
-_AUTO_SHARED_PER_FEATURE = 32
-_AUTO_SHARED_MOST = 3000
+# Neurons of the automatic shared band, whatever the width of the inputs.
+_AUTO_SHARED_BAND_SIZE = 2000
 
 # Beyond these magnitudes the squares of second moments overflow or vanish.
 _LARGEST, _SMALLEST = 1e70, 1e-70
@@ -125,15 +124,13 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
-def check_settings(estimator, n_features):
-    """Turn the parameters of an estimator into settings for inputs of some width.
+def check_settings(estimator):
+    """Turn the parameters of an estimator into settings.
 
     Parameters
     ----------
     estimator : FFNBClassifier
         Whose parameters have passed their own checks one by one.
-    n_features : int
-        Width of the inputs.
 
     Returns
     -------
@@ -164,7 +161,7 @@ def check_settings(estimator, n_features):
             )
     shared = estimator.shared_band_size
     if shared == "auto":
-        shared = min(_AUTO_SHARED_MOST, _AUTO_SHARED_PER_FEATURE * n_features)
+        shared = _AUTO_SHARED_BAND_SIZE
     if not (estimator.skip_connection or shared or estimator.band_size):
         raise ValueError(
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
@@ -180,8 +177,8 @@ def check_settings(estimator, n_features):
         gamma=float(estimator.gamma),
         null_space=bool(estimator.null_space),
         covariance=estimator.covariance,
-        shrinkage=float(estimator.shrinkage),
-        epsilon=float(estimator.epsilon),
+        shrinkage=None if estimator.shrinkage == "auto" else float(estimator.shrinkage),
+        epsilon=None if estimator.epsilon == "auto" else float(estimator.epsilon),
         rank=None if estimator.rank is None else int(estimator.rank),
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,

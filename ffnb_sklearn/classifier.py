@@ -39,7 +39,7 @@ class FFNBClassifier(BlockClassifier):
     shared_band_size : int or "auto", default="auto"
         Random ReLU neurons that are drawn once and never trained. Beside a skip connection,
         which already carries their linear part, each is the sum of two mirrored ones. "auto" is
-        ``min(3000, 32 * n_features_in_)``.
+        2000, for inputs of any width.
     skip_connection : bool, default=True
         Whether the classifier also sees the inputs.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
@@ -54,11 +54,13 @@ class FFNBClassifier(BlockClassifier):
     covariance : {"class", "identity"}, default="class"
         Whether classes have covariances of their own ("heteroscedasticity"), or all have the
         identity times the mean variance.
-    shrinkage : float, default=0.25
+    shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances
-        as in [1]_, 1 is linear discriminant analysis.
-    epsilon : float, default=0.3
-        Ridge of the discriminants, relative to the mean variance within classes.
+        as in [1]_, 1 is linear discriminant analysis. "auto" chooses by leave-one-out error,
+        see Notes.
+    epsilon : float or "auto", default="auto"
+        Positive ridge of the discriminants, relative to the mean variance within classes. "auto"
+        likewise.
     rank : int or None, default=64
         Principal axes kept of each class's scatter; the variance outside of them is kept
         per feature. None keeps the scatter exactly.
@@ -128,6 +130,10 @@ class FFNBClassifier(BlockClassifier):
         Epochs run for the last task.
     loss_curve_ : list of float
         Loss of the last task after each of these epochs.
+    shrinkage_ : float
+        The shrinkage that the discriminants of all classes are solved with.
+    epsilon_ : float
+        Their relative ridge.
 
     See Also
     --------
@@ -136,6 +142,14 @@ class FFNBClassifier(BlockClassifier):
     Notes
     -----
     `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+
+    Where shrinkage or ridge is "auto", these and the weight of the inputs beside the shared band
+    are chosen for all classes together whenever the discriminants are solved, by the
+    leave-one-out error that follows from the classes' moments in closed form; no sample is needed,
+    and the order of the tasks plays no part. It takes the whole scatter of a class, so classes of
+    more than `rank` samples are not judged. Unless the others hold half of all samples and are
+    better off by more than a standard error, shrinkage and ridge are 0.5 and 0.1, or 0.5 and 0.3
+    with ``classifier="ova"``.
 
     The first prediction after a call that learns solves the classifier, and takes longer than
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
@@ -192,8 +206,8 @@ class FFNBClassifier(BlockClassifier):
         gamma=0.1,
         null_space=True,
         covariance="class",
-        shrinkage=0.25,
-        epsilon=0.3,
+        shrinkage="auto",
+        epsilon="auto",
         rank=64,
         classifier="ovo",
         shortlist=None,

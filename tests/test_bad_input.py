@@ -293,7 +293,7 @@ WRONG = {
     "gamma": [0.0, -1.0, np.nan, np.inf, "small", None],
     "null_space": [1, "yes", None],
     "covariance": ["tied", None],
-    "shrinkage": [-0.1, 1.1, np.nan, "auto", None],
+    "shrinkage": [-0.1, 1.1, np.nan, "automatic", None],
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
     "shortlist": [0, 1, 2.5, "auto"],

@@ -231,7 +231,7 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane():
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])
-        fisher = clf._model.classifier(torch.device("cpu"))
+        fisher = clf._model.solution(torch.device("cpu")).classifier
         n_classes = len(clf.classes_)
         assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
         assert_allclose(fisher.planes[: len(planes)], planes, rtol=1e-9, atol=1e-12)

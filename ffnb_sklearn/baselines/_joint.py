@@ -33,10 +33,10 @@ class JointClassifier(BlockClassifier):
         Ridge of that regression, relative to the mean energy of a feature.
     covariance : {"class", "identity"}, default="class"
         Whether classes have covariances of their own.
-    shrinkage : float, default=0.25
+    shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in that of a class.
-    epsilon : float, default=0.3
-        Ridge of the discriminants, relative to the mean variance within classes.
+    epsilon : float or "auto", default="auto"
+        Positive ridge of the discriminants, relative to the mean variance within classes.
     rank : int or None, default=64
         Principal axes kept of each class's scatter; None keeps it exactly.
     classifier : {"ovo", "ova"}, default="ovo"
@@ -118,8 +118,8 @@ class JointClassifier(BlockClassifier):
         init="multi",
         gamma=0.1,
         covariance="class",
-        shrinkage=0.25,
-        epsilon=0.3,
+        shrinkage="auto",
+        epsilon="auto",
         rank=64,
         classifier="ovo",
         shortlist=None,

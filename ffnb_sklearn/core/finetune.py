@@ -37,6 +37,7 @@ from .growth import Draft, append_draft, append_drafts
 from .hinge import Network, Samples
 from .model import Model, Task, updated_moments
 from .replay import pseudo_features
+from .selection import Choice
 from .solution import solve
 from .view import classifier_columns
 
@@ -103,7 +104,9 @@ class _Tuning:
         self._folds = _deal(task.classes, self._rng)
         self._samples = self._real_samples()
         self._judging_draws = self._draws()
+        # Both are those of the start in every epoch.
         self._old_pairs: PairwiseFisher | None = None
+        self._choice: Choice | None = None
 
     def run(self) -> tuple[list[Draft], tuple[float, ...]]:
         """Bands of the best epoch, and the loss after each."""
@@ -167,7 +170,14 @@ class _Tuning:
         model, fresh = append_drafts(self._model, self._task, drafts)
         moments = updated_moments(model, self._task, fresh)
         features, settings = model.features, model.settings
-        classifier = solve(features, moments, settings, device=device, known=self._old_pairs)
+        classifier, self._choice = solve(
+            features,
+            moments,
+            settings,
+            device=device,
+            known=self._old_pairs,
+            choice=self._choice,
+        )
         if self._old_pairs is None and isinstance(classifier, PairwiseFisher):
             self._old_pairs = classifier.first(len(self._model.moments))
         network = Network(features.bands[-len(drafts) :], classifier, device)

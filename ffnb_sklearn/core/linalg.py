@@ -93,13 +93,25 @@ class DiagonalPlusGram:
         R.
     name : str
         What the matrix is, for messages.
+    gram : Tensor of shape (d, d) or None, default=None
+        R'R where it is known and there are no fewer rows than columns.
     """
 
-    def __init__(self, diagonal: torch.Tensor, rows: torch.Tensor, *, name: str) -> None:
+    def __init__(
+        self,
+        diagonal: torch.Tensor,
+        rows: torch.Tensor,
+        *,
+        name: str,
+        gram: torch.Tensor | None = None,
+    ) -> None:
         self._root = diagonal.sqrt()
-        scaled = rows / self._root
-        self._wide = len(scaled) < scaled.shape[1]
-        gram = scaled @ scaled.T if self._wide else scaled.T @ scaled
+        self._wide = len(rows) < rows.shape[1]
+        if not self._wide and gram is not None:
+            gram = gram / self._root / self._root[:, None]
+        else:
+            scaled = rows / self._root
+            gram = scaled @ scaled.T if self._wide else scaled.T @ scaled
         gram.diagonal().add_(1.0)
         self._factor = cholesky(gram, name=name)
         self._rows = scaled if self._wide else None

@@ -13,7 +13,7 @@ import torch
 
 from .features import FeatureMap, draw_shared_band
 from .settings import Settings
-from .solution import Classifier, n_classifier_weights, solve
+from .solution import Solution, n_classifier_weights, solve
 from .statistics import Array, ClassMoments, merge, moments_of
 from .view import classifier_columns
 
@@ -86,9 +86,9 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """What is learnt, without what follows from it."""
-        return {name: value for name, value in vars(self).items() if name != "_classifier"}
+        return {name: value for name, value in vars(self).items() if name != "_solution"}
 
-    def classifier(self, device: torch.device) -> Classifier:
+    def solution(self, device: torch.device) -> Solution:
         """The classifier that the moments imply, solved when it is first asked for.
 
         Parameters
@@ -98,19 +98,19 @@ class Model:
 
         Returns
         -------
-        PairwiseFisher, ShortlistFisher or OneVsAllRidge
+        Solution
             The same one at every call; a stream of tasks does not pay for it after each.
         """
-        kept: Classifier | None = self.__dict__.get("_classifier")
+        kept: Solution | None = self.__dict__.get("_solution")
         if kept is None:
             # What the model says stays the same. Threads that ask at once may each solve it.
             kept = solve(self.features, self.moments, self.settings, device=device)
-            self.__dict__["_classifier"] = kept
+            self.__dict__["_solution"] = kept
         return kept
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
-        classifier = self.classifier(X.device)
+        classifier = self.solution(X.device).classifier
         chunks = torch.split(X, self.settings.chunk_size)
         return torch.cat([classifier.scores(self.view(x.double())) for x in chunks])
 

@@ -17,7 +17,7 @@ import torch
 from .gaussians import ClassGaussians
 from .linalg import DiagonalPlusGram, cholesky
 
-__all__ = ["PairSolver", "PairSystem", "pair_system"]
+__all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
 
 # Pair systems solved at one time fill about this many bytes.
 _PAIR_BYTES = 64e6
@@ -145,8 +145,8 @@ class PairSolver:
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
         self._scale, self._lengths, self._means = system.scale, system.lengths, means
-        rows = _padded(system.rows, system.lengths)
-        solved_rows = _padded(system.base.solve(system.rows), system.lengths)
+        rows = padded_rows(system.rows, system.lengths)
+        solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
         values, axes = torch.linalg.eigh(rows @ solved_rows.mT)
         # The longest rows come first, so that what was padded stays behind them.
         self._own, axes = values.clamp_min(0.0).flip(1), axes.flip(2)
@@ -233,8 +233,23 @@ class PairSolver:
         return own, others
 
 
-def _padded(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-    """Rows of each class, with zeros behind them, of shape (C, width, d)."""
+def padded_rows(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    """Rows of each class with zeros behind them.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (R, d)
+        Rows of all classes, one class under the other.
+    lengths : sequence of int
+        Number of rows of each class.
+
+    Returns
+    -------
+    Tensor of shape (C, width, d)
+        Where width is the largest of the lengths; not a copy where all are equal.
+    """
+    if min(lengths) == max(lengths):
+        return rows.reshape(len(lengths), lengths[0], rows.shape[1])
     padded = rows.new_zeros((len(lengths), max(lengths), rows.shape[1]))
     for block, part in zip(padded, torch.split(rows, list(lengths)), strict=True):
         block[: len(part)] = part

@@ -11,7 +11,8 @@ __all__ = ["Settings"]
 class Settings:
     """What the estimator's parameters come to; their meaning is documented there.
 
-    `p` has one entry per layer, and so settles the number of layers.
+    `p` has one entry per layer, and so settles the number of layers. A shrinkage or a ridge of
+    None is left to `ffnb_sklearn.core.selection.choose`.
     """
 
     p: tuple[int | float, ...]
@@ -23,8 +24,8 @@ class Settings:
     gamma: float
     null_space: bool
     covariance: str
-    shrinkage: float
-    epsilon: float
+    shrinkage: float | None
+    epsilon: float | None
     rank: int | None
     classifier: str
     old_statistics: str

@@ -1,6 +1,7 @@
 """The classifier that follows from what is learnt: which kind, from what, and of what size."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -8,14 +9,30 @@ from .features import FeatureMap
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
+from .selection import Choice, choose, view_for
 from .settings import Settings
 from .shortlist import ShortlistFisher, fit_shortlist
 from .statistics import ClassMoments
-from .view import classifier_columns, classifier_view
+from .view import classifier_columns
 
-__all__ = ["Classifier", "n_classifier_weights", "solve"]
+__all__ = ["Classifier", "Solution", "n_classifier_weights", "solve"]
 
 Classifier = PairwiseFisher | ShortlistFisher | OneVsAllRidge
+
+
+class Solution(NamedTuple):
+    """A classifier, and what it was solved with.
+
+    Attributes
+    ----------
+    classifier : PairwiseFisher, ShortlistFisher or OneVsAllRidge
+        Over the features of `ffnb_sklearn.core.view.classifier_columns`.
+    choice : Choice
+        Energies, shrinkage and ridge.
+    """
+
+    classifier: Classifier
+    choice: Choice
 
 
 def solve(
@@ -25,7 +42,8 @@ def solve(
     *,
     device: torch.device,
     known: PairwiseFisher | None = None,
-) -> Classifier:
+    choice: Choice | None = None,
+) -> Solution:
     """Solve the classifier.
 
     Parameters
@@ -40,11 +58,13 @@ def solve(
         Where to compute.
     known : PairwiseFisher or None, default=None
         Pairs of the first classes, to be taken over as they are where all pairs are solved.
+    choice : Choice or None, default=None
+        What to solve with; None chooses what the settings leave open.
 
     Returns
     -------
-    PairwiseFisher, ShortlistFisher or OneVsAllRidge
-        The classifier over the features of `ffnb_sklearn.core.view.classifier_columns`.
+    Solution
+        The classifier and the choice.
 
     Raises
     ------
@@ -56,28 +76,28 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
-    view = classifier_view(
-        features,
-        moments,
-        skip_connection=settings.skip_connection,
-        pooled=settings.shrinkage > 0.0,
-    )
+    if choice is None:
+        choice = choose(features, moments, settings, device=device)
+    view = view_for(features, moments, settings, choice)
     gaussians = ClassGaussians.from_moments(moments, *view, device=device)
     if settings.classifier == "ova":
-        return fit_one_vs_all(gaussians, epsilon=settings.epsilon)
-    covariance, shrinkage, epsilon = settings.covariance, settings.shrinkage, settings.epsilon
+        return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
+    covariance, shrinkage, epsilon = settings.covariance, choice.shrinkage, choice.epsilon
     n_listed = _n_listed(settings, len(moments))
+    classifier: Classifier
     if n_listed is not None:
-        return fit_shortlist(
+        classifier = fit_shortlist(
             gaussians,
             covariance=covariance,
             shrinkage=shrinkage,
             epsilon=epsilon,
             n_listed=n_listed,
         )
-    return fit_pairwise(
-        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, known=known
-    )
+    else:
+        classifier = fit_pairwise(
+            gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, known=known
+        )
+    return Solution(classifier, choice)
 
 
 def n_classifier_weights(

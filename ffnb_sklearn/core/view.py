@@ -18,7 +18,7 @@ _FIXED_INPUT_ENERGY = 0.25
 
 # Energy of trained neurons beside other features, as a share of theirs: on the samples they
 # were fitted to they look better than they are.
-_BAND_ENERGY = 0.01
+_BAND_ENERGY = 0.001
 
 
 class View(NamedTuple):
@@ -50,6 +50,7 @@ def classifier_view(
     *,
     skip_connection: bool,
     pooled: bool,
+    input_energy: float | None = None,
 ) -> View:
     """Features that the classifier sees, with penalties from the classes' moments.
 
@@ -69,6 +70,8 @@ def classifier_view(
     pooled : bool
         Whether penalties may depend on all classes; if not, inputs beside a shared band have
         a fixed one.
+    input_energy : float or None, default=None
+        Energy of the inputs as a multiple of the shared band's, in place of these rules.
 
     Returns
     -------
@@ -92,7 +95,9 @@ def classifier_view(
     within, between = _spreads(moments, columns)
     if 0 < n_inputs < n_fixed:
         energies = np.array([_FIXED_INPUT_ENERGY, 1.0])
-        if pooled:
+        if input_energy is not None:
+            energies = np.array([input_energy, 1.0]) / max(input_energy, 1.0)
+        elif pooled:
             separation = _separations(moments, within, between, [inputs, shared])
             energies = (separation / separation.max()) ** _SEPARATION_POWER
         penalties[inputs], penalties[shared] = 1.0 / energies

@@ -147,7 +147,7 @@ def _begun(learnt, shards):
     (shards[0],) = dask.persist(shards[0])
     (inputs,) = dask.compute(dask.delayed(inputs_of, pure=False)(_blank(learnt), shards[0]))
     vars(learnt).update(inputs)
-    settings = check_settings(learnt, learnt.n_features_in_)
+    settings = check_settings(learnt)
     model = getattr(learnt, "_model", None)
     if model is not None:
         check_continuation(model.settings, settings)

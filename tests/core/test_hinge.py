@@ -33,7 +33,7 @@ def last_task(**changes):
 
 def network_of(model):
     """The network whose newest band in each of two layers is to move."""
-    return Network(model.features.bands[-2:], model.classifier(CPU), CPU)
+    return Network(model.features.bands[-2:], model.solution(CPU).classifier, CPU)
 
 
 @pytest.mark.parametrize("classifier", ["ovo", "ova"])

@@ -90,7 +90,7 @@ def test_the_classifier_is_solved_when_scores_are_first_asked_for_and_never_agai
     assert torch.equal(model.scores(TASK.X), scores)
     assert len(solved) == 1
     # What it is solved from may be another in a model made of this one.
-    assert replace(model).classifier(CPU) is not model.classifier(CPU)
+    assert replace(model).solution(CPU).classifier is not model.solution(CPU).classifier
     assert len(solved) == 2
 
 

@@ -24,7 +24,7 @@ KINDS = {
 
 def solved(model, moments=None, **changes):
     moments = model.moments if moments is None else moments
-    return solve(model.features, moments, replace(model.settings, **changes), device=CPU)
+    return solve(model.features, moments, replace(model.settings, **changes), device=CPU).classifier
 
 
 @pytest.mark.parametrize(("changes", "kind"), KINDS.values(), ids=KINDS)
@@ -32,7 +32,7 @@ def test_the_classifier_is_of_the_kind_chosen(changes, kind):
     model = learnt([task(0, 1), task(2, 3)], **changes)
 
     assert isinstance(solved(model), kind)
-    assert isinstance(model.classifier(CPU), kind)
+    assert isinstance(model.solution(CPU).classifier, kind)
 
 
 @pytest.mark.parametrize(("changes", "kind"), KINDS.values(), ids=KINDS)

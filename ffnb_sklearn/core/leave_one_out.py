@@ -1,0 +1,224 @@
+r"""Leave-one-out error of the pairwise discriminants, in closed form from the classes' moments.
+
+A discriminant of the pair (t, r) solves :math:`A w = \delta` with :math:`\delta = \mu_t - \mu_r`.
+Without the sample :math:`\mu_t + z` of class t, its matrix is :math:`A - c z z^\top`, with
+:math:`c = (2 \rho / N + (1 - \rho) / n) \, n / (n - 1)`, and the mean of its class moves by
+:math:`-z / (n - 1)`. With :math:`u = z \cdot w`, :math:`h = z^\top A^{-1} z`,
+:math:`q = \delta \cdot w` and :math:`g = 1 - c h`, the output for that sample is then
+
+.. math:: \tfrac12 \Bigl(q + \frac{c \, u^2}{g}\Bigr) + \frac{u}{g}
+          - \Bigl(1 + \frac{1}{2 (n - 1)}\Bigr) \frac{h}{(n - 1) \, g} .
+
+The samples are gone, but u and h need no more than the scatter of their class, which any rotation
+of them shares. Rotated at random, all have about the same h, and their u against several opponents
+are about jointly Gaussian. (In this way generalised cross-validation comes from the leave-one-out
+error of a ridge regression [1]_.) An output is half a log-likelihood ratio, so those against the
+nearest opponents add up to the chance of the own class.
+
+This takes the whole scatter. Of a class with more samples than the rank that is kept, what was cut
+off would seem to be no obstacle to a discriminant, and no such class is judged.
+
+References
+----------
+.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
+   good ridge parameter. Technometrics 21(2), 1979.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from .gaussians import ClassGaussians
+from .linalg import DiagonalPlusGram, cholesky
+from .pair_systems import padded_rows
+
+__all__ = ["LeaveOneOut"]
+
+# Nearest opponents that a class is judged against.
+_N_OPPONENTS = 5
+
+# Classes of more rows are not judged, and as opponents have no more.
+_MOST_ROWS = 128
+
+# Rows of all classes that are judged, and how few classes suffice.
+_ROWS_JUDGED, _FEWEST_JUDGED = 1024, 8
+
+# A scatter below this share of the factor's is rounding.
+_NEGLIGIBLE_SHARE = 1e-12
+
+# Draws of a sample's outputs, each with its mirror image.
+_N_DRAWS = 256
+
+# A leverage c h nearer to 1 is rounding.
+_LEAST_GAP = 1e-6
+
+
+class _System(NamedTuple):
+    """What the pairs have in common, for one choice of penalties, shrinkage and ridge.
+
+    Attributes
+    ----------
+    own_share, pooled : float
+        Weight of a class's own covariance in its discriminants, and that of any row in B.
+    solved_means : Tensor of shape (C, d)
+        Means times the inverse of B.
+    solved_rows : Tensor of shape (n_involved, width, d)
+        Rows times the inverse of B, of the classes in judged pairs.
+    places : Tensor of shape (C,)
+        Where each of these classes is among them.
+    nearest : Tensor of shape (C, n_opponents)
+        The nearest classes in the metric of B.
+    """
+
+    own_share: float
+    pooled: float
+    solved_means: torch.Tensor
+    solved_rows: torch.Tensor
+    places: torch.Tensor
+    nearest: torch.Tensor
+
+
+class LeaveOneOut:
+    """Judges penalties, shrinkage and ridge by the samples that the moments stand for.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes; their penalties only serve to choose among many classes.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (n_judged,)
+        Weights of the classes that are judged: the numbers of their samples.
+    share : float
+        Share of all samples that belong to classes that can be judged.
+    """
+
+    def __init__(self, gaussians: ClassGaussians) -> None:
+        rows = gaussians.rows
+        self._gaussians = gaussians
+        self._n_opponents = min(_N_OPPONENTS, len(gaussians.weights) - 1)
+        self._gram = rows.T @ rows if len(rows) > rows.shape[1] else None
+        padded = padded_rows(rows, gaussians.lengths)
+        self._rows = padded[:, :_MOST_ROWS]
+        self._residuals = gaussians.residuals + padded[:, _MOST_ROWS:].square().sum(1)
+        self._judged = self._choose_classes()
+        self.weights = gaussians.weights[self._judged]
+        generator = torch.Generator().manual_seed(0)
+        shape = (_N_DRAWS, self._n_opponents)
+        draws = torch.randn(shape, generator=generator, dtype=rows.dtype).to(rows.device)
+        self._draws = torch.cat([draws, -draws])
+
+    def chances(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> torch.Tensor:
+        """Chances of the other classes for samples left out.
+
+        Parameters
+        ----------
+        penalties : Tensor of shape (d,)
+            Weight of each feature's ridge.
+        shrinkage : float
+            rho in (0, 1].
+        epsilon : float
+            Ridge, relative to the mean variance within classes.
+
+        Returns
+        -------
+        Tensor of shape (n_judged, n_draws)
+            In [0, 1]; the same draws at every call. Their mean is the error to be expected.
+        """
+        system = self._system(penalties, shrinkage, epsilon)
+        return torch.stack([self._chances(system, t) for t in self._judged])
+
+    def _choose_classes(self) -> list[int]:
+        """Classes to be judged, at even steps from those near to others to those far from them."""
+        gaussians = self._gaussians
+        energy = torch.linalg.vector_norm(self._rows, dim=(1, 2)).square()
+        whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * energy
+        fit = whole & (gaussians.weights > 1.0)
+        self.share = float(gaussians.weights[fit].sum() / gaussians.weights.sum())
+        able = torch.nonzero(fit)[:, 0]
+        most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, self._rows.shape[1]))
+        if not self._n_opponents or len(able) <= most:
+            able = able[: len(able) * self._n_opponents]
+        else:
+            scaled = gaussians.means / gaussians.penalties.sqrt()
+            gaps = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
+            # Two classes may be nearest to each other; the sum tells them apart.
+            gap = gaps.topk(self._n_opponents, largest=False).values.sum(1)
+            steps = torch.linspace(0, len(able) - 1, most).round().long().to(able.device)
+            able = able[gap[able].argsort()[steps]]
+        judged: list[int] = able.tolist()
+        return judged
+
+    def _system(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> _System:
+        """What the pairs have in common, solved for once."""
+        gaussians = replace(self._gaussians, penalties=penalties)
+        weights, own_share = gaussians.weights, 1.0 - shrinkage
+        diagonal = 2.0 * (
+            epsilon * gaussians.pooled_variance() * penalties
+            + shrinkage * gaussians.residuals.sum(0) / weights.sum()
+            + own_share * (self._residuals / weights[:, None]).mean(0)
+        )
+        pooled = 2.0 * shrinkage / weights.sum()
+        base = DiagonalPlusGram(
+            diagonal,
+            gaussians.rows * pooled.sqrt(),
+            name="the pooled covariance",
+            gram=None if self._gram is None else self._gram * pooled,
+        )
+        solved = base.solve(gaussians.means)
+        gram = gaussians.means @ solved.T
+        energy = gram.diagonal()
+        gaps = (energy[:, None] + energy - gram - gram.T).fill_diagonal_(torch.inf)
+        nearest = gaps.topk(self._n_opponents, largest=False).indices
+        involved = torch.cat([nearest[self._judged].flatten(), nearest.new_tensor(self._judged)])
+        involved = torch.unique(involved)
+        places = torch.zeros(len(weights), dtype=torch.long, device=weights.device)
+        places[involved] = torch.arange(len(involved), device=weights.device)
+        rows = self._rows[involved]
+        solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
+        return _System(own_share, float(pooled), solved, solved_rows, places, nearest)
+
+    def _chances(self, system: _System, t: int) -> torch.Tensor:
+        """Chances of the other classes for the samples of class t."""
+        means, n = self._gaussians.means, float(self._gaussians.weights[t])
+        gaps = means[t] - means[system.nearest[t]]
+        planes, leverage = self._planes(system, t, gaps)
+        responses, leverage = planes @ self._rows[t].T / n**0.5, leverage / n
+        c = (system.pooled + system.own_share / n) * n / (n - 1.0)
+        left = (1.0 - c * leverage).clamp_min(_LEAST_GAP)
+        covariance = responses @ responses.T
+        separation = (planes * gaps).sum(1) + c * covariance.diagonal() / left
+        level = 0.5 * separation - (1.0 + 0.5 / (n - 1.0)) * leverage / left / (n - 1.0)
+        values, axes = torch.linalg.eigh(covariance / left[:, None] / left)
+        outputs = level + self._draws @ (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+        return -torch.expm1(-torch.logsumexp(torch.nn.functional.pad(-2.0 * outputs, (1, 0)), 1))
+
+    def _planes(
+        self, system: _System, t: int, gaps: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Planes of class t against its opponents, and the sum of its rows' leverages in each."""
+        opponents = system.nearest[t]
+        own, solved_own = self._rows[t], system.solved_rows[system.places[t]]
+        planes = system.solved_means[t] - system.solved_means[opponents]
+        within = own @ solved_own.T
+        leverage = within.trace().expand(len(opponents))
+        if system.own_share == 0.0:
+            return planes, leverage
+        weights, width = self._gaussians.weights, len(own)
+        other, solved_other = self._rows[opponents], system.solved_rows[system.places[opponents]]
+        cross = own @ solved_other.mT
+        upper = torch.cat([within.expand(len(opponents), -1, -1), cross], dim=2)
+        lower = torch.cat([cross.mT, other @ solved_other.mT], dim=2)
+        gram = torch.cat([upper, lower], dim=1)
+        ridge = torch.stack([weights[t].expand(len(opponents)), weights[opponents]], dim=1)
+        ridge = ridge.repeat_interleave(width, dim=1) / system.own_share
+        name = f"the covariance of class {t} against another"
+        factor = cholesky(gram + torch.diag_embed(ridge), name=name)
+        seen = torch.cat([gaps @ solved_own.T, (solved_other @ gaps[..., None])[..., 0]], dim=1)
+        coefficients = torch.cholesky_solve(seen[..., None], factor)[..., 0]
+        planes = planes - coefficients[:, :width] @ solved_own
+        planes = planes - (coefficients[:, None, width:] @ solved_other)[:, 0]
+        half = torch.linalg.solve_triangular(factor, gram[:, :, :width], upper=False)
+        return planes, leverage - half.square().sum((1, 2))

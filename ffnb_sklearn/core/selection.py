@@ -1,0 +1,204 @@
+"""Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
+
+Each value is changed in turn, and the result taken if it is better than the start by more than
+the standard error of the difference (after [1]_); so few samples leave the values as they are, and
+so do classes of more samples than can be left out of their moments.
+
+References
+----------
+.. [1] L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and Regression
+   Trees. Wadsworth, 1984. Section 3.4.3.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from .device import as_tensor
+from .features import FeatureMap
+from .gaussians import ClassGaussians
+from .leave_one_out import LeaveOneOut
+from .settings import Settings
+from .statistics import ClassMoments
+from .view import View, classifier_view
+
+__all__ = ["Choice", "choose", "view_for"]
+
+# Where the search starts, which is also what stands where there is nothing to choose by.
+_SHRINKAGE, _EPSILON, _EPSILON_OVA = 0.5, 0.1, 0.3
+
+# Values that are tried, in this order. The energies are those of the inputs as a multiple of the
+# shared band's, or None: by how well each block keeps the classes apart.
+_ENERGIES = (None, 300.0, 10.0, 1.0, 0.1)
+_SHRINKAGES = (0.1, 0.25, 0.5, 1.0)
+_EPSILONS = (0.03, 0.1, 0.3, 1.0)
+
+# Rounds through all three, unless one changes nothing.
+_MOST_ROUNDS = 1
+
+# Errors closer than this are alike.
+_TOLERANCE = 1e-6
+
+# Standard errors by which a choice has to be better than the start.
+_STANDARD_ERRORS = 1.0
+
+# Classes that can be judged and make up less of all samples do not speak for the others.
+_LEAST_SHARE = 0.5
+
+
+class Choice(NamedTuple):
+    """What the pairs of classes are solved with.
+
+    Attributes
+    ----------
+    input_energy : float or None
+        Energy of the inputs as a multiple of the shared band's; None: by class separation.
+    shrinkage : float
+        rho.
+    epsilon : float
+        Ridge, relative to the mean variance within classes.
+    """
+
+    input_energy: float | None
+    shrinkage: float
+    epsilon: float
+
+
+def view_for(
+    features: FeatureMap, moments: Sequence[ClassMoments], settings: Settings, choice: Choice
+) -> View:
+    """The features that the classifier sees, with the penalties of a choice.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The feature map.
+    moments : sequence of ClassMoments
+        Of all classes, over all features.
+    settings : Settings
+        Whether the inputs are seen.
+    choice : Choice
+        The energy of the inputs, and whether pairs may depend on all classes.
+
+    Returns
+    -------
+    View
+        Columns and penalties.
+    """
+    return classifier_view(
+        features,
+        moments,
+        skip_connection=settings.skip_connection,
+        pooled=choice.shrinkage > 0.0,
+        input_energy=choice.input_energy,
+    )
+
+
+def choose(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    *,
+    device: torch.device,
+) -> Choice:
+    """Choose what the settings leave open.
+
+    Neither the order of the classes nor their partition into tasks plays a part.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        The feature map.
+    moments : sequence of ClassMoments
+        Of all classes, at least one, over all features.
+    settings : Settings
+        With shrinkage, ridge, or both left open, or neither. The energies of the blocks are
+        open as soon as one of them is.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    Choice
+        Given values are taken as they are.
+    """
+    given = settings.shrinkage, settings.epsilon
+    one_vs_all = settings.classifier == "ova"
+    start = Choice(
+        None,
+        _SHRINKAGE if given[0] is None else given[0],
+        (_EPSILON_OVA if one_vs_all else _EPSILON) if given[1] is None else given[1],
+    )
+    pairs_differ = settings.covariance == "class" and start.shrinkage > 0.0
+    if None not in given or one_vs_all or not pairs_differ:
+        return start
+    n_shared = len(features.shared_columns())
+    if not settings.skip_connection and not n_shared:
+        return start
+    has_blocks = settings.skip_connection and n_shared > 0
+    return _Search(features, moments, settings, start, device).best(
+        input_energy=_ENERGIES if has_blocks else (None,),
+        shrinkage=_SHRINKAGES if given[0] is None else given[:1],
+        epsilon=_EPSILONS if given[1] is None else given[1:],
+    )
+
+
+class _Search:
+    """Errors of choices, each computed once."""
+
+    def __init__(
+        self,
+        features: FeatureMap,
+        moments: Sequence[ClassMoments],
+        settings: Settings,
+        start: Choice,
+        device: torch.device,
+    ) -> None:
+        self._sources = features, moments, settings
+        self._start, self._device = start, device
+        # Old classes are only inferred in trained neurons, and look better there than they are.
+        self._n_fixed = len(features.shared_columns())
+        self._n_fixed += features.n_inputs if settings.skip_connection else 0
+        gaussians = ClassGaussians.from_moments(moments, *self._view(start), device=device)
+        self._judge = LeaveOneOut(gaussians)
+        judged = float(self._judge.weights.sum())
+        self._speaks = judged > 0.0 and self._judge.share >= _LEAST_SHARE
+        self._known: dict[Choice, torch.Tensor] = {}
+
+    def best(self, **values: tuple[float | None, ...]) -> Choice:
+        """The best choice on a search along each of the values, or the start."""
+        start = best = self._start
+        if not self._speaks:
+            return start
+        for _ in range(_MOST_ROUNDS):
+            before = best
+            for name, tried in values.items():
+                for value in tried:
+                    candidate = Choice(**{**best._asdict(), name: value})
+                    if self._gain(best, candidate)[0] > _TOLERANCE:
+                        best = candidate
+            if best == before:
+                break
+        gain, deviation = self._gain(start, best)
+        return best if gain > _STANDARD_ERRORS * deviation else start
+
+    def _gain(self, first: Choice, second: Choice) -> tuple[float, float]:
+        """By how much the error of the second is less, and the standard error of that."""
+        gains, weights = self._chances(first) - self._chances(second), self._judge.weights
+        share = weights / weights.sum()
+        gain = share @ gains.mean(1)
+        variance = share @ (gains - gain).square().mean(1) / weights.sum()
+        return float(gain), float(variance.sqrt())
+
+    def _chances(self, choice: Choice) -> torch.Tensor:
+        """Chances of the other classes, computed once for each choice."""
+        if choice not in self._known:
+            penalties = as_tensor(self._view(choice).penalties, device=self._device)
+            self._known[choice] = self._judge.chances(penalties, choice.shrinkage, choice.epsilon)
+        return self._known[choice]
+
+    def _view(self, choice: Choice) -> View:
+        """Inputs and shared band, with the penalties of a choice."""
+        view = view_for(*self._sources, choice)
+        return View(view.columns[: self._n_fixed], view.penalties[: self._n_fixed])
