@@ -306,15 +306,15 @@ def test_names_of_the_features():
     [
         # Per pair of classes a plane over the features seen, and its offset.
         ({"band_size": 0, "shared_band_size": 0}, 3 * (6 + 1)),
-        # Shared band of 10 neurons with 6 weights each.
-        ({"band_size": 0}, 10 * 6 + 3 * (16 + 1)),
+        # Shared band of 10 neurons with 6 weights each, two of them with a bias.
+        ({"band_size": 0}, 10 * 6 + 2 + 3 * (16 + 1)),
         # A neuron for each of three classes.
-        ({}, 10 * 6 + 3 * 6 + 3 * (16 + 3 + 1)),
-        ({"band_size": 2}, 10 * 6 + 6 * 6 + 3 * (16 + 6 + 1)),
+        ({}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
+        ({"band_size": 2}, 10 * 6 + 2 + 6 * 6 + 3 * (16 + 6 + 1)),
         # The first task's band of the second layer sees 2 neurons, the second task's sees 3.
-        ({"n_layers": 2}, 10 * 6 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
+        ({"n_layers": 2}, 10 * 6 + 2 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
         ({"skip_connection": False, "shared_band_size": 0}, 3 * 6 + 3 * (3 + 1)),
-        ({"classifier": "ova"}, 10 * 6 + 3 * 6 + 3 * (16 + 3 + 1)),
+        ({"classifier": "ova"}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
     ],
     ids=repr,
 )

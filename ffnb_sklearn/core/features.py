@@ -13,6 +13,9 @@ from .statistics import Array
 
 __all__ = ["Band", "FeatureMap", "draw_shared_band"]
 
+# Of so many shared neurons one has a bias.
+_NEURONS_PER_BIASED = 4
+
 Index = npt.NDArray[np.intp]
 
 
@@ -67,8 +70,9 @@ class FeatureMap:
     ----------
     n_inputs : int
         Width of psi_0.
-    shared : ndarray of shape (n_shared, n_inputs)
-        Rows of the shared band, random neurons that no task changes.
+    shared : ndarray of shape (n_shared, n_inputs + 1)
+        Rows of the shared band over the inputs and, last, their Euclidean norm: random neurons
+        that no task changes.
     mirrored : bool
         Whether each shared neuron is the sum of two mirrored ReLUs, `|z|`, or one ReLU. Where
         the classifier also sees the inputs, they carry the linear part of
@@ -90,7 +94,8 @@ class FeatureMap:
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands, trained and shared."""
-        return self.shared.size + sum(band.weights.size for band in self.bands)
+        shared = int(np.count_nonzero(self.shared))
+        return shared + sum(band.weights.size for band in self.bands)
 
     def layer(self, layer: int) -> Index:
         """Columns of psi_l: the inputs for l = 0, else all bands of that layer."""
@@ -158,7 +163,8 @@ class FeatureMap:
         features[:, : self.n_inputs] = X
         if len(self.shared):
             shared = as_tensor(self.shared, device=X.device)
-            response = X @ shared.T
+            norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
+            response = torch.cat([X, norms], dim=1) @ shared.T
             # Divided by the root of 2, both have the energy of the inputs on average.
             features[:, self.n_inputs : stop] = (
                 response.abs() * 0.5**0.5 if self.mirrored else response.relu()
@@ -172,11 +178,12 @@ class FeatureMap:
 
 
 def draw_shared_band(n_neurons: int, n_inputs: int, rng: np.random.Generator) -> Array:
-    r"""Random rows :math:`r \sim N(0, 2 I / M)` of the shared band.
+    r"""Random rows of the shared band.
 
-    With that variance the M rectified neurons carry the energy of the inputs on average,
-    :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`, at any scale of x: there is no bias, so the
-    neurons are homogeneous in their input.
+    Rows over the inputs are :math:`r \sim N(0, 2 I / M)`. With that variance the M rectified
+    neurons carry the energy of the inputs on average, :math:`E \|\mathrm{relu}(Rx)\|^2 =
+    \|x\|^2`. A quarter of the neurons have the bias :math:`b \|x\|`, with r and b of half that
+    variance. So all are homogeneous: at any scale of x they say the same.
 
     Parameters
     ----------
@@ -187,7 +194,11 @@ def draw_shared_band(n_neurons: int, n_inputs: int, rng: np.random.Generator) ->
 
     Returns
     -------
-    ndarray of shape (n_neurons, n_inputs)
-        R.
+    ndarray of shape (n_neurons, n_inputs + 1)
+        Weights of the inputs and, last, of their norm.
     """
-    return rng.normal(scale=np.sqrt(2.0 / max(n_neurons, 1)), size=(n_neurons, n_inputs))
+    rows = rng.normal(scale=np.sqrt(2.0 / max(n_neurons, 1)), size=(n_neurons, n_inputs + 1))
+    n_biased = n_neurons // _NEURONS_PER_BIASED
+    rows[:n_biased] *= 0.5**0.5
+    rows[n_biased:, -1] = 0.0
+    return rows

@@ -147,7 +147,7 @@ def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     """
     # Entries up to 1e70 have squares that a float64 holds.
     norm = float(X.square().sum(1).mean().sqrt())
-    features = FeatureMap(X.shape[1], np.empty((0, X.shape[1])), mirrored=False)
+    features = FeatureMap(X.shape[1], np.empty((0, X.shape[1] + 1)), mirrored=False)
     return NaiveNetwork(seed, n_layers, norm if norm > 0.0 else 1.0, features)
 
 

@@ -47,7 +47,7 @@ def test_running_statistics_move_as_those_of_torch():
 
 def test_a_map_is_renormalised_from_the_first_layer_up():
     norm = BatchNorm(np.zeros(3), np.ones(3))
-    features = FeatureMap(4, np.empty((0, 4)), False)
+    features = FeatureMap(4, np.empty((0, 5)), False)
     features = features.with_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
     features = features.with_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
 
@@ -63,6 +63,6 @@ def test_a_map_is_renormalised_from_the_first_layer_up():
 
 def test_bands_without_it_stay():
     band = Band(1, RNG.normal(size=(3, 4)), "relu")
-    features = FeatureMap(4, np.empty((0, 4)), False).with_band(band)
+    features = FeatureMap(4, np.empty((0, 5)), False).with_band(band)
 
     assert torch.equal(features.renormalised(X, ONES, 5)(X), features(X))

@@ -15,7 +15,7 @@ X = torch.as_tensor(RNG.normal(size=(20, 5)))
 
 def grown(mirrored=True, n_shared=3):
     """Two tasks of two layers each: 2 and 1 neurons, then 1 and 2."""
-    features = FeatureMap(5, RNG.normal(size=(n_shared, 5)), mirrored)
+    features = FeatureMap(5, RNG.normal(size=(n_shared, 6)), mirrored)
     maps = [features]
     for layer, n_neurons, n_inputs in [(1, 2, 5), (2, 1, 2), (1, 1, 5), (2, 2, 3)]:
         band = Band(layer, RNG.normal(size=(n_neurons, n_inputs)), "relu")
@@ -27,7 +27,7 @@ def test_columns_are_numbered_in_the_order_of_their_arrival():
     features = grown()[-1]
 
     assert features.n_features == 5 + 3 + 6
-    assert features.n_weights == 15 + 10 + 2 + 5 + 6
+    assert features.n_weights == 18 + 10 + 2 + 5 + 6
     assert_array_equal(features.layer(0), np.arange(5))
     assert_array_equal(features.shared_columns(), [5, 6, 7])
     assert_array_equal(features.layer(1), [8, 9, 11])
@@ -66,7 +66,7 @@ def test_layers_are_those_of_block_triangular_matrices():
 def test_a_band_has_its_own_activation(activation, value):
     band = Band(1, RNG.normal(size=(2, 5)), activation)
 
-    features = FeatureMap(5, np.empty((0, 5)), False).with_band(band)
+    features = FeatureMap(5, np.empty((0, 6)), False).with_band(band)
 
     assert_allclose(features(X)[:, 5:], value(X.numpy() @ band.weights.T), rtol=1e-12)
 
@@ -78,8 +78,9 @@ def test_a_band_looks_past_neurons_that_came_later():
 
 
 def test_shared_neurons_are_one_relu_or_the_sum_of_two_mirrored_ones():
-    shared = RNG.normal(size=(4, 5))
-    z = X.numpy() @ shared.T
+    shared = RNG.normal(size=(4, 6))
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    z = X.numpy() @ shared[:, :5].T + norms * shared[:, 5]
 
     mirrored, plain = (FeatureMap(5, shared, one)(X).numpy()[:, 5:] for one in (True, False))
 
@@ -107,7 +108,32 @@ def test_a_shared_band_comes_from_its_seed_alone():
 
     assert_array_equal(first, again)
     assert not np.allclose(first, other)
-    assert draw_shared_band(0, 4, np.random.default_rng(0)).shape == (0, 4)
+    assert draw_shared_band(0, 4, np.random.default_rng(0)).shape == (0, 5)
+
+
+def test_a_quarter_of_the_shared_neurons_has_a_bias_and_the_energy_of_the_others():
+    shared = draw_shared_band(20_000, 5, np.random.default_rng(0))
+
+    biased = shared[:, -1] != 0.0
+    assert biased.sum() == 5000
+    energy = FeatureMap(5, shared, True)(X)[:, 5:].square()
+    assert_allclose(energy[:, biased].mean(), energy[:, ~biased].mean(), rtol=0.05)
+
+
+def test_shared_neurons_tell_apart_what_neurons_without_bias_cannot():
+    # Odd harmonics of degree three: no sum of abs(r x) and x has a share in them.
+    angles = np.linspace(0.0, 2.0 * np.pi, 64, endpoint=False)
+    circle = torch.as_tensor(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    target = np.cos(3.0 * angles)
+    shared = draw_shared_band(80, 2, np.random.default_rng(0))
+
+    def share(rows):
+        values = FeatureMap(2, rows, True)(circle).numpy()
+        fitted = values @ np.linalg.lstsq(values, target, rcond=1e-6)[0]
+        return np.square(fitted).sum() / np.square(target).sum()
+
+    assert share(shared) > 0.99
+    assert share(shared[20:]) < 1e-9
 
 
 def test_no_band_looks_at_the_shared_one():

@@ -29,10 +29,10 @@ def known(settings=BARE):
 def test_an_empty_model_has_its_shared_band_and_nothing_else():
     model = empty_model(5, replace(BARE, band_size=1, p=(0.9, 3)), 3)
 
-    assert model.features.shared.shape == (7, 5)
+    assert model.features.shared.shape == (7, 6)
     assert model.moments == ()
     assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
-    assert model.n_weights == 35
+    assert model.n_weights == 7 * 5 + 1
     assert empty_model(5, BARE, 3).past == ()  # without bands no past is needed
 
 
@@ -82,7 +82,7 @@ def test_the_classifier_is_solved_when_scores_are_first_asked_for_and_never_agai
     solved, solve = [], module.solve
     monkeypatch.setattr(module, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how))
     model = known()
-    assert model.n_weights == 35 + 3 * 13
+    assert model.n_weights == 7 * 5 + 1 + 3 * 13
     assert not solved
 
     scores = model.scores(TASK.X)

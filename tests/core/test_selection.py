@@ -100,7 +100,7 @@ def test_the_order_of_classes_plays_no_part(samples):
     ("given", "index"), [({"shrinkage": 0.37}, 1), ({"epsilon": 0.02}, 2)], ids=str
 )
 def test_what_is_given_is_kept_and_the_rest_chosen(given, index):
-    choice = chosen(*curved_samples(0, 30), **given)
+    choice = chosen(*linear_samples(0, 20), **given)
 
     assert choice[index] == next(iter(given.values()))
     assert choice != Choice(**{**Choice(*START)._asdict(), **given})

@@ -11,7 +11,7 @@ from ffnb_sklearn.core.view import classifier_columns, classifier_view
 
 RNG = np.random.default_rng(0)
 N_INPUTS, N_SHARED = 4, 6
-BARE = FeatureMap(N_INPUTS, RNG.normal(size=(N_SHARED, N_INPUTS)), True)
+BARE = FeatureMap(N_INPUTS, RNG.normal(size=(N_SHARED, N_INPUTS + 1)), True)
 BANDS = BARE.with_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
 DEEP = BANDS.with_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
 X = RNG.normal(size=(30, N_INPUTS)) + 2.0 * RNG.normal(size=(3, N_INPUTS)).repeat(10, axis=0)
