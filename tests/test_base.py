@@ -5,35 +5,26 @@ import copy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 from ffnb_sklearn.core import learning
 from ffnb_sklearn.core import model as core_model
+from tests.separated_classes import (
+    CODES,
+    N_FEATURES,
+    NAMES,
+    X,
+    check_that_a_failing_call_changes_nothing,
+    failing,
+    learned,
+    of,
+)
 
-N_FEATURES, N_SHARED = 6, 10
-
-# Eight classes that are far apart, twenty samples each.
-RNG = np.random.default_rng(0)
-CODES = np.repeat(np.arange(8), 20)
-X = 5.0 * RNG.standard_normal((8, N_FEATURES))[CODES] + RNG.standard_normal((160, N_FEATURES))
-NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+N_SHARED = 10
 
 
 def estimator(**parameters):
     return FFNBClassifier(**{"shared_band_size": N_SHARED, "random_state": 0, **parameters})
-
-
-def learned(model, *tasks, y=CODES, **arguments):
-    """Model that has learnt tasks, each given by the numbers of its classes."""
-    for task in tasks:
-        now = np.isin(CODES, task)
-        model.partial_fit(X[now], y[now], **arguments)
-    return model
-
-
-def of(*codes):
-    return X[np.isin(CODES, codes)]
 
 
 # ---- labels
@@ -352,30 +343,11 @@ def test_automatic_width_of_the_shared_band():
 # ---- transactions
 
 
-def failing(*arguments, **keywords):
-    raise RuntimeError("told to fail")
-
-
 @pytest.mark.parametrize("where", ["learning.updated_moments", "learning._grown_past"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
-    fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
-    before, parameters = vars(model).copy(), vars(fresh).copy()
-    expected = model.predict_proba(X)
-    with monkeypatch.context() as patch:
-        patch.setattr(f"ffnb_sklearn.core.{where}", failing)
-        for one in (model, fresh):
-            with pytest.raises(RuntimeError, match="told to fail"):
-                getattr(one, method)(of(2, 3), np.repeat([2, 3], 20))
-    assert vars(fresh) == parameters
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[key] is value for key, value in before.items())
-    assert_array_equal(model.predict_proba(X), expected)
-    assert_array_equal(
-        learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
-    )
+    where = f"ffnb_sklearn.core.{where}"
+    check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, where)
 
 
 def test_the_second_task_of_fit_fails(monkeypatch):

@@ -10,34 +10,13 @@ from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, _block_classifier
 from ffnb_sklearn.core.features import FeatureMap
+from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of
 
-N_FEATURES, N_SHARED = 6, 10
-
-# Eight classes that are far apart, twenty samples each.
-RNG = np.random.default_rng(0)
-CODES = np.repeat(np.arange(8), 20)
-X = 5.0 * RNG.standard_normal((8, N_FEATURES))[CODES] + RNG.standard_normal((160, N_FEATURES))
-NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+N_SHARED = 10
 
 
 def estimator(**parameters):
     return FFNBClassifier(**{"shared_band_size": N_SHARED, "random_state": 0, **parameters})
-
-
-def learned(model, *tasks, y=CODES, **arguments):
-    """Model that has learnt tasks, each given by the numbers of its classes."""
-    for task in tasks:
-        now = np.isin(CODES, task)
-        model.partial_fit(X[now], y[now], **arguments)
-    return model
-
-
-def of(*codes):
-    return X[np.isin(CODES, codes)]
-
-
-def failing(*arguments, **keywords):
-    raise RuntimeError("told to fail")
 
 
 # ---- parameters

@@ -4,41 +4,9 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_digits
-from torch import nn
 
-from ffnb_sklearn.backbones import Jitter, NonFiniteLossError, TorchFeatureExtractor, _pretraining
-
-X, Y = load_digits(return_X_y=True)
-X, Y = X[Y < 4][:120], Y[Y < 4][:120]
-
-
-def network(width=8):
-    """Small network in which training differs from inference, and draws random numbers."""
-    return nn.Sequential(
-        nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, width)
-    )
-
-
-def small(**parameters):
-    values = {"epochs": 3, "train_batch_size": 16, "std": 8.0, "random_state": 0}
-    return TorchFeatureExtractor(network, **{**values, **parameters})
-
-
-# The rate is too large for the accuracy on the samples held out to rise steadily.
-UNSTEADY = {
-    "epochs": 6,
-    "optimizer": "sgd",
-    "learning_rate": 0.5,
-    "schedule": "constant",
-    "validation_fraction": 0.3,
-}
-
-
-def assert_same_state(first, second):
-    assert first.state_dict_.keys() == second.state_dict_.keys()
-    for key, value in first.state_dict_.items():
-        assert_array_equal(value, second.state_dict_[key], err_msg=key)
+from ffnb_sklearn.backbones import Jitter, NonFiniteLossError, _pretraining
+from tests.backbones.small_networks import UNSTEADY, X, Y, assert_same_state, network, small
 
 
 def fit_interrupted(extractor, method, calls):

@@ -10,38 +10,23 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.utils import estimator_checks
 
 from ffnb_sklearn import class_incremental_tasks
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
-
-# Eight classes that are far apart, twenty samples each.
-RNG = np.random.default_rng(0)
-CODES = np.repeat(np.arange(8), 20)
-X = 5.0 * RNG.standard_normal((8, 6))[CODES] + RNG.standard_normal((160, 6))
-NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+from tests.separated_classes import (
+    CODES,
+    NAMES,
+    X,
+    check_that_a_failing_call_changes_nothing,
+    learned,
+    of,
+)
 
 
 def estimator(**parameters):
     return NaiveIncrementalClassifier(**{"max_epochs": 30, "random_state": 0, **parameters})
-
-
-def learned(model, *tasks, y=CODES, **arguments):
-    """Model that has learnt tasks, each given by the numbers of its classes."""
-    for task in tasks:
-        now = np.isin(CODES, task)
-        model.partial_fit(X[now], y[now], **arguments)
-    return model
-
-
-def of(*codes):
-    return X[np.isin(CODES, codes)]
-
-
-def failing(*arguments, **keywords):
-    raise RuntimeError("told to fail")
 
 
 # ---- scikit-learn's checks
@@ -347,23 +332,8 @@ def test_learning_leaves_the_global_generators_alone():
 @pytest.mark.parametrize("where", ["grow", "train_newest"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
-    fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
-    before, parameters = vars(model).copy(), vars(fresh).copy()
-    expected = model.predict_proba(X)
-    with monkeypatch.context() as patch:
-        patch.setattr(f"ffnb_sklearn.baselines._naive.{where}", failing)
-        for one in (model, fresh):
-            with pytest.raises(RuntimeError, match="told to fail"):
-                getattr(one, method)(of(2, 3), np.repeat([2, 3], 20))
-    assert vars(fresh) == parameters
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[key] is value for key, value in before.items())
-    assert_array_equal(model.predict_proba(X), expected)
-    assert_array_equal(
-        learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
-    )
+    where = f"ffnb_sklearn.baselines._naive.{where}"
+    check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, where)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

@@ -1,0 +1,65 @@
+"""Classes that are far apart, and models of them, that tests of classifiers have in common."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+N_FEATURES = 6
+
+# Eight classes, twenty samples each.
+RNG = np.random.default_rng(0)
+CODES = np.repeat(np.arange(8), 20)
+X = 5.0 * RNG.standard_normal((8, N_FEATURES))[CODES] + RNG.standard_normal((160, N_FEATURES))
+NAMES = np.array(["m", "a rather long name", "z", "b", "", "zz top", "k", "Zoe"])
+
+
+def learned(model, *tasks, y=CODES, **arguments):
+    """Model that has learnt tasks, each given by the numbers of its classes."""
+    for task in tasks:
+        now = np.isin(CODES, task)
+        model.partial_fit(X[now], y[now], **arguments)
+    return model
+
+
+def of(*codes):
+    """Samples of some classes."""
+    return X[np.isin(CODES, codes)]
+
+
+def failing(*arguments, **keywords):
+    """Take the place of a function that is to fail."""
+    raise RuntimeError("told to fail")
+
+
+def check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, where):
+    """Check a fresh and a taught estimator after a call in which one function failed.
+
+    Parameters
+    ----------
+    monkeypatch : MonkeyPatch
+        The fixture.
+    estimator : callable
+        Takes parameters, returns an estimator that knows nothing.
+    method : {"fit", "partial_fit"}
+        The call.
+    where : str
+        Full name of the function that fails in it.
+    """
+    fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
+    before, parameters = vars(model).copy(), vars(fresh).copy()
+    expected = model.predict_proba(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(where, failing)
+        for one in (model, fresh):
+            with pytest.raises(RuntimeError, match="told to fail"):
+                getattr(one, method)(of(2, 3), np.repeat([2, 3], 20))
+    assert vars(fresh) == parameters
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_array_equal(model.predict_proba(X), expected)
+    assert_array_equal(
+        learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
+    )
