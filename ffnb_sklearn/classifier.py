@@ -147,9 +147,9 @@ class FFNBClassifier(BlockClassifier):
     are chosen for all classes together whenever the discriminants are solved, by the
     leave-one-out error that follows from the classes' moments in closed form; no sample is needed,
     and the order of the tasks plays no part. It takes the whole scatter of a class, so classes of
-    more than `rank` samples are not judged. Unless the others hold half of all samples and are
-    better off by more than a standard error, shrinkage and ridge are 0.5 and 0.1, or 0.5 and 0.3
-    with ``classifier="ova"``.
+    more than `rank` samples are not judged, nor those of fewer than three or more than 128. Unless
+    the others hold half of all samples, shrinkage and ridge are 0.5 and 0.1, or 0.5 and 0.3 with
+    ``classifier="ova"``.
 
     The first prediction after a call that learns solves the classifier, and takes longer than
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if

@@ -235,7 +235,7 @@ def test_cross_val_score(tasks):
     scores = cross_val_score(small(classes_per_task=2), X, y, cv=3, error_score="raise")
     assert scores.min() > 0.9
     scores = cross_val_score(small(), X, y, cv=3, scoring="roc_auc_ovr", error_score="raise")
-    assert scores.min() > 0.98
+    assert scores.min() > 0.95
 
 
 @pytest.mark.parametrize(

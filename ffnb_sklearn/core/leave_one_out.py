@@ -41,6 +41,9 @@ _N_OPPONENTS = 5
 # Classes of more rows are not judged, and as opponents have no more.
 _MOST_ROWS = 128
 
+# Classes of fewer samples are not judged: one that is left alone has no scatter.
+_LEAST_WEIGHT = 3.0
+
 # Rows of all classes that are judged, and how few classes suffice.
 _ROWS_JUDGED, _FEWEST_JUDGED = 1024, 8
 
@@ -110,8 +113,8 @@ class LeaveOneOut:
         draws = torch.randn(shape, generator=generator, dtype=rows.dtype).to(rows.device)
         self._draws = torch.cat([draws, -draws])
 
-    def chances(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> torch.Tensor:
-        """Chances of the other classes for samples left out.
+    def errors(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> torch.Tensor:
+        """Chance of a wrong class for samples left out, by class.
 
         Parameters
         ----------
@@ -124,18 +127,18 @@ class LeaveOneOut:
 
         Returns
         -------
-        Tensor of shape (n_judged, n_draws)
-            In [0, 1]; the same draws at every call. Their mean is the error to be expected.
+        Tensor of shape (n_judged,)
+            In [0, 1], the means over each class.
         """
         system = self._system(penalties, shrinkage, epsilon)
-        return torch.stack([self._chances(system, t) for t in self._judged])
+        return torch.stack([self._error(system, t) for t in self._judged])
 
     def _choose_classes(self) -> list[int]:
         """Classes to be judged, at even steps from those near to others to those far from them."""
         gaussians = self._gaussians
         energy = torch.linalg.vector_norm(self._rows, dim=(1, 2)).square()
         whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * energy
-        fit = whole & (gaussians.weights > 1.0)
+        fit = whole & (gaussians.weights >= _LEAST_WEIGHT)
         self.share = float(gaussians.weights[fit].sum() / gaussians.weights.sum())
         able = torch.nonzero(fit)[:, 0]
         most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, self._rows.shape[1]))
@@ -180,8 +183,8 @@ class LeaveOneOut:
         solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
         return _System(own_share, float(pooled), solved, solved_rows, places, nearest)
 
-    def _chances(self, system: _System, t: int) -> torch.Tensor:
-        """Chances of the other classes for the samples of class t."""
+    def _error(self, system: _System, t: int) -> torch.Tensor:
+        """Mean chance of the other classes for the samples of class t."""
         means, n = self._gaussians.means, float(self._gaussians.weights[t])
         gaps = means[t] - means[system.nearest[t]]
         planes, leverage = self._planes(system, t, gaps)
@@ -193,7 +196,8 @@ class LeaveOneOut:
         level = 0.5 * separation - (1.0 + 0.5 / (n - 1.0)) * leverage / left / (n - 1.0)
         values, axes = torch.linalg.eigh(covariance / left[:, None] / left)
         outputs = level + self._draws @ (axes * values.clamp_min(0.0).sqrt()) @ axes.T
-        return -torch.expm1(-torch.logsumexp(torch.nn.functional.pad(-2.0 * outputs, (1, 0)), 1))
+        for_others = torch.logsumexp(torch.nn.functional.pad(-2.0 * outputs, (1, 0)), 1)
+        return -torch.expm1(-for_others).mean()
 
     def _planes(
         self, system: _System, t: int, gaps: torch.Tensor

@@ -1,13 +1,7 @@
 """Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
 
-Each value is changed in turn, and the result taken if it is better than the start by more than
-the standard error of the difference (after [1]_); so few samples leave the values as they are, and
-so do classes of more samples than can be left out of their moments.
-
-References
-----------
-.. [1] L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and Regression
-   Trees. Wadsworth, 1984. Section 3.4.3.
+Each value is changed in turn. Classes of so many samples that none can be left out of their
+moments leave the values where the search starts.
 """
 
 from collections.abc import Sequence
@@ -34,14 +28,8 @@ _ENERGIES = (None, 300.0, 10.0, 1.0, 0.1)
 _SHRINKAGES = (0.1, 0.25, 0.5, 1.0)
 _EPSILONS = (0.03, 0.1, 0.3, 1.0)
 
-# Rounds through all three, unless one changes nothing.
-_MOST_ROUNDS = 1
-
 # Errors closer than this are alike.
 _TOLERANCE = 1e-6
-
-# Standard errors by which a choice has to be better than the start.
-_STANDARD_ERRORS = 1.0
 
 # Classes that can be judged and make up less of all samples do not speak for the others.
 _LEAST_SHARE = 0.5
@@ -164,38 +152,27 @@ class _Search:
         self._judge = LeaveOneOut(gaussians)
         judged = float(self._judge.weights.sum())
         self._speaks = judged > 0.0 and self._judge.share >= _LEAST_SHARE
-        self._known: dict[Choice, torch.Tensor] = {}
+        self._known: dict[Choice, float] = {}
 
     def best(self, **values: tuple[float | None, ...]) -> Choice:
-        """The best choice on a search along each of the values, or the start."""
-        start = best = self._start
+        """The best choice on one search along each of the values, or the start."""
+        best = self._start
         if not self._speaks:
-            return start
-        for _ in range(_MOST_ROUNDS):
-            before = best
-            for name, tried in values.items():
-                for value in tried:
-                    candidate = Choice(**{**best._asdict(), name: value})
-                    if self._gain(best, candidate)[0] > _TOLERANCE:
-                        best = candidate
-            if best == before:
-                break
-        gain, deviation = self._gain(start, best)
-        return best if gain > _STANDARD_ERRORS * deviation else start
+            return best
+        for name, tried in values.items():
+            for value in tried:
+                candidate = Choice(**{**best._asdict(), name: value})
+                if self._error(candidate) < self._error(best) - _TOLERANCE:
+                    best = candidate
+        return best
 
-    def _gain(self, first: Choice, second: Choice) -> tuple[float, float]:
-        """By how much the error of the second is less, and the standard error of that."""
-        gains, weights = self._chances(first) - self._chances(second), self._judge.weights
-        share = weights / weights.sum()
-        gain = share @ gains.mean(1)
-        variance = share @ (gains - gain).square().mean(1) / weights.sum()
-        return float(gain), float(variance.sqrt())
-
-    def _chances(self, choice: Choice) -> torch.Tensor:
-        """Chances of the other classes, computed once for each choice."""
+    def _error(self, choice: Choice) -> float:
+        """Error over the samples of the classes judged."""
         if choice not in self._known:
             penalties = as_tensor(self._view(choice).penalties, device=self._device)
-            self._known[choice] = self._judge.chances(penalties, choice.shrinkage, choice.epsilon)
+            errors = self._judge.errors(penalties, choice.shrinkage, choice.epsilon)
+            weights = self._judge.weights
+            self._known[choice] = float(weights @ errors / weights.sum())
         return self._known[choice]
 
     def _view(self, choice: Choice) -> View:

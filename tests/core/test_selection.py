@@ -141,7 +141,7 @@ def test_bands_of_the_last_task_have_no_say():
     assert without == beside
 
 
-@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("n", [1, 2])
 def test_few_samples_leave_the_start(n):
     rng = np.random.default_rng(0)
     labels = np.arange(2).repeat(n)
@@ -183,10 +183,10 @@ def test_the_error_of_what_is_chosen_is_least_along_each_value():
     def judged(one):
         view = view_for(model.features, model.moments, OPEN, one)
         gaussians = ClassGaussians.from_moments(model.moments, *view, device=CPU)
-        chances = LeaveOneOut(gaussians).chances(
+        errors = LeaveOneOut(gaussians).errors(
             torch.as_tensor(view.penalties), one.shrinkage, one.epsilon
         )
-        return float(chances.mean())
+        return float(errors.mean())
 
     # The ridge is the last to be chosen, so nothing else has moved since.
     others = [judged(choice._replace(epsilon=one)) for one in (0.03, 0.1, 0.3, 1.0)]
