@@ -55,7 +55,7 @@ VARIANTS = [
     {"epsilon": 0.1},
     {"epsilon": 0.3},
     {"epsilon": 1.0},
-    {"shrinkage": 0.5, "epsilon": 0.1},
+    {"shrinkage": 0.5, "epsilon": 0.2},
     {"shrinkage": 0.25, "epsilon": 0.3},
     {"rank": 16},
     {"rank": 32},

@@ -148,7 +148,7 @@ class FFNBClassifier(BlockClassifier):
     leave-one-out error that follows from the classes' moments in closed form; no sample is needed,
     and the order of the tasks plays no part. It takes the whole scatter of a class, so classes of
     more than `rank` samples are not judged, nor those of fewer than three or more than 128. Unless
-    the others hold half of all samples, shrinkage and ridge are 0.5 and 0.1, or 0.5 and 0.3 with
+    the others hold half of all samples, shrinkage and ridge are 0.5 and 0.2, or 0.5 and 0.3 with
     ``classifier="ova"``.
 
     The first prediction after a call that learns solves the classifier, and takes longer than

@@ -240,6 +240,8 @@ TUNED = {
     "gamma": 1.0,
     "max_epochs": 12,
     "learning_rate": 0.03,
+    "shrinkage": 0.25,
+    "epsilon": 0.3,
 }
 
 

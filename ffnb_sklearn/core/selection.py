@@ -20,7 +20,7 @@ from .view import View, classifier_view
 __all__ = ["Choice", "choose", "view_for"]
 
 # Where the search starts, which is also what stands where there is nothing to choose by.
-_SHRINKAGE, _EPSILON, _EPSILON_OVA = 0.5, 0.1, 0.3
+_SHRINKAGE, _EPSILON, _EPSILON_OVA = 0.5, 0.2, 0.3
 
 # Values that are tried, in this order. The energies are those of the inputs as a multiple of the
 # shared band's, or None: by how well each block keeps the classes apart.

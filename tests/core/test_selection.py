@@ -18,7 +18,7 @@ from tests.core.small_models import CPU, SETTINGS
 OPEN = replace(
     SETTINGS, p=(0.9,), band_size=0, shared_band_size=60, shrinkage=None, epsilon=None, rank=64
 )
-START = (None, 0.5, 0.1)
+START = (None, 0.5, 0.2)
 D, N_CLASSES = 20, 6
 
 
@@ -73,7 +73,7 @@ def test_new_samples_are_better_off_than_at_the_start(samples):
 
     assert tuple(choice) != START
     unseen = samples(1, 400)
-    start = choice._replace(input_energy=None, shrinkage=0.5, epsilon=0.1)
+    start = Choice(*START)
     assert error_of(choice, model, *unseen) < error_of(start, model, *unseen) - 0.01
 
 
@@ -110,7 +110,7 @@ def test_what_is_given_is_kept_and_the_rest_chosen(given, index):
     ("changes", "expected"),
     [
         ({"shrinkage": 0.3, "epsilon": 0.7}, (None, 0.3, 0.7)),
-        ({"shrinkage": 0.0}, (None, 0.0, 0.1)),
+        ({"shrinkage": 0.0}, (None, 0.0, 0.2)),
         ({"classifier": "ova"}, (None, 0.5, 0.3)),
         ({"classifier": "ova", "epsilon": 0.7}, (None, 0.5, 0.7)),
         ({"covariance": "identity"}, START),
@@ -189,5 +189,5 @@ def test_the_error_of_what_is_chosen_is_least_along_each_value():
         return float(errors.mean())
 
     # The ridge is the last to be chosen, so nothing else has moved since.
-    others = [judged(choice._replace(epsilon=one)) for one in (0.03, 0.1, 0.3, 1.0)]
+    others = [judged(choice._replace(epsilon=one)) for one in (0.03, 0.1, 0.2, 0.3, 1.0)]
     assert_allclose(judged(choice), min(others), rtol=1e-9)
