@@ -1,11 +1,11 @@
-"""Choose settings on training data only: FFNB's defaults, and the peers' unpublished ones.
+"""Choose the peers' unpublished settings on training data only.
 
 A quarter of the training rows of every set is held out, three times, and the tasks of the other
-three quarters are streamed. One setting is used for all sets: the peers' with the best mean, which
-the constants at the top of ``heads.py`` record, and FFNB's defaults.
+three quarters are streamed. One setting is used for all sets, the one with the best mean, which the
+constants at the top of ``heads.py`` record. FFNB's own defaults are studied by ``defaults.py``.
 
     python benchmarks/choose_settings.py --data FOLDER
-    python benchmarks/choose_settings.py --heads ffnb --sets digits sbu fpha
+    python benchmarks/choose_settings.py --heads klda --sets digits sbu fpha
 """
 
 import argparse
@@ -22,22 +22,10 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
 import ffnb_sklearn
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn import class_incremental_tasks
 
 ALPHAS = [3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
 CANDIDATES = {
-    "ffnb": [
-        FFNBClassifier(band_size=0, random_state=0),
-        *(
-            FFNBClassifier(shrinkage=rho, epsilon=e, random_state=0)
-            for rho, e in product([0.1, 0.25, 0.5], [0.1, 0.3, 1.0])
-        ),
-        *(FFNBClassifier(gamma=gamma, random_state=0) for gamma in [0.3, 1.0]),
-        *(FFNBClassifier(p=p, random_state=0) for p in [0.8, 0.99]),
-        FFNBClassifier(old_statistics="zero", random_state=0),
-        FFNBClassifier(skip_connection=False, random_state=0),
-        FFNBClassifier(shared_band_size=0, random_state=0),
-    ],
     "slda-scaled": [StreamingLDA(alpha=a) for a in ALPHAS],
     "ridge": [IncrementalRidge(alpha=a) for a in ALPHAS],
     "ranpac-fixed": [RanPAC(alpha=a, random_state=0) for a in ALPHAS],
