@@ -140,11 +140,11 @@ class LeaveOneOut:
         whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * energy
         fit = whole & (gaussians.weights >= _LEAST_WEIGHT)
         self.share = float(gaussians.weights[fit].sum() / gaussians.weights.sum())
+        if not self._n_opponents:
+            return []
         able = torch.nonzero(fit)[:, 0]
         most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, self._rows.shape[1]))
-        if not self._n_opponents or len(able) <= most:
-            able = able[: len(able) * self._n_opponents]
-        else:
+        if len(able) > most:
             scaled = gaussians.means / gaussians.penalties.sqrt()
             gaps = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
             # Two classes may be nearest to each other; the sum tells them apart.
