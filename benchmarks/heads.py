@@ -232,8 +232,9 @@ def report(records, problems, method_names, seeds, device):
         f"- seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
         "and the random features",
         "- rows go in as they are; ± is the standard deviation over seeds, after folds are "
-        "averaged; fit s: sum over tasks; predict s: the whole test set after the last task; "
-        "state: the pickled estimator; bold: best of the incremental methods",
+        "averaged; fit s: sum over tasks; predict s: the whole test set after the last task, and "
+        "what has to be solved for it; state: the pickled estimator; bold: best of the "
+        "incremental methods",
         "- joint methods see every class at once, so they run for one seed",
     ]
     labels = {name: METHODS[name].label for name in METHODS}
