@@ -99,10 +99,8 @@ def study_report(records, studies, environment, labels):
     lines += ["", "## Settings", "", *_difference_table(table, {n: n for n in settings}, studies)]
     if peers:
         lines += ["", "## Peers", "", *_difference_table(table, peers, studies)]
-        ranked = _complete(records, {_DEFAULT, *peers})
-        if ranked:
-            lines += ["", "## Ranks", "", "Over the sets that every peer was run on.", ""]
-            lines += _rank_table(ranked, labels)
+        ranked = [one for one in records if one["method"] in {_DEFAULT, *peers}]
+        lines += ["", "## Ranks and the bar", "", *_rank_table(ranked, labels)]
     return "\n".join(lines) + "\n"
 
 
@@ -122,13 +120,6 @@ def test_report(records, studies, environment, labels):
 
 def _methods(table):
     return list(dict.fromkeys(method for methods in table.values() for method in methods))
-
-
-def _complete(records, methods):
-    """Records of some methods, on the sets that have all of them."""
-    table = accuracies(records)
-    sets = {name for name, runs in table.items() if methods <= set(runs)}
-    return [one for one in records if one["method"] in methods and one["set"] in sets]
 
 
 def _set_list(studies):
@@ -180,13 +171,17 @@ def _accuracy_table(table, labels, studies):
         name: max(np.mean(list(runs.values())) for runs in table[name].values()) for name in sets
     }
     for method in _methods(table):
-        runs = [np.array(list(table[name][method].values())) for name in sets]
-        cells = [f"{one.mean():.2f} ± {one.std():.2f}" for one in runs]
-        for k, name in enumerate(sets):
-            if np.isclose(runs[k].mean(), best[name]):
-                cells[k] = f"**{cells[k]}**"
+        cells = [_accuracy_cell(table[name].get(method, {}), best[name]) for name in sets]
         rows.append([_label(method, labels), *cells])
     return _table(["method", *sets], rows)
+
+
+def _accuracy_cell(runs, best):
+    if not runs:
+        return "-"
+    values = np.array(list(runs.values()))
+    cell = f"{values.mean():.2f} ± {values.std():.2f}"
+    return f"**{cell}**" if np.isclose(values.mean(), best) else cell
 
 
 def _label(method, labels):
@@ -195,10 +190,15 @@ def _label(method, labels):
 
 def _rank_table(records, labels):
     """Mean ranks, distances to the best peer, and whether both parts of the bar hold."""
-    means = set_means(records)
-    ranks = mean_ranks(means)
-    rows = [[_label(m, labels), f"{ranks[m]:.2f}"] for m in sorted(ranks, key=ranks.get)]
-    lines = [*_table(["method", "mean rank"], rows), ""]
+    means, lines, first = set_means(records), [], None
+    methods = {record["method"] for record in records}
+    whole = {name: one for name, one in means.items() if methods <= set(one)}
+    if whole:
+        ranks = mean_ranks(whole)
+        first = ranks[_DEFAULT] == min(ranks.values())
+        rows = [[_label(m, labels), f"{ranks[m]:.2f}"] for m in sorted(ranks, key=ranks.get)]
+        lines = [f"Ranks over the {len(whole)} sets that every method was run on."]
+        lines += ["", *_table(["method", "mean rank"], rows), ""]
     behind, distances = 0, []
     for name, one in means.items():
         peer = max((method for method in one if method != _DEFAULT), key=one.get)
@@ -208,9 +208,9 @@ def _rank_table(records, labels):
         distances.append([name, labels[peer], f"{one[peer]:.2f}", f"{gap:+.2f}", verdict])
     header = ["set", "best peer", "its accuracy", "default minus it", "within 0.5"]
     lines += [*_table(header, distances), ""]
-    first = ranks[_DEFAULT] == min(ranks.values())
+    verdict = {True: "yes", False: "no", None: "no set has all methods"}[first]
     lines.append(
-        f"Mean rank of the default best: {'yes' if first else 'no'}. Sets on which it is more than "
+        f"Mean rank of the default best: {verdict}. Sets on which it is more than "
         f"{_MOST_BEHIND} points behind the best peer: {behind} of {len(means)}."
     )
     return lines

@@ -2,6 +2,7 @@
 
     python benchmarks/paper.py --table sbu-p --data FOLDER --out FOLDER
     python benchmarks/paper.py --table all --quick
+    python benchmarks/paper.py --table sbu-finetuning --rows joint
     python benchmarks/paper.py --list
 
 Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
@@ -12,6 +13,7 @@ random filters of the backbone, the mini-batches and the pseudo-features.
 import argparse
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -33,6 +35,7 @@ def parse(arguments, tables):
     )
     add = parser.add_argument
     add("--table", nargs="+", metavar="NAME", help="tables to make, or all; --list names them")
+    add("--rows", nargs="+", metavar="ROW", help="only the rows with these names")
     add("--list", action="store_true", help="list the tables and stop")
     add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="data files")
     add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
@@ -52,6 +55,10 @@ def parse(arguments, tables):
     unknown = [name for name in options.table if name not in tables]
     if unknown:
         parser.error(f"no table {', '.join(unknown)}; there are {', '.join(tables)}")
+    for name in options.table:
+        known = [row.label for row in tables[name].rows]
+        if options.rows and not set(options.rows) <= set(known):
+            parser.error(f"--rows takes rows of {name}: {', '.join(known)}; got {options.rows}")
     if options.epochs is not None and options.epochs < 1:
         parser.error(f"--epochs takes a positive number; got {options.epochs}")
     if not options.data.is_dir():
@@ -99,7 +106,8 @@ def main(arguments=None):
     with threadpool_limits(limits=options.threads):
         runner = Runner(make_plan(options))
         for name in options.table:
-            make_table(tables[name], runner, options.out)
+            rows = [row for row in tables[name].rows if row.label in (options.rows or [row.label])]
+            make_table(replace(tables[name], rows=tuple(rows)), runner, options.out)
 
 
 if __name__ == "__main__":

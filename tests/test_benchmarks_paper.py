@@ -274,6 +274,7 @@ def test_wrong_command_lines_are_refused_before_any_run(bench, capsys, tmp_path)
     for arguments, message in [
         ([], "--list names them"),
         (["--table", "table1"], "no table table1"),
+        (["--table", "sbu-p", "--rows", "p=1"], "--rows takes rows of sbu-p: p=15"),
         (["--table", "sbu-p", "--epochs", "0"], "positive number; got 0"),
         (["--table", "sbu-p", "--data", str(tmp_path / "none")], "no folder at"),
         (["--table", "sbu-p", "--features", "pixels"], "invalid choice"),
