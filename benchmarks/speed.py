@@ -159,7 +159,8 @@ def main(arguments=None):
         lines.extend(new)
 
     with threadpool_limits(limits=options.threads):
-        say(["# Speed", "", *environment_lines(ffnb_sklearn.__version__, "cpu")])
+        title = f"# Speed, torch threads: {torch.get_num_threads()}"
+        say([title, "", *environment_lines(ffnb_sklearn.__version__, "cpu")])
         say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
         for part in options.parts:
             records = PARTS[part](options)
