@@ -135,8 +135,12 @@ class Model:
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
-        chunks = torch.split(X, self.settings.chunk_size)
-        return torch.cat([classifier.scores(self.view(x.double())) for x in chunks])
+        # Small results kept among the features of the chunks would break up the heap.
+        scores = X.new_empty((len(X), len(self.moments)), dtype=torch.float64)
+        size = self.settings.chunk_size
+        for part, x in zip(torch.split(scores, size), torch.split(X, size), strict=True):
+            part[:] = classifier.scores(self.view(x.double()))
+        return scores
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Features of some samples that the classifier sees, of shape (n_samples, d)."""
