@@ -63,7 +63,8 @@ class FFNBClassifier(BlockClassifier):
         likewise.
     rank : int or None, default=64
         Principal axes kept of each class's scatter; the variance outside of them is kept
-        per feature. None keeps the scatter exactly.
+        per feature. None keeps the scatter exactly. Of more samples than one and a half times
+        `rank` the axes are found nearly, see Notes.
     classifier : {"ovo", "ova"}, default="ovo"
         Aggregated discriminants of all pairs of classes, or one ridge regression per class.
     shortlist : int or None, default=None
@@ -155,6 +156,11 @@ class FFNBClassifier(BlockClassifier):
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
     the ridge is too small. What was solved is kept in memory and is no part of a pickle.
 
+    With more than four times as many features as `rank`, the axes of a class of many samples come
+    from a randomised subspace iteration [2]_, whose directions are drawn with a seed of their own:
+    strong axes are those of the scatter, and weak ones, which differ little from the next,
+    are mixed with these.
+
     With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in (-1, 1):
     it lies between 1 - C and C - 1 for C classes seen.
 
@@ -166,6 +172,9 @@ class FFNBClassifier(BlockClassifier):
     ----------
     .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
        Learning. arXiv:2111.11366, 2021.
+    .. [2] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness:
+       probabilistic algorithms for constructing approximate matrix decompositions. SIAM
+       Review 53(2), 2011.
 
     Examples
     --------

@@ -1,13 +1,35 @@
-"""Gram matrices and their longest principal axes, as fast as LAPACK gives them."""
+r"""Gram matrices, and the longest principal rows of a scatter.
 
-import numpy as np
+Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
+Of a scatter of many rows the longest few are found by a randomised subspace iteration [1]_, which
+is matrix products and little else: with random directions :math:`\Omega`, half as many again as
+rows are asked for, and an orthonormal basis U of :math:`R S \Omega`, they are the principal rows of
+:math:`U^\top R`. Strong axes come out as they are, and of those that differ little from the next
+ones a mixture. What such rows leave of the scatter, :math:`R^\top (I - U U^\top) R`, is positive
+semi-definite, as with exact ones. They are a function of S alone: of R' with
+:math:`R'^\top R' = S` they are the same.
+
+References
+----------
+.. [1] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness: probabilistic
+   algorithms for constructing approximate matrix decompositions. SIAM Review 53(2), 2011.
+"""
+
+from functools import lru_cache
+
 import torch
-from scipy.linalg import blas, lapack
 
-__all__ = ["largest_eigenpairs", "lower_gram"]
+__all__ = ["longest_rows", "longest_rows_of_gram", "lower_gram"]
 
-# Of smaller matrices all eigenvectors are there as soon as a few.
-_FEW_OF = 64
+# Columns of a Gram matrix that are computed together. (A routine of BLAS spares the other half by
+# itself, but Torch does not offer it, and the threads of a second library get in those of Torch.)
+_BLOCK = 256
+
+# Directions beyond the rows asked for: half as many, and so many at least.
+_LEAST_OVERSAMPLING = 8
+
+# Eigenvalues below this share of the largest are rounding.
+_NEGLIGIBLE_SHARE = 1e-14
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
@@ -21,70 +43,97 @@ def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     Tensor of shape (n, n)
-        RR'. On the CPU half of the arithmetic is spared, and what is above the diagonal is zero.
+        RR'. Of a large one most of what is above the diagonal is spared, and undefined.
     """
-    if rows.device.type != "cpu" or not rows.numel():
+    if len(rows) <= _BLOCK:
         return rows @ rows.T
-    array = rows.numpy()
-    # BLAS wants columns; of an array that has rows it takes the transpose as it lies.
-    if array.flags.f_contiguous:
-        return torch.from_numpy(blas.dsyrk(1.0, array, lower=1))
-    return torch.from_numpy(blas.dsyrk(1.0, array.T, trans=1, lower=1))
+    gram = rows.new_empty((len(rows), len(rows)))
+    for start in range(0, len(rows), _BLOCK):
+        stop = start + _BLOCK
+        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
+    return gram
 
 
-def largest_eigenpairs(lower: torch.Tensor, count: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest eigenvalues of a symmetric matrix, and their eigenvectors.
+def longest_rows(
+    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False
+) -> torch.Tensor:
+    """The longest principal rows of the scatter of some rows.
 
     Parameters
     ----------
-    lower : Tensor of shape (n, n)
-        Of which the lower triangle is read.
-    count : int or None
+    rows : Tensor of shape (n, d)
+        R.
+    count : int or None, default=None
         How many at most; None for all.
+    nearly : bool, default=False
+        Whether subspace iteration is to find them. It pays where both n and d are several times
+        the count.
 
     Returns
     -------
-    values : Tensor of shape (m,)
-        The largest first.
-    vectors : Tensor of shape (n, m)
-        One a column.
+    Tensor of shape (m, d)
+        The longest first, each a mixture of the rows given. Fewer than `count` only if there are
+        fewer rows.
     """
-    n, pairs = len(lower), None
-    if lower.device.type == "cpu" and n >= _FEW_OF and count is not None and count <= n // 2:
-        pairs = _few_eigenpairs(lower, count)
-    if pairs is None:
-        values, vectors = torch.linalg.eigh(lower)
-        pairs = values[-count:] if count else values, vectors[:, -count:] if count else vectors
-    values, vectors = pairs
-    return values.flip(0), vectors.flip(1)
+    if count is None or not nearly or len(rows) <= _n_directions(count):
+        return _mixed(rows, count)
+    length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
+    span = rows @ (_directions(rows.shape[1], count, rows.device) / length)
+    span = rows @ (rows.T @ span / length) / length
+    return _mixed(torch.linalg.qr(span).Q.T @ rows, count)
 
 
-def _few_eigenpairs(lower: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The largest eigenvalues in ascending order, and their eigenvectors, without the others.
+def longest_rows_of_gram(
+    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False
+) -> torch.Tensor:
+    """The longest principal rows of a scatter.
 
-    The matrix is reduced to a tridiagonal one by Householder reflections, whose few eigenvectors
-    are found by inverse iteration and turned back. None if that does not converge, or for zeros.
+    Parameters
+    ----------
+    lower : Tensor of shape (d, d)
+        S, of which the lower triangle is read.
+    count : int or None, default=None
+        How many at most; None for all.
+    nearly : bool, default=False
+        As in `longest_rows`.
+
+    Returns
+    -------
+    Tensor of shape (m, d)
+        The longest first. Those of a length of zero may be missing.
     """
-    n = len(lower)
-    size = int(lapack.dsytrd_lwork(n, lower=1)[0])
-    reduced, diagonal, beside, scales, _ = lapack.dsytrd(lower.numpy(), lower=1, lwork=size)
-    scale = max(np.abs(diagonal).max(), np.abs(beside).max())
-    if not scale:
-        return None
-    # Inverse iteration is at home near 1.
-    diagonal, beside = diagonal / scale, beside / scale
-    values, failed = lapack.dsterf(diagonal, beside)
-    if failed:
-        return None
-    largest, whole = values[n - count :], np.zeros(n, dtype=np.int32)
-    # The tridiagonal matrix is taken as one block, the first, which ends with its last row.
-    whole[0] = n
-    inner, failed = lapack.dstein(diagonal, beside, largest, np.ones_like(whole), whole)
-    if failed:
-        return None
-    # The reflections leave the first coordinate alone, and act on the others as those of a QR
-    # factorisation do.
-    reflections, others = np.asfortranarray(reduced[1:, :-1]), np.asfortranarray(inner[1:])
-    size = int(lapack.dormqr("L", "N", reflections, scales, others, -1)[1][0])
-    turned, _, _ = lapack.dormqr("L", "N", reflections, scales, others, size, overwrite_c=1)
-    return torch.from_numpy(largest * scale), torch.from_numpy(np.concatenate([inner[:1], turned]))
+    if count is None or not nearly:
+        values, basis = torch.linalg.eigh(lower)
+        exact: torch.Tensor = values.clamp_min(0.0).sqrt()[:, None] * basis.T
+        return exact[None if count is None else -count :].flip(0)
+    energy = lower.diagonal().sum().clamp_min(torch.finfo(lower.dtype).tiny)
+    scatter = lower / energy
+    scatter = scatter.tril() + scatter.tril(-1).T
+    basis = torch.linalg.qr(scatter @ _directions(len(lower), count, lower.device)).Q
+    seen = scatter @ basis
+    values, mixing = torch.linalg.eigh(basis.T @ seen)
+    above_rounding = values > _NEGLIGIBLE_SHARE * values[-1]
+    scale = (energy / values[above_rounding]).sqrt()
+    return _mixed(scale[:, None] * (mixing[:, above_rounding].T @ seen.T), count)
+
+
+def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
+    """The longest principal rows of the scatter of few rows."""
+    _, basis = torch.linalg.eigh(lower_gram(rows))
+    longest = basis[:, None if count is None else -count :]
+    mixed: torch.Tensor = longest.flip(1).T @ rows
+    return mixed
+
+
+def _n_directions(count: int) -> int:
+    """Random directions by which so many rows are found."""
+    return count + max(count // 2, _LEAST_OVERSAMPLING)
+
+
+@lru_cache(maxsize=4)
+def _directions(n_columns: int, count: int, device: torch.device) -> torch.Tensor:
+    """Random directions, the same at every call; not to be changed."""
+    generator = torch.Generator().manual_seed(0)
+    size = (n_columns, _n_directions(count))
+    directions = torch.randn(size, generator=generator, dtype=torch.float64)
+    return directions.to(device)

@@ -16,6 +16,9 @@ __all__ = ["Band", "FeatureMap", "draw_shared_band"]
 # Of so many shared neurons one has a bias.
 _NEURONS_PER_BIASED = 4
 
+# Neurons of the first layer whose responses are one product.
+_NEURONS_TOGETHER = 64
+
 Index = npt.NDArray[np.intp]
 
 
@@ -169,12 +172,30 @@ class FeatureMap:
             features[:, self.n_inputs : stop] = (
                 response.abs() * 0.5**0.5 if self.mirrored else response.relu()
             )
+        first_layer = iter(self._first_responses(X))
         for band in self.bands:
             start, stop = stop, stop + len(band.weights)
-            # The first layer looks at all inputs: no copy of them is made.
-            columns = as_tensor(self.inputs_of(band), device=X.device, dtype=torch.int64)
-            features[:, start:stop] = band(X if band.layer == 1 else features[:, columns])
+            if band.layer == 1:
+                response = next(first_layer)
+            else:
+                columns = as_tensor(self.inputs_of(band), device=X.device, dtype=torch.int64)
+                response = band.response(features[:, columns])
+            features[:, start:stop] = band.output(response)
         return features
+
+    def _first_responses(self, X: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Responses of the bands of the first layer to its inputs, band by band."""
+        rows = [band.weights for band in self.bands if band.layer == 1]
+        if not rows:
+            return ()
+        # Products of few rows are slow, and one of all rows might round an old neuron otherwise
+        # whenever new ones come: neurons go in groups of one size, the last of which is filled up.
+        n_neurons = sum(map(len, rows))
+        missing = np.zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
+        weights = as_tensor(np.concatenate([*rows, missing]), device=X.device)
+        groups = torch.split(weights, _NEURONS_TOGETHER)
+        responses = torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]
+        return torch.split(responses, [len(one) for one in rows], dim=1)
 
 
 def draw_shared_band(n_neurons: int, n_inputs: int, rng: np.random.Generator) -> Array:

@@ -7,6 +7,10 @@ from .statistics import Array
 
 __all__ = ["NullSpace", "moment_rows", "null_space"]
 
+# Principal rows are orthogonal but for rounding, which is that of the longest: those whose energies
+# are within this ratio are so to a dozen digits.
+_EVEN = 1e-7
+
 
 class NullSpace:
     r"""The residual axes of the previous tasks, as what is orthogonal to the axes kept for them.
@@ -20,6 +24,8 @@ class NullSpace:
     ----------
     kept : Tensor of shape (p, d)
         Rows that span the axes kept; they need not be orthogonal.
+    residual : Tensor of shape (d - p, d) or None, default=None
+        The residual axes, if they are known: orthonormal, as those kept are then to be too.
 
     Attributes
     ----------
@@ -29,10 +35,13 @@ class NullSpace:
         Number of axes left, d - p.
     """
 
-    def __init__(self, kept: torch.Tensor) -> None:
+    def __init__(self, kept: torch.Tensor, residual: torch.Tensor | None = None) -> None:
         n_kept, n_features = kept.shape
         self.n_residual = n_features - n_kept
         few = self.n_residual < n_kept
+        if residual is not None:
+            self.kept, self._residual = kept, residual if few else None
+            return
         axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
         self.kept = axes[:n_kept]
         self._residual = axes[n_kept:] if few else None
@@ -94,15 +103,21 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
     NullSpace
         With p axes kept, or all that there are where the past has fewer.
     """
-    n_features = past.shape[1]
-    if isinstance(p, int):
-        return NullSpace(past[:p])
-    energy = past.square().sum(1).cumsum(0)
-    if len(energy) == 0:
+    if not len(past):
         return NullSpace(past)
+    energies, n_features = past.square().sum(1), past.shape[1]
+    n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
+    if len(past) == n_features and energies[-1] > _EVEN * energies[0]:
+        axes = past * energies.rsqrt()[:, None]
+        return NullSpace(axes[:n_kept], axes[n_kept:])
+    return NullSpace(past[:n_kept])
+
+
+def _n_holding(share: float, energies: torch.Tensor) -> int:
+    """Least number of the first energies that hold a share of their sum."""
+    sums = energies.cumsum(0)
     # The small slack keeps rounding in the sum from asking for one axis too many.
-    n_enough = int((energy < p * energy[-1] * (1.0 - 1e-12)).sum()) + 1
-    return NullSpace(past[: min(n_enough, n_features - 1)])
+    return int((sums < share * sums[-1] * (1.0 - 1e-12)).sum()) + 1
 
 
 def moment_rows(moment: Array) -> Array:

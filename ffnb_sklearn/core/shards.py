@@ -15,7 +15,7 @@ import torch
 
 from .device import as_array, as_tensor
 from .model import Model, Task, updated_moments
-from .statistics import Array, ClassMoments, merge, principal_rows
+from .statistics import Array, ClassMoments, merge, principal_factor, principal_rows
 
 __all__ = ["learn_moments", "limited", "shard_moments", "union"]
 
@@ -66,7 +66,7 @@ def union(parts: Sequence[ClassMoments], *, device: torch.device) -> ClassMoment
     shifts = np.sqrt(weights)[:, None] * (means - mean)
     factor = np.concatenate([*(one.factor for one in parts), shifts])
     if len(factor) > factor.shape[1]:
-        factor = _principal(factor, device)
+        factor = as_array(principal_rows(as_tensor(factor, device=device)))
     residual: Array = np.sum([one.residual for one in parts], axis=0)
     return ClassMoments(float(weights.sum()), mean, factor, residual)
 
@@ -88,14 +88,8 @@ def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device
     ClassMoments
         What one machine keeps of the same samples.
     """
-    rows = _principal(moments.factor, device)
-    left_out = np.square(rows[max_rank:]).sum(axis=0) if max_rank is not None else 0.0
-    return replace(moments, factor=rows[:max_rank], residual=moments.residual + left_out)
-
-
-def _principal(rows: Array, device: torch.device) -> Array:
-    """Principal rows of the same scatter, the longest first."""
-    return as_array(principal_rows(as_tensor(rows, device=device)))
+    factor, left_out = principal_factor(as_tensor(moments.factor, device=device), max_rank)
+    return replace(moments, factor=factor, residual=moments.residual + left_out)
 
 
 def learn_moments(

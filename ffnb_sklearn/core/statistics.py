@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from .device import as_array, as_tensor
-from .eigen import largest_eigenpairs, lower_gram
+from .eigen import longest_rows, longest_rows_of_gram, lower_gram
 from .linalg import NotPositiveDefiniteError
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "check_finite",
     "merge",
     "moments_of",
+    "principal_factor",
     "principal_rows",
     "subtract",
 ]
@@ -35,6 +36,9 @@ Columns = npt.NDArray[np.intp] | slice
 
 # Principal rows below this share of the scatter are rounding: centring always leaves one.
 _NEGLIGIBLE_SHARE = 1e-28
+
+# Of up to so many times as many columns, principal rows are found exactly: it costs no more.
+_EXACT_UP_TO = 4
 
 
 @dataclass(frozen=True)
@@ -132,18 +136,15 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
+        energy = float(self.diagonal().sum())
+        check_finite(energy)
+        # Not by the number of rows: the same sum may come in many or in few.
+        nearly = max_rows is not None and self._n_columns > _EXACT_UP_TO * max_rows
         if self._gram is None:
             rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows)
-            gram = lower_gram(rows)
+            principal = longest_rows(rows, max_rows, nearly=nearly)
         else:
-            gram = self._gram
-        energy = float(gram.diagonal().sum())
-        check_finite(energy)
-        values, basis = largest_eigenpairs(gram, max_rows)
-        if self._gram is None:
-            principal = basis.T @ rows
-        else:
-            principal = values.clamp_min(0.0).sqrt()[:, None] * basis.T
+            principal = longest_rows_of_gram(self._gram, max_rows, nearly=nearly)
         return principal[principal.square().sum(1) > _NEGLIGIBLE_SHARE * energy]
 
     def factor(self, max_rank: int | None) -> tuple[Array, Array]:
@@ -151,10 +152,10 @@ class _Scatter:
         rows = self.principal_rows(max_rank)
         left_out = rows.new_zeros(self._n_columns)
         if len(rows) == max_rank:
-            left_out = (self._diagonal() - rows.square().sum(0)).clamp_min(0.0)
+            left_out = (self.diagonal() - rows.square().sum(0)).clamp_min(0.0)
         return as_array(rows), as_array(left_out)
 
-    def _diagonal(self) -> torch.Tensor:
+    def diagonal(self) -> torch.Tensor:
         """Sum of the squares in each column."""
         if self._gram is not None:
             return self._gram.diagonal()
@@ -178,6 +179,28 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     for block in rows:
         scatter.add(block)
     return scatter.principal_rows()
+
+
+def principal_factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, Array]:
+    """A factor of the sum of the outer products of some rows.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (n, d)
+        R.
+    max_rank : int or None
+        Most rows of the factor; None keeps the sum exactly.
+
+    Returns
+    -------
+    factor : ndarray of shape (r, d)
+        Principal rows, the longest first.
+    left_out : ndarray of shape (d,)
+        Diagonal of what they leave of R'R.
+    """
+    scatter = _Scatter(rows.shape[1])
+    scatter.add(rows)
+    return scatter.factor(max_rank)
 
 
 def moments_of(
@@ -259,10 +282,8 @@ def merge(
     gap = second.mean - first.mean
     shift = gap * np.sqrt(first.weight * second.weight / weight)
     mean = first.mean + gap * (second.weight / weight)
-    scatter = _Scatter(len(mean))
     rows = np.concatenate([first.factor, second.factor, shift[None]])
-    scatter.add(as_tensor(rows, device=device))
-    factor, left_out = scatter.factor(max_rank)
+    factor, left_out = principal_factor(as_tensor(rows, device=device), max_rank)
     return ClassMoments(weight, mean, factor, first.residual + second.residual + left_out)
 
 
@@ -309,7 +330,6 @@ def subtract(
             "the scatter left after subtraction has the eigenvalue "
             f"{float(values[0]):.3g}: part was not contained in whole."
         )
-    scatter = _Scatter(len(mean))
-    scatter.add(values.clamp_min(0.0).sqrt()[:, None] * basis.T)
-    factor, residual = scatter.factor(max_rank)
+    rows = values.clamp_min(0.0).sqrt()[:, None] * basis.T
+    factor, residual = principal_factor(rows, max_rank)
     return ClassMoments(weight, mean, factor, residual)

@@ -44,6 +44,18 @@ def test_old_columns_are_bit_identical_after_every_new_band():
         assert torch.equal(after(X)[:, : before.n_features], before(X))
 
 
+def test_old_columns_are_bit_identical_however_many_neurons_come():
+    samples = torch.as_tensor(RNG.normal(size=(257, 300)))
+    maps = [FeatureMap(300, np.empty((0, 301)), True)]
+    for _ in range(30):
+        maps.append(maps[-1].with_band(Band(1, RNG.normal(size=(5, 300)), "tanh")))
+
+    last = maps[-1](samples)
+
+    for earlier in maps:
+        assert torch.equal(last[:, : earlier.n_features], earlier(samples))
+
+
 def test_layers_are_those_of_block_triangular_matrices():
     features = grown()[-1]
     first, second, third, fourth = (band.weights for band in features.bands)
