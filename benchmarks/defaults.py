@@ -173,6 +173,8 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if any(path.suffix not in {".md", ".csv"} for path in options.out):
         parser.error("--out takes names that end in .md or .csv")
+    if options.test and not options.peers:
+        parser.error("--test compares with peers: at least one is needed")
     if options.quick:
         options.sets, options.repeats = options.sets or ["wine"], options.repeats or 2
         options.settings = options.settings[:3]

@@ -163,6 +163,13 @@ def test_difference_table_follows_from_the_accuracies(bench, sets):
     assert "| NCM | -5.00 ± 5.00 | -5.00 | -5.00 wine |" in lines
 
 
+def test_a_test_without_peers_is_refused_before_anything_runs(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("defaults").parse(["--test", "--peers"])
+
+    assert "at least one is needed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("peer", "behind"), [(0.904, 0), (0.906, 1)])
 def test_bar_is_half_a_point_behind_the_best_peer(bench, sets, peer, behind):
     records = [record("wine", "default", 0.9), record("wine", "ncm", peer)]
