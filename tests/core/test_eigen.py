@@ -11,7 +11,7 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(90, 100))
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (4, 1), (7, 3)])
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (4, 1), (7, 3), (600, 5), (513, 2)])
 @pytest.mark.parametrize("layout", ["rows", "columns", "every other"])
 def test_the_lower_triangle_is_that_of_the_gram_matrix(shape, layout):
     rows = torch.as_tensor(RNG.normal(size=shape))
@@ -20,7 +20,7 @@ def test_the_lower_triangle_is_that_of_the_gram_matrix(shape, layout):
     elif layout == "every other":
         rows = rows.repeat_interleave(2, dim=1)[:, ::2]
 
-    assert_allclose(lower_gram(rows).tril(), (rows @ rows.T).tril(), rtol=1e-12)
+    assert_allclose(lower_gram(rows).tril(), (rows @ rows.T).tril(), rtol=1e-12, atol=1e-14)
 
 
 MATRICES = {
@@ -69,6 +69,16 @@ def test_rows_are_the_longest_ones(find, rows, count):
     assert_allclose(
         (found @ rows.T / scale) @ (rows / scale), expected[:, None] ** 2 * found, atol=1e-11
     )
+
+
+@pytest.mark.parametrize("nearly", [False, True])
+def test_what_is_above_the_diagonal_of_a_scatter_plays_no_part(nearly):
+    gram = torch.as_tensor(ROWS.T @ ROWS)
+    lower = torch.where(torch.ones_like(gram).tril() > 0, gram, torch.nan)
+
+    found = longest_rows_of_gram(lower, 12, nearly=nearly)
+
+    assert_allclose(found, longest_rows_of_gram(gram, 12, nearly=nearly), rtol=1e-12)
 
 
 @pytest.mark.parametrize("find", [from_rows, from_gram])

@@ -87,6 +87,21 @@ def test_a_truncated_factor_keeps_the_principal_axes_and_the_diagonal(n, d):
     assert (result.residual > 0).all()
 
 
+@pytest.mark.parametrize("n", [40, 200])
+def test_a_factor_found_nearly_depends_on_the_scatter_alone_and_keeps_the_diagonal(n):
+    X, w = samples(n, 60)  # more than four times the rank
+
+    result, backwards = moments(X, w, max_rank=5), moments(X[::-1].copy(), w[::-1].copy(), 5)
+
+    scatter = dense(X, w)[2]
+    left = scatter - result.factor.T @ result.factor
+    assert result.factor.shape == (5, 60)
+    assert_allclose(np.diag(result.scatter()), np.diag(scatter), rtol=1e-10)
+    assert np.linalg.eigvalsh(left)[0] > -1e-10 * np.trace(scatter)
+    assert_same(result, backwards)
+    assert_same(result, moments(X, w, max_rank=5, n_chunks=3))
+
+
 def test_merging_keeps_the_diagonal_under_a_limit_on_the_rank():
     X, w = samples(40, 9)
     parts = [moments(X[part], w[part], 3) for part in (slice(0, 25), slice(25, 40))]
