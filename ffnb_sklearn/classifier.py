@@ -149,8 +149,9 @@ class FFNBClassifier(BlockClassifier):
     leave-one-out error that follows from the classes' moments in closed form; no sample is needed,
     and the order of the tasks plays no part. It takes the whole scatter of a class, so classes of
     more than `rank` samples are not judged, nor those of fewer than three or more than 128. Unless
-    the others hold half of all samples, shrinkage and ridge are 0.5 and 0.2, or 0.5 and 0.3 with
-    ``classifier="ova"``.
+    the others hold half of all samples, the ridge is 0.2, and the shrinkage is 0.5, or less where
+    classes are large for the number of axes that they are spread along; with ``classifier="ova"``
+    these are 0.3 and 0.5.
 
     The first prediction after a call that learns solves the classifier, and takes longer than
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if

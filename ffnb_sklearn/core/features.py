@@ -9,12 +9,10 @@ import torch
 from .activations import ACTIVATIONS
 from .batch_norm import BatchNorm
 from .device import as_tensor
+from .shared_band import SharedBand
 from .statistics import Array
 
-__all__ = ["Band", "FeatureMap", "draw_shared_band"]
-
-# Of so many shared neurons one has a bias.
-_NEURONS_PER_BIASED = 4
+__all__ = ["Band", "FeatureMap"]
 
 # Neurons of the first layer whose responses are one product.
 _NEURONS_TOGETHER = 64
@@ -73,20 +71,14 @@ class FeatureMap:
     ----------
     n_inputs : int
         Width of psi_0.
-    shared : ndarray of shape (n_shared, n_inputs + 1)
-        Rows of the shared band over the inputs and, last, their Euclidean norm: random neurons
-        that no task changes.
-    mirrored : bool
-        Whether each shared neuron is the sum of two mirrored ReLUs, `|z|`, or one ReLU. Where
-        the classifier also sees the inputs, they carry the linear part of
-        relu(z) = (z + abs(z)) / 2, and only the other is worth adding.
+    shared : SharedBand
+        Random neurons that no task changes.
     bands : tuple of Band
         Trained bands, oldest first.
     """
 
     n_inputs: int
-    shared: Array
-    mirrored: bool
+    shared: SharedBand
     bands: tuple[Band, ...] = field(default=())
 
     @property
@@ -97,7 +89,7 @@ class FeatureMap:
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands, trained and shared."""
-        shared = int(np.count_nonzero(self.shared))
+        shared = int(np.count_nonzero(self.shared.rows))
         return shared + sum(band.weights.size for band in self.bands)
 
     def layer(self, layer: int) -> Index:
@@ -146,7 +138,7 @@ class FeatureMap:
 
     def without_shared(self) -> "FeatureMap":
         """The map without its shared band, which no other band looks at."""
-        return replace(self, shared=self.shared[:0])
+        return replace(self, shared=self.shared.without_neurons())
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """All features of some samples.
@@ -165,13 +157,7 @@ class FeatureMap:
         stop = self.n_inputs + len(self.shared)
         features[:, : self.n_inputs] = X
         if len(self.shared):
-            shared = as_tensor(self.shared, device=X.device)
-            norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
-            response = torch.cat([X, norms], dim=1) @ shared.T
-            # Divided by the root of 2, both have the energy of the inputs on average.
-            features[:, self.n_inputs : stop] = (
-                response.abs() * 0.5**0.5 if self.mirrored else response.relu()
-            )
+            features[:, self.n_inputs : stop] = self.shared(X)
         first_layer = iter(self._first_responses(X))
         for band in self.bands:
             start, stop = stop, stop + len(band.weights)
@@ -196,30 +182,3 @@ class FeatureMap:
         groups = torch.split(weights, _NEURONS_TOGETHER)
         responses = torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]
         return torch.split(responses, [len(one) for one in rows], dim=1)
-
-
-def draw_shared_band(n_neurons: int, n_inputs: int, rng: np.random.Generator) -> Array:
-    r"""Random rows of the shared band.
-
-    Rows over the inputs are :math:`r \sim N(0, 2 I / M)`. With that variance the M rectified
-    neurons carry the energy of the inputs on average, :math:`E \|\mathrm{relu}(Rx)\|^2 =
-    \|x\|^2`. A quarter of the neurons have the bias :math:`b \|x\|`, with r and b of half that
-    variance. So all are homogeneous: at any scale of x they say the same.
-
-    Parameters
-    ----------
-    n_neurons, n_inputs : int
-        M and the width of psi_0.
-    rng : numpy.random.Generator
-        Source of the draw.
-
-    Returns
-    -------
-    ndarray of shape (n_neurons, n_inputs + 1)
-        Weights of the inputs and, last, of their norm.
-    """
-    rows = rng.normal(scale=np.sqrt(2.0 / max(n_neurons, 1)), size=(n_neurons, n_inputs + 1))
-    n_biased = n_neurons // _NEURONS_PER_BIASED
-    rows[:n_biased] *= 0.5**0.5
-    rows[n_biased:, -1] = 0.0
-    return rows

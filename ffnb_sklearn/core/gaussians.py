@@ -83,6 +83,28 @@ class ClassGaussians:
         per_class = per_class.index_add(0, self.owners, energy)
         return per_class / self.weights / len(self.penalties)
 
+    def covariance_errors(self) -> torch.Tensor:
+        r"""Squared error to expect of each class's covariance, relative to its own square.
+
+        That of n Gaussian samples is :math:`(\mathrm{tr}(\Sigma)^2 + \|\Sigma\|^2) / n` in the
+        Frobenius norm, so that few samples of a class spread along many axes know little of it.
+
+        Returns
+        -------
+        Tensor of shape (C,)
+            After scaling, as in `mean_variances`; 1 / n where there is no spread.
+        """
+        residuals = self.residuals / self.penalties
+        squares = residuals.square().sum(1)
+        for c, rows in enumerate(torch.split(self.rows, list(self.lengths))):
+            # One class at a time: all rows once more, scaled, may not fit into memory.
+            scaled = rows / self.penalties
+            squares[c] += (scaled @ rows.T).square().sum()
+            squares[c] += 2.0 * (scaled * rows).sum(0) @ residuals[c]
+        traces = self.mean_variances() * self.weights * len(self.penalties)
+        n_axes = torch.where(squares > 0.0, traces.square() / squares, 0.0)
+        return (1.0 + n_axes) / self.weights
+
     def pooled_variance(self) -> torch.Tensor:
         """Mean variance of the features within classes, a positive number of shape ().
 

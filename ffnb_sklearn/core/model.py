@@ -11,9 +11,10 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from .features import FeatureMap, draw_shared_band
+from .features import FeatureMap
 from .fisher import PairwiseFisher
 from .settings import Settings
+from .shared_band import draw_shared_band
 from .solution import Solution, n_classifier_weights, solve
 from .statistics import Array, ClassMoments, merge, moments_of
 from .view import classifier_columns
@@ -154,10 +155,12 @@ class Model:
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
     """A model that knows no class yet; its shared band is drawn."""
     rng = np.random.default_rng([seed, 0])
-    shared = draw_shared_band(settings.shared_band_size, n_inputs, rng)
+    shared = draw_shared_band(
+        settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, rng=rng
+    )
     widths = [n_inputs, *[0] * (len(settings.p) - 1)] if settings.band_size else []
     past = tuple(np.empty((0, width)) for width in widths)
-    return Model(settings, seed, FeatureMap(n_inputs, shared, settings.skip_connection), past=past)
+    return Model(settings, seed, FeatureMap(n_inputs, shared), past=past)
 
 
 def updated_moments(

@@ -13,6 +13,7 @@ import torch
 from .descent import Descent, MomentumSteps, has_stalled, multi_class_hinge, rate_factor
 from .device import as_array, as_tensor
 from .features import Band, FeatureMap
+from .shared_band import SharedBand
 from .statistics import Array
 
 __all__ = [
@@ -147,7 +148,7 @@ def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     """
     # Entries up to 1e70 have squares that a float64 holds.
     norm = float(X.square().sum(1).mean().sqrt())
-    features = FeatureMap(X.shape[1], np.empty((0, X.shape[1] + 1)), mirrored=False)
+    features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
     return NaiveNetwork(seed, n_layers, norm if norm > 0.0 else 1.0, features)
 
 

@@ -1,7 +1,19 @@
-"""Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
+r"""Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
 
 Each value is changed in turn. Classes of so many samples that none can be left out of their
 moments leave the values where the search starts.
+
+The shrinkage starts where the covariances are best on the whole: with v the squared error of a
+class's covariance and :math:`\delta^2` its squared distance from the pooled one, both relative to
+its own square, :math:`\|\rho \Sigma_{pooled} + (1 - \rho) \hat\Sigma - \Sigma\|^2` is least on
+average for :math:`\rho = v / (v + \delta^2)`. (Ledoit and Wolf [1]_ estimate both; here the
+distance is a constant, since how different the covariances are says little about how much that
+helps to tell the classes apart.)
+
+References
+----------
+.. [1] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
+   matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
 from collections.abc import Sequence
@@ -19,8 +31,12 @@ from .view import View, classifier_view
 
 __all__ = ["Choice", "choose", "view_for"]
 
-# Where the search starts, which is also what stands where there is nothing to choose by.
+# Where the search starts, which is also what stands where there is nothing to choose by. Large
+# classes shrink less.
 _SHRINKAGE, _EPSILON, _EPSILON_OVA = 0.5, 0.2, 0.3
+
+# Squared distance of a covariance from the pooled one, relative to its own square.
+_DISTANCE = 1.0 / 16.0
 
 # Values that are tried, in this order. The energies are those of the inputs as a multiple of the
 # shared band's, or None: by how well each block keeps the classes apart.
@@ -143,12 +159,15 @@ class _Search:
         start: Choice,
         device: torch.device,
     ) -> None:
-        self._sources = features, moments, settings
-        self._start, self._device = start, device
+        self._sources, self._device = (features, moments, settings), device
         # Old classes are only inferred in trained neurons, and look better there than they are.
         self._n_fixed = len(features.shared_columns())
         self._n_fixed += features.n_inputs if settings.skip_connection else 0
         gaussians = ClassGaussians.from_moments(moments, *self._view(start), device=device)
+        if settings.shrinkage is None:
+            error = float(gaussians.covariance_errors().mean())
+            start = start._replace(shrinkage=min(start.shrinkage, error / (error + _DISTANCE)))
+        self._start = start
         self._judge = LeaveOneOut(gaussians)
         judged = float(self._judge.weights.sum())
         self._speaks = judged > 0.0 and self._judge.share >= _LEAST_SHARE

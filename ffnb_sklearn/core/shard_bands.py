@@ -85,7 +85,7 @@ class ShardBand:
 def only_inputs(model: Model) -> Model:
     """A model that measures psi_0 alone."""
     features = model.features
-    inputs = FeatureMap(features.n_inputs, features.shared[:0], features.mirrored)
+    inputs = FeatureMap(features.n_inputs, features.shared.without_neurons())
     return replace(model, features=inputs)
 
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from ffnb_sklearn.core.batch_norm import BatchNorm
 from ffnb_sklearn.core.features import Band, FeatureMap
+from ffnb_sklearn.core.shared_band import SharedBand
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.normal(2.0, 3.0, size=(50, 4)))
@@ -47,7 +48,7 @@ def test_running_statistics_move_as_those_of_torch():
 
 def test_a_map_is_renormalised_from_the_first_layer_up():
     norm = BatchNorm(np.zeros(3), np.ones(3))
-    features = FeatureMap(4, np.empty((0, 5)), False)
+    features = FeatureMap(4, SharedBand.empty(4))
     features = features.with_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
     features = features.with_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
 
@@ -63,6 +64,6 @@ def test_a_map_is_renormalised_from_the_first_layer_up():
 
 def test_bands_without_it_stay():
     band = Band(1, RNG.normal(size=(3, 4)), "relu")
-    features = FeatureMap(4, np.empty((0, 5)), False).with_band(band)
+    features = FeatureMap(4, SharedBand.empty(4)).with_band(band)
 
     assert torch.equal(features.renormalised(X, ONES, 5)(X), features(X))

@@ -1,4 +1,4 @@
-"""The feature map: its columns, its block triangular layers, the energy of its shared band."""
+"""The feature map: its columns and its block triangular layers."""
 
 from itertools import pairwise
 
@@ -7,15 +7,16 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.features import Band, FeatureMap, draw_shared_band
+from ffnb_sklearn.core.features import Band, FeatureMap
+from ffnb_sklearn.core.shared_band import SharedBand
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.normal(size=(20, 5)))
 
 
-def grown(mirrored=True, n_shared=3):
+def grown():
     """Two tasks of two layers each: 2 and 1 neurons, then 1 and 2."""
-    features = FeatureMap(5, RNG.normal(size=(n_shared, 6)), mirrored)
+    features = FeatureMap(5, SharedBand(RNG.normal(size=(3, 6)), mirrored=True))
     maps = [features]
     for layer, n_neurons, n_inputs in [(1, 2, 5), (2, 1, 2), (1, 1, 5), (2, 2, 3)]:
         band = Band(layer, RNG.normal(size=(n_neurons, n_inputs)), "relu")
@@ -46,7 +47,7 @@ def test_old_columns_are_bit_identical_after_every_new_band():
 
 def test_old_columns_are_bit_identical_however_many_neurons_come():
     samples = torch.as_tensor(RNG.normal(size=(257, 300)))
-    maps = [FeatureMap(300, np.empty((0, 301)), True)]
+    maps = [FeatureMap(300, SharedBand.empty(300))]
     for _ in range(30):
         maps.append(maps[-1].with_band(Band(1, RNG.normal(size=(5, 300)), "tanh")))
 
@@ -78,7 +79,7 @@ def test_layers_are_those_of_block_triangular_matrices():
 def test_a_band_has_its_own_activation(activation, value):
     band = Band(1, RNG.normal(size=(2, 5)), activation)
 
-    features = FeatureMap(5, np.empty((0, 6)), False).with_band(band)
+    features = FeatureMap(5, SharedBand.empty(5)).with_band(band)
 
     assert_allclose(features(X)[:, 5:], value(X.numpy() @ band.weights.T), rtol=1e-12)
 
@@ -87,65 +88,6 @@ def test_a_band_looks_past_neurons_that_came_later():
     band = Band(2, RNG.normal(size=(2, 3)), "relu")
 
     assert torch.equal(band(X), band(X[:, :3]))
-
-
-def test_shared_neurons_are_one_relu_or_the_sum_of_two_mirrored_ones():
-    shared = RNG.normal(size=(4, 6))
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    z = X.numpy() @ shared[:, :5].T + norms * shared[:, 5]
-
-    mirrored, plain = (FeatureMap(5, shared, one)(X).numpy()[:, 5:] for one in (True, False))
-
-    assert_allclose(mirrored, np.abs(z) / np.sqrt(2.0), rtol=1e-12)
-    assert_allclose(plain, np.maximum(z, 0.0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("mirrored", [True, False])
-def test_the_shared_band_carries_the_energy_of_the_inputs(mirrored):
-    shared = draw_shared_band(20_000, 5, np.random.default_rng(0))
-
-    energy = FeatureMap(5, shared, mirrored)(X)[:, 5:].square().sum(1)
-
-    assert_allclose(energy, X.square().sum(1), rtol=0.06)
-
-
-def test_the_shared_band_is_homogeneous():
-    features = grown()[0]
-
-    assert_allclose(features(1e6 * X), 1e6 * features(X), rtol=1e-12)
-
-
-def test_a_shared_band_comes_from_its_seed_alone():
-    first, again, other = (draw_shared_band(6, 4, np.random.default_rng(s)) for s in (1, 1, 2))
-
-    assert_array_equal(first, again)
-    assert not np.allclose(first, other)
-    assert draw_shared_band(0, 4, np.random.default_rng(0)).shape == (0, 5)
-
-
-def test_a_quarter_of_the_shared_neurons_has_a_bias_and_the_energy_of_the_others():
-    shared = draw_shared_band(20_000, 5, np.random.default_rng(0))
-
-    biased = shared[:, -1] != 0.0
-    assert biased.sum() == 5000
-    energy = FeatureMap(5, shared, True)(X)[:, 5:].square()
-    assert_allclose(energy[:, biased].mean(), energy[:, ~biased].mean(), rtol=0.05)
-
-
-def test_shared_neurons_tell_apart_what_neurons_without_bias_cannot():
-    # Odd harmonics of degree three: no sum of abs(r x) and x has a share in them.
-    angles = np.linspace(0.0, 2.0 * np.pi, 64, endpoint=False)
-    circle = torch.as_tensor(np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    target = np.cos(3.0 * angles)
-    shared = draw_shared_band(80, 2, np.random.default_rng(0))
-
-    def share(rows):
-        values = FeatureMap(2, rows, True)(circle).numpy()
-        fitted = values @ np.linalg.lstsq(values, target, rcond=1e-6)[0]
-        return np.square(fitted).sum() / np.square(target).sum()
-
-    assert share(shared) > 0.99
-    assert share(shared[20:]) < 1e-9
 
 
 def test_no_band_looks_at_the_shared_one():

@@ -59,6 +59,35 @@ def test_mean_variances_are_those_of_scaled_features():
     )
 
 
+def test_covariance_errors_are_those_of_gaussian_samples():
+    moments = classes()
+
+    errors = stacked(moments).covariance_errors()
+
+    scale = np.sqrt(1.0 / PENALTIES)
+    for one, error in zip(moments, errors.tolist(), strict=True):
+        scatter = one.scatter(COLUMNS) * np.outer(scale, scale)
+        n_axes = np.trace(scatter) ** 2 / np.square(scatter).sum()
+        assert_allclose(error, (1.0 + n_axes) / one.weight, rtol=1e-12)
+
+
+def test_the_error_of_a_covariance_is_what_many_draws_have():
+    root = np.diag([2.0, 1.0, 0.5])
+    draws = np.random.default_rng(0).standard_normal((4000, 10, 3)) @ root
+    covariances = draws.transpose(0, 2, 1) @ draws / 10
+    measured = np.square(covariances - root @ root).sum() / np.square(root @ root).sum() / 4000
+    gaussians = ClassGaussians(
+        weights=torch.tensor([10.0], dtype=torch.float64),
+        means=torch.zeros((1, 3), dtype=torch.float64),
+        rows=torch.as_tensor(root) * 10**0.5,
+        lengths=(3,),
+        residuals=torch.zeros((1, 3), dtype=torch.float64),
+        penalties=torch.ones(3, dtype=torch.float64),
+    )
+
+    assert_allclose(gaussians.covariance_errors(), measured, rtol=0.05)
+
+
 @pytest.mark.parametrize("spread", [0.0, 1e-14])
 def test_where_no_class_has_spread_that_between_the_classes_counts(spread):
     moments = classes(spread)

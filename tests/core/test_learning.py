@@ -150,7 +150,7 @@ def test_random_bands_draw_other_numbers_than_the_shared_band():
     settings = replace(SETTINGS, init="random", p=(0.5,), shared_band_size=1)
     model = empty_model(D, settings, seed=3)
     model = learn(learn(model, task(0), settings), task(1), settings)
-    rows = [model.features.shared[0, :D], *(band.weights[0] for band in model.features.bands)]
+    rows = [model.features.shared.rows[0, :D], *(band.weights[0] for band in model.features.bands)]
     directions = np.array([row / np.linalg.norm(row) for row in rows])
     assert np.abs(directions @ directions.T - np.eye(3)).max() < 0.99
 

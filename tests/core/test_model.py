@@ -29,7 +29,7 @@ def known(settings=BARE):
 def test_an_empty_model_has_its_shared_band_and_nothing_else():
     model = empty_model(5, replace(BARE, band_size=1, p=(0.9, 3)), 3)
 
-    assert model.features.shared.shape == (7, 6)
+    assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
     assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
     assert model.n_weights == 7 * 5 + 1
@@ -37,7 +37,7 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
 
 
 def test_the_shared_band_comes_from_the_seed():
-    first, same, other = (empty_model(5, BARE, seed).features.shared for seed in (3, 3, 4))
+    first, same, other = (empty_model(5, BARE, seed).features.shared.rows for seed in (3, 3, 4))
 
     assert_array_equal(first, same)
     assert not np.allclose(first, other)

@@ -162,6 +162,21 @@ def test_classes_that_are_cut_off_leave_the_start():
     assert chosen(X, labels, rank=20) == START
 
 
+def test_large_classes_that_are_cut_off_shrink_by_their_size_and_spectrum():
+    many, more = (curved_samples(0, n) for n in (400, 1600))
+
+    first, second = chosen(*many), chosen(*more)
+
+    assert first[0] is None
+    assert first[2] == second[2] == START[2]
+    assert 0.0 < second.shrinkage < first.shrinkage < START[1]
+    model = learnt(*more)
+    view = view_for(model.features, model.moments, OPEN, Choice(*START))
+    gaussians = ClassGaussians.from_moments(model.moments, *view, device=CPU)
+    error = float(gaussians.covariance_errors().mean())
+    assert_allclose(second.shrinkage, error / (error + 1.0 / 16.0), rtol=1e-12)
+
+
 def test_half_of_the_samples_have_to_be_whole():
     X, labels = curved_samples(0, 40)
     whole, few = learnt(X, labels), np.arange(len(X)) % 40 < 15

@@ -6,12 +6,14 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.features import Band, FeatureMap
+from ffnb_sklearn.core.shared_band import SharedBand
 from ffnb_sklearn.core.statistics import moments_of
 from ffnb_sklearn.core.view import classifier_columns, classifier_view
 
 RNG = np.random.default_rng(0)
 N_INPUTS, N_SHARED = 4, 6
-BARE = FeatureMap(N_INPUTS, RNG.normal(size=(N_SHARED, N_INPUTS + 1)), True)
+SHARED = SharedBand(RNG.normal(size=(N_SHARED, N_INPUTS + 1)), mirrored=True)
+BARE = FeatureMap(N_INPUTS, SHARED)
 BANDS = BARE.with_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
 DEEP = BANDS.with_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
 X = RNG.normal(size=(30, N_INPUTS)) + 2.0 * RNG.normal(size=(3, N_INPUTS)).repeat(10, axis=0)
