@@ -6,7 +6,8 @@
     python benchmarks/paper.py --list
 
 Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
---out names; the report is printed as well. Class orders are those of the labels. A seed sets the
+--out names, with the features in their names if they are not the usual ones; the report is printed
+as well. Class orders are those of the labels. A seed sets the
 random filters of the backbone, the mini-batches and the pseudo-features.
 """
 
@@ -79,6 +80,13 @@ def make_plan(options):
     )
 
 
+def named_by_features(table, features):
+    """Return a table of skeletons under a name and a title of its own for other features."""
+    if features == FEATURES[0] or all(row.data_set.name == "cifar" for row in table.rows):
+        return table
+    return replace(table, name=f"{table.name}_{features}", title=f"{table.title} ({features})")
+
+
 def make_table(table, runner, out):
     """Run one table, print its report, and write its files where a folder is given."""
     start = time.perf_counter()
@@ -106,8 +114,9 @@ def main(arguments=None):
     with threadpool_limits(limits=options.threads):
         runner = Runner(make_plan(options))
         for name in options.table:
-            rows = [row for row in tables[name].rows if row.label in (options.rows or [row.label])]
-            make_table(replace(tables[name], rows=tuple(rows)), runner, options.out)
+            table = named_by_features(tables[name], options.features)
+            rows = [row for row in table.rows if row.label in (options.rows or [row.label])]
+            make_table(replace(table, rows=tuple(rows)), runner, options.out)
 
 
 if __name__ == "__main__":

@@ -172,26 +172,32 @@ def test_protocols_of_pretraining_keep_people_apart(bench):
 
 
 @pytest.mark.parametrize(
-    ("table", "features"),
-    [("sbu-p", "gcn-narrow"), ("sbu-activation", "chunk-means"), ("cifar-s2", "gcn")],
+    ("table", "features", "suffix"),
+    [
+        ("sbu-p", "gcn", ""),
+        ("sbu-p", "gcn-narrow", "_gcn-narrow"),
+        ("sbu-activation", "chunk-means", "_chunk-means"),
+        ("cifar-s2", "gcn-narrow", ""),
+    ],
 )
 def test_quick_run_prints_a_report_and_writes_three_files(
-    bench, tables, folder, capsys, tmp_path, table, features
+    bench, tables, folder, capsys, tmp_path, table, features, suffix
 ):
     flags = ["--table", table, "--data", folder, "--features", features, "--quick", "--epochs", 1]
     printed = run(bench, capsys, *flags, "--out", tmp_path / "new")
-    report = (tmp_path / "new" / f"paper_{table}.md").read_text(encoding="utf-8")
+    report = (tmp_path / "new" / f"paper_{table}{suffix}.md").read_text(encoding="utf-8")
     assert printed == report + "\n"
     assert "quick run" in report
     assert "scikit-learn" in report
     assert "missing" not in report
-    with open(tmp_path / "new" / f"paper_{table}.csv", encoding="utf-8") as file:
+    with open(tmp_path / "new" / f"paper_{table}{suffix}.csv", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     chosen = [row for row in tables[table].rows if f"\n- {row.label}: " in report]
     assert len(records) == sum(row.data_set.n_tasks for row in chosen)
     for row in chosen:
         assert f"| {row.label} | " in report or "matrices" in tables[table].sections
-    assert (tmp_path / "new" / f"paper_{table}.png").read_bytes()[:4] == b"\x89PNG"
+    assert f"](paper_{table}{suffix}.png)" in report
+    assert (tmp_path / "new" / f"paper_{table}{suffix}.png").read_bytes()[:4] == b"\x89PNG"
     assert len(list((tmp_path / "new").iterdir())) == 3
 
 

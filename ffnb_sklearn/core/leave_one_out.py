@@ -13,7 +13,8 @@ The samples are gone, but u and h need no more than the scatter of their class, 
 of them shares. Rotated at random, all have about the same h, and their u against several opponents
 are about jointly Gaussian. (In this way generalised cross-validation comes from the leave-one-out
 error of a ridge regression [1]_.) An output is half a log-likelihood ratio, so those against the
-nearest opponents add up to the chance of the own class.
+nearest opponents add up to the chance of the own class. Ridge and shrinkage make that ratio too
+small, and it is doubled: what counts is which class is ahead, and not by how much.
 
 This takes the whole scatter. Of a class with more samples than the rank that is kept, what was cut
 off would seem to be no obstacle to a discriminant, and no such class is judged.
@@ -52,6 +53,9 @@ _NEGLIGIBLE_SHARE = 1e-12
 
 # Draws of a sample's outputs, each with its mirror image.
 _N_DRAWS = 256
+
+# What log-likelihood ratios are multiplied by.
+_SHARPNESS = 2.0
 
 # A leverage c h nearer to 1 is rounding.
 _LEAST_GAP = 1e-6
@@ -196,7 +200,8 @@ class LeaveOneOut:
         level = 0.5 * separation - (1.0 + 0.5 / (n - 1.0)) * leverage / left / (n - 1.0)
         values, axes = torch.linalg.eigh(covariance / left[:, None] / left)
         outputs = level + self._draws @ (axes * values.clamp_min(0.0).sqrt()) @ axes.T
-        for_others = torch.logsumexp(torch.nn.functional.pad(-2.0 * outputs, (1, 0)), 1)
+        ratios = -2.0 * _SHARPNESS * outputs
+        for_others = torch.logsumexp(torch.nn.functional.pad(ratios, (1, 0)), 1)
         return -torch.expm1(-for_others).mean()
 
     def _planes(

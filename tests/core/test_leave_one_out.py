@@ -37,7 +37,7 @@ def error(classes, shrinkage, epsilon):
 
 
 def error_by_refitting(classes, shrinkage, epsilon):
-    """Mean chance of the other classes over samples that the discriminants have not seen."""
+    """Mean chance of the other classes, by doubled ratios, over samples that are left out."""
     chances = []
     for t, own in enumerate(classes):
         for i, sample in enumerate(own):
@@ -48,7 +48,7 @@ def error_by_refitting(classes, shrinkage, epsilon):
             outputs = pairs.planes @ sample + pairs.offsets
             later, earlier = np.tril_indices(len(classes), -1)
             for_t = np.concatenate([outputs[later == t], -outputs[earlier == t]])
-            chances.append(1.0 - 1.0 / (1.0 + np.exp(-2.0 * for_t).sum()))
+            chances.append(1.0 - 1.0 / (1.0 + np.exp(-4.0 * for_t).sum()))
     return np.mean(chances)
 
 
