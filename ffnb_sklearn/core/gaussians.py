@@ -94,15 +94,17 @@ class ClassGaussians:
         Tensor of shape (C,)
             After scaling, as in `mean_variances`; 1 / n where there is no spread.
         """
-        residuals = self.residuals / self.penalties
+        traces = self.mean_variances() * self.weights * len(self.penalties)
+        # Relative to the trace nothing is out of range, whatever the scale of the features.
+        scales = self.penalties * traces.clamp_min(torch.finfo(traces.dtype).tiny)[:, None]
+        residuals = self.residuals / scales
         squares = residuals.square().sum(1)
         for c, rows in enumerate(torch.split(self.rows, list(self.lengths))):
             # One class at a time: all rows once more, scaled, may not fit into memory.
-            scaled = rows / self.penalties
+            scaled = rows / scales[c]
             squares[c] += (scaled @ rows.T).square().sum()
             squares[c] += 2.0 * (scaled * rows).sum(0) @ residuals[c]
-        traces = self.mean_variances() * self.weights * len(self.penalties)
-        n_axes = torch.where(squares > 0.0, traces.square() / squares, 0.0)
+        n_axes = torch.where(squares > 0.0, 1.0 / squares, 0.0)
         return (1.0 + n_axes) / self.weights
 
     def pooled_variance(self) -> torch.Tensor:

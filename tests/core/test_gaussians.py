@@ -1,5 +1,7 @@
 """The stacked moments of all classes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -59,10 +61,13 @@ def test_mean_variances_are_those_of_scaled_features():
     )
 
 
-def test_covariance_errors_are_those_of_gaussian_samples():
+@pytest.mark.parametrize("factor", [1e-120, 1.0, 1e120])
+def test_covariance_errors_are_those_of_gaussian_samples_at_any_scale(factor):
     moments = classes()
+    known = stacked(moments)
+    known = replace(known, rows=known.rows * factor, residuals=known.residuals * factor * factor)
 
-    errors = stacked(moments).covariance_errors()
+    errors = known.covariance_errors()
 
     scale = np.sqrt(1.0 / PENALTIES)
     for one, error in zip(moments, errors.tolist(), strict=True):
