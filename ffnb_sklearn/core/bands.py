@@ -137,7 +137,8 @@ def regression_rows(
     FittedRows
         W and the responses without optimism.
     """
-    energy = past.square().sum() + weights @ features.square().sum(1)
+    lengths = torch.linalg.vector_norm(features, dim=1)
+    energy = past.square().sum() + weights @ lengths.square()
     ridge = max(gamma, _LEAST_GAMMA) * energy / features.shape[1]
     # With all features zero there is nothing to regress on: any ridge gives zero rows.
     ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))

@@ -136,7 +136,7 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
-        energy = float(self.diagonal().sum())
+        energy = self._energy()
         check_finite(energy)
         # Not by the number of rows: the same sum may come in many or in few.
         nearly = max_rows is not None and self._n_columns > _EXACT_UP_TO * max_rows
@@ -154,6 +154,12 @@ class _Scatter:
         if len(rows) == max_rank:
             left_out = (self.diagonal() - rows.square().sum(0)).clamp_min(0.0)
         return as_array(rows), as_array(left_out)
+
+    def _energy(self) -> float:
+        """Sum of all squares."""
+        if self._gram is not None:
+            return float(self._gram.diagonal().sum())
+        return sum(float(torch.linalg.vector_norm(block)) ** 2 for block in self._rows)
 
     def diagonal(self) -> torch.Tensor:
         """Sum of the squares in each column."""
