@@ -33,14 +33,36 @@ def test_the_band_carries_the_energy_of_the_inputs(mirrored):
     assert_allclose(energy, X.square().sum(1), rtol=0.06)
 
 
-def test_a_quarter_has_a_bias_and_the_energy_of_the_others():
+def test_a_quarter_of_the_rectified_has_a_bias_and_all_kinds_have_the_same_energy():
     band = drawn(20_000)
 
-    biased = band.rows[:, -1] != 0.0
+    rectified, cosines = np.split(band.rows[:, -1], [len(band) - band.n_cosines])
 
-    assert biased.sum() == 5000
-    energy = band(X).square()
-    assert_allclose(energy[:, biased].mean(), energy[:, ~biased].mean(), rtol=0.05)
+    assert np.count_nonzero(rectified) == np.count_nonzero(rectified[:2500]) == 2500
+    assert np.count_nonzero(cosines) == len(cosines) == 10_000
+    energies = np.split(band(X).square().mean(0).numpy(), [2500, 10_000])
+    assert_allclose([one.mean() for one in energies], energies[0].mean(), rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("n_neurons", "n_inputs", "n_cosines"),
+    [(100, 5, 50), (80, 5, 35), (45, 5, 0), (40, 5, 0), (2000, 12, 1000), (2000, 36, 2), (7, 1, 3)],
+)
+def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_inputs, n_cosines):
+    assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
+
+
+def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions():
+    band = drawn(40_000)
+    norms = np.linalg.norm(X, axis=1)
+    directions = X.numpy() / norms[:, None]
+    gaps = np.square(directions[:, None] - directions).sum(2)
+
+    cosines = band(X).numpy()[:, -band.n_cosines :]
+
+    # Half of the neurons carry half of the energy.
+    expected = 0.5 * np.exp(-0.5 * gaps) * np.outer(norms, norms)
+    assert_allclose(cosines @ cosines.T, expected, atol=0.02 * norms.max() ** 2)
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6])
@@ -74,12 +96,13 @@ def share_of_energy(values, target):
 
 
 def test_neurons_tell_apart_what_neurons_without_bias_cannot():
-    # Odd harmonics of degree three: no sum of abs(r x) and x has a share in them.
+    # An odd harmonic of degree three: no sum of abs(r x) and x has a share in it.
     angles = np.linspace(0.0, 2.0 * np.pi, 64, endpoint=False)
     circle = torch.as_tensor(np.stack([np.cos(angles), np.sin(angles)], axis=1))
     target = np.cos(3.0 * angles)
 
-    values = drawn(80, 2)(circle).numpy()
+    biased, others, cosines = np.split(drawn(160, 2)(circle).numpy(), [20, 80], axis=1)
 
-    assert share_of_energy(values, target) > 0.99
-    assert share_of_energy(values[:, 20:], target) < 1e-9
+    assert share_of_energy(biased, target) > 0.9
+    assert share_of_energy(cosines, target) > 0.99
+    assert share_of_energy(others, target) < 1e-9
