@@ -190,7 +190,7 @@ def _label(method, labels):
 
 def _rank_table(records, labels):
     """Mean ranks, distances to the best peer, and whether both parts of the bar hold."""
-    means, lines, first = set_means(records), [], None
+    table, means, lines, first = accuracies(records), set_means(records), [], None
     methods = {record["method"] for record in records}
     whole = {name: one for name, one in means.items() if methods <= set(one)}
     if whole:
@@ -202,11 +202,13 @@ def _rank_table(records, labels):
     behind, distances = 0, []
     for name, one in means.items():
         peer = max((method for method in one if method != _DEFAULT), key=one.get)
-        gap = one[_DEFAULT] - one[peer]
+        gap, error = paired_difference(table[name][_DEFAULT], table[name][peer])
         behind += gap < -_MOST_BEHIND
         verdict = "yes" if gap >= -_MOST_BEHIND else "no"
-        distances.append([name, labels[peer], f"{one[peer]:.2f}", f"{gap:+.2f}", verdict])
+        cells = [name, labels[peer], f"{one[peer]:.2f}", f"{gap:+.2f} ± {error:.2f}", verdict]
+        distances.append(cells)
     header = ["set", "best peer", "its accuracy", "default minus it", "within 0.5"]
+    lines += ["±: standard error of the mean paired difference over splits and seeds.", ""]
     lines += [*_table(header, distances), ""]
     verdict = {True: "yes", False: "no", None: "no set has all methods"}[first]
     lines.append(

@@ -15,6 +15,10 @@ from _mixtures import (
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
+# Splits of a small table, and draws of a generated set: enough for chance to move the difference of
+# two good heads by a quarter of a point or so. Seeds per split are chosen likewise.
+_N_TABLE_SPLITS, _N_DRAWS = 30, 10
+
 # The thinned CIFAR-100: the last ten classes of the backbone's training, and thirty new ones.
 _CIFAR_CLASSES = (40, 80)
 
@@ -58,11 +62,11 @@ def study_sets(folder):
 def _file_sets(known):
     thinned = partial(thin, known["cifar"].splits, _CIFAR_CLASSES, n_rows=60)
     source = "CIFAR-100 features: classes 40 to 79, the first 60 training rows of each"
-    yield _studied(known["sbu"], "few samples, d > n, not linear", repeats=6, seeds=2)
-    yield _studied(known["fpha"], "45 classes of 13 samples, d near n", seeds=3)
+    yield _studied(known["sbu"], "few samples, d > n, not linear", repeats=6, seeds=6)
+    yield _studied(known["fpha"], "45 classes of 13 samples, d near n", seeds=6)
     cifar = replace(known["cifar"], name="cifar-40", source=source, splits=thinned)
     cifar = replace(cifar, classes_per_task=10, first_task_classes=10)
-    yield _studied(cifar, "features of a convolution network", repeats=3, seeds=2)
+    yield _studied(cifar, "features of a convolution network", repeats=3, seeds=4)
     yield _studied(known["digits"], "images, n > d", seeds=5)
 
 
@@ -75,8 +79,8 @@ def _tabular_sets():
     for name, load in loaders.items():
         yield StudySet(
             name,
-            f"{name} of scikit-learn, ten stratified 60 / 40 splits, columns standardised by the "
-            "training rows",
+            f"{name} of scikit-learn, {_N_TABLE_SPLITS} stratified 60 / 40 splits, columns "
+            "standardised by the training rows",
             partial(tabular_splits, load),
             classes_per_task=1,
             width=1000,
@@ -130,7 +134,7 @@ def _generated_sets():
     for name, (make, kind, n_rows, per_task) in _GENERATED.items():
         yield StudySet(
             name,
-            f"generated, {n_rows} training rows per class, three draws of classes and rows",
+            f"generated, {n_rows} training rows per class, {_N_DRAWS} draws of classes and rows",
             partial(generated_splits, name, make, n_rows),
             classes_per_task=per_task,
             width=2000,
@@ -168,7 +172,7 @@ def thin(splits, classes, *, n_rows):
     return thinned
 
 
-def tabular_splits(load, n_splits=10):
+def tabular_splits(load, n_splits=_N_TABLE_SPLITS):
     """Return stratified splits of a small table, its columns standardised by training rows."""
     X, y = load(return_X_y=True)
     splits = []
@@ -181,7 +185,7 @@ def tabular_splits(load, n_splits=10):
     return splits
 
 
-def generated_splits(name, make, n_rows, n_draws=3, n_test=2000):
+def generated_splits(name, make, n_rows, n_draws=_N_DRAWS, n_test=2000):
     """Return independent draws of a population, and of rows from it.
 
     Parameters
@@ -192,7 +196,7 @@ def generated_splits(name, make, n_rows, n_draws=3, n_test=2000):
         Draws the population from a random generator.
     n_rows : int
         Training rows per class.
-    n_draws : int, default=3
+    n_draws : int, default=10
         Number of splits.
     n_test : int, default=2000
         Test rows of all classes together.
