@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 # Splits of a small table, and draws of a generated set: enough for chance to move the difference of
 # two good heads by a quarter of a point or so. Seeds per split are chosen likewise.
-_N_TABLE_SPLITS, _N_DRAWS = 30, 10
+_N_TABLE_SPLITS, _N_DRAWS = 100, 20
 
 # The thinned CIFAR-100: the last ten classes of the backbone's training, and thirty new ones.
 _CIFAR_CLASSES = (40, 80)
@@ -196,7 +196,7 @@ def generated_splits(name, make, n_rows, n_draws=_N_DRAWS, n_test=2000):
         Draws the population from a random generator.
     n_rows : int
         Training rows per class.
-    n_draws : int, default=10
+    n_draws : int, default=20
         Number of splits.
     n_test : int, default=2000
         Test rows of all classes together.

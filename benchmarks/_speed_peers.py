@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from _speed_cases import Case, gaussian_classes, learned
 from _speed_clock import alternate, comparison, seconds_of
+from _speed_floor import TaskFloor
 from _speed_published import PerBatchFeCAM, PerRidgeRanPAC, PerSampleSLDA, RankOneSLDA
 from lifted_peers import RanPAC
 from peers import FeCAM
@@ -55,6 +56,7 @@ def compare_slda(n_samples=2500, n_features=512, n_classes=5, rank=64, repeats=5
             "truncated": lambda: seconds_of(class_moments, X, y, rank),
             "published": lambda: seconds_of(PerSampleSLDA(n_features).partial_fit, X, y),
             "rank-one": lambda: seconds_of(RankOneSLDA(n_features).partial_fit, X, y),
+            "floor": TaskFloor(n_samples, n_features, n_features),
         },
         repeats,
     )
@@ -64,6 +66,7 @@ def compare_slda(n_samples=2500, n_features=512, n_classes=5, rank=64, repeats=5
         (f"{shape}, exact scatters", "exact", "published", note),
         (f"{shape}, rank={rank}", "truncated", "published", "the diagonal is exact"),
         (f"{shape}, exact scatters", "exact", "rank-one", "SLDA by in-place BLAS updates"),
+        (f"floor, n={n_samples} d={n_features}", "floor", "published", "no more than the products"),
     ]
     return [
         {

@@ -37,9 +37,9 @@ class FFNBClassifier(BlockClassifier):
     n_layers : int, default=1
         Layers of trained bands. The classifier sees the last one.
     shared_band_size : int or "auto", default="auto"
-        Random ReLU neurons that are drawn once and never trained. Beside a skip connection,
-        which already carries their linear part, each is the sum of two mirrored ones. "auto" is
-        2000, for inputs of any width.
+        Random ReLU neurons that are drawn once and never trained; up to half of them are cosines
+        where inputs are few. Beside a skip connection, which already carries their linear part,
+        each ReLU is the sum of two mirrored ones. "auto" is 2000, for inputs of any width.
     skip_connection : bool, default=True
         Whether the classifier also sees the inputs.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"

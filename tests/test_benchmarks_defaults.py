@@ -87,7 +87,7 @@ def test_draws_of_a_generated_set_repeat_and_differ_from_each_other(sets):
 
 def test_tables_are_standardised_by_their_training_rows(sets):
     splits = sets["wine"].splits()
-    assert len(splits) == 30
+    assert len(splits) == 100
     for split in splits:
         assert_allclose(split.X.mean(axis=0), 0.0, atol=1e-12)
         assert_allclose(split.X.std(axis=0), 1.0)

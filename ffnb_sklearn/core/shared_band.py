@@ -3,10 +3,10 @@ r"""The shared band: random neurons that are drawn once and that no task changes
 Every neuron responds with :math:`z = r \cdot x + b \|x\|`, and gives either the rectified z or the
 cosine :math:`\|x\| \cos(z / \|x\|)` [1]_: at any scale of x they say the same.
 
-Rectified neurons are mostly even functions, and those of x to the second power are what classes of
-different covariances are told apart by. There are d (d + 1) / 2 of these over d inputs. With few
-inputs many neurons are left over, which are worth more as cosines: those are functions of a local
-kernel, and classes may lie in several places.
+Beyond its linear part a rectified neuron is above all a quadratic form of the direction, and by
+quadratic forms, d (d + 1) / 2 of d inputs, classes of different covariances are told apart. Neurons
+that are left over, where inputs are few, are worth more as cosines: random features of a local
+kernel, for classes that lie in several places.
 
 References
 ----------
