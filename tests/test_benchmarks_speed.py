@@ -238,7 +238,7 @@ def test_quick_run_prints_every_case_and_writes_both_files(bench, capsys, tmp_pa
         assert f"| {name} |" in printed
     lines = out[1].read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("part,case,step,against,seconds,reference_s,ratio")
-    assert len(lines) == 1 + 4 * 4 + 1 + 1 + 7
+    assert len(lines) == 1 + 4 * 4 + 1 + 1 + 8
 
 
 def test_missing_features_are_named(bench, tmp_path):
