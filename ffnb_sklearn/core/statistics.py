@@ -159,7 +159,7 @@ class _Scatter:
         """Sum of all squares."""
         if self._gram is not None:
             return float(self._gram.diagonal().sum())
-        return sum(float(torch.linalg.vector_norm(block)) ** 2 for block in self._rows)
+        return sum(float(torch.linalg.vector_norm(block).square()) for block in self._rows)
 
     def diagonal(self) -> torch.Tensor:
         """Sum of the squares in each column."""
