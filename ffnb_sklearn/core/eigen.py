@@ -81,8 +81,8 @@ def longest_rows(
     if count is None or not nearly or len(rows) <= _n_directions(count):
         return _mixed(rows, count)
     length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
-    span = rows @ (_directions(rows.shape[1], count, rows.device) / length)
-    span = rows @ (rows.T @ span / length) / length
+    span = (rows @ _directions(rows.shape[1], count, rows.device)).div_(length)
+    span = rows @ (rows.T @ span).div_(length)
     return _mixed(torch.linalg.qr(span).Q.T @ rows, count)
 
 
