@@ -30,9 +30,9 @@ from typing import NamedTuple
 
 import torch
 
+from .class_products import ClassProducts, ProductsBetween
 from .gaussians import ClassGaussians
-from .linalg import DiagonalPlusGram, cholesky
-from .pair_systems import padded_rows
+from .linalg import cholesky
 
 __all__ = ["LeaveOneOut"]
 
@@ -68,21 +68,15 @@ class _System(NamedTuple):
     ----------
     own_share, pooled : float
         Weight of a class's own covariance in its discriminants, and that of any row in B.
-    solved_means : Tensor of shape (C, d)
-        Means times the inverse of B.
-    solved_rows : Tensor of shape (n_involved, width, d)
-        Rows times the inverse of B, of the classes in judged pairs.
-    places : Tensor of shape (C,)
-        Where each of these classes is among them.
+    products : ProductsBetween
+        Inner products under the inverse of B, of the classes in judged pairs.
     nearest : Tensor of shape (C, n_opponents)
-        The nearest classes in the metric of B.
+        The nearest classes in that metric.
     """
 
     own_share: float
     pooled: float
-    solved_means: torch.Tensor
-    solved_rows: torch.Tensor
-    places: torch.Tensor
+    products: ProductsBetween
     nearest: torch.Tensor
 
 
@@ -103,18 +97,20 @@ class LeaveOneOut:
     """
 
     def __init__(self, gaussians: ClassGaussians) -> None:
-        rows = gaussians.rows
         self._gaussians = gaussians
         self._n_opponents = min(_N_OPPONENTS, len(gaussians.weights) - 1)
-        self._gram = rows.T @ rows if len(rows) > rows.shape[1] else None
-        padded = padded_rows(rows, gaussians.lengths)
-        self._rows = padded[:, :_MOST_ROWS]
-        self._residuals = gaussians.residuals + padded[:, _MOST_ROWS:].square().sum(1)
+        # One class at a time: all rows once more, squared, may not fit into memory.
+        parts = torch.split(gaussians.rows, list(gaussians.lengths))
+        self._energy = torch.stack([one[:_MOST_ROWS].square().sum() for one in parts])
+        beyond = torch.stack([one[_MOST_ROWS:].square().sum(0) for one in parts])
+        self._residuals = gaussians.residuals + beyond
+        self._products = ClassProducts(gaussians, _MOST_ROWS)
         self._judged = self._choose_classes()
         self.weights = gaussians.weights[self._judged]
         generator = torch.Generator().manual_seed(0)
         shape = (_N_DRAWS, self._n_opponents)
-        draws = torch.randn(shape, generator=generator, dtype=rows.dtype).to(rows.device)
+        draws = torch.randn(shape, generator=generator, dtype=gaussians.rows.dtype)
+        draws = draws.to(gaussians.rows.device)
         self._draws = torch.cat([draws, -draws])
 
     def errors(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> torch.Tensor:
@@ -140,14 +136,14 @@ class LeaveOneOut:
     def _choose_classes(self) -> list[int]:
         """Classes to be judged, at even steps from those near to others to those far from them."""
         gaussians = self._gaussians
-        energy = torch.linalg.vector_norm(self._rows, dim=(1, 2)).square()
-        whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * energy
+        whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * self._energy
         fit = whole & (gaussians.weights >= _LEAST_WEIGHT)
         self.share = float(gaussians.weights[fit].sum() / gaussians.weights.sum())
         if not self._n_opponents:
             return []
         able = torch.nonzero(fit)[:, 0]
-        most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, self._rows.shape[1]))
+        longest = min(max(gaussians.lengths), _MOST_ROWS)
+        most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, longest))
         if len(able) > most:
             scaled = gaussians.means / gaussians.penalties.sqrt()
             gaps = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
@@ -162,41 +158,28 @@ class LeaveOneOut:
         """What the pairs have in common, solved for once."""
         gaussians = replace(self._gaussians, penalties=penalties)
         weights, own_share = gaussians.weights, 1.0 - shrinkage
-        diagonal = 2.0 * (
-            epsilon * gaussians.pooled_variance() * penalties
-            + shrinkage * gaussians.residuals.sum(0) / weights.sum()
+        ridge = 2.0 * epsilon * gaussians.pooled_variance()
+        left_out = 2.0 * (
+            shrinkage * gaussians.residuals.sum(0) / weights.sum()
             + own_share * (self._residuals / weights[:, None]).mean(0)
         )
-        pooled = 2.0 * shrinkage / weights.sum()
-        base = DiagonalPlusGram(
-            diagonal,
-            gaussians.rows * pooled.sqrt(),
-            name="the pooled covariance",
-            gram=None if self._gram is None else self._gram * pooled,
-        )
-        solved = base.solve(gaussians.means)
-        gram = gaussians.means @ solved.T
-        energy = gram.diagonal()
-        gaps = (energy[:, None] + energy - gram - gram.T).fill_diagonal_(torch.inf)
-        nearest = gaps.topk(self._n_opponents, largest=False).indices
+        pooled = float(2.0 * shrinkage / weights.sum())
+        products = self._products.under(penalties + left_out / ridge, ridge, pooled)
+        energy = products.of_means.diagonal()
+        gaps = energy[:, None] + energy - products.of_means - products.of_means.T
+        nearest = gaps.fill_diagonal_(torch.inf).topk(self._n_opponents, largest=False).indices
         involved = torch.cat([nearest[self._judged].flatten(), nearest.new_tensor(self._judged)])
-        involved = torch.unique(involved)
-        places = torch.zeros(len(weights), dtype=torch.long, device=weights.device)
-        places[involved] = torch.arange(len(involved), device=weights.device)
-        rows = self._rows[involved]
-        solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
-        return _System(own_share, float(pooled), solved, solved_rows, places, nearest)
+        return _System(own_share, pooled, products.of(torch.unique(involved).tolist()), nearest)
 
     def _error(self, system: _System, t: int) -> torch.Tensor:
         """Mean chance of the other classes for the samples of class t."""
-        means, n = self._gaussians.means, float(self._gaussians.weights[t])
-        gaps = means[t] - means[system.nearest[t]]
-        planes, leverage = self._planes(system, t, gaps)
-        responses, leverage = planes @ self._rows[t].T / n**0.5, leverage / n
+        n = float(self._gaussians.weights[t])
+        responses, separation, leverage = self._planes(system, t)
+        responses, leverage = responses / n**0.5, leverage / n
         c = (system.pooled + system.own_share / n) * n / (n - 1.0)
         left = (1.0 - c * leverage).clamp_min(_LEAST_GAP)
         covariance = responses @ responses.T
-        separation = (planes * gaps).sum(1) + c * covariance.diagonal() / left
+        separation = separation + c * covariance.diagonal() / left
         level = 0.5 * separation - (1.0 + 0.5 / (n - 1.0)) * leverage / left / (n - 1.0)
         values, axes = torch.linalg.eigh(covariance / left[:, None] / left)
         outputs = level + self._draws @ (axes * values.clamp_min(0.0).sqrt()) @ axes.T
@@ -204,30 +187,42 @@ class LeaveOneOut:
         for_others = torch.logsumexp(torch.nn.functional.pad(ratios, (1, 0)), 1)
         return -torch.expm1(-for_others).mean()
 
-    def _planes(
-        self, system: _System, t: int, gaps: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Planes of class t against its opponents, and the sum of its rows' leverages in each."""
+    def _planes(self, system: _System, t: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The planes w of class t against its opponents, by what they give.
+
+        Returns
+        -------
+        responses : Tensor of shape (n_opponents, width)
+            Those of the rows of t.
+        separation : Tensor of shape (n_opponents,)
+            q.
+        leverage : Tensor of shape (n_opponents,)
+            Sum of h over the rows of t.
+        """
         opponents = system.nearest[t]
-        own, solved_own = self._rows[t], system.solved_rows[system.places[t]]
-        planes = system.solved_means[t] - system.solved_means[opponents]
-        within = own @ solved_own.T
-        leverage = within.trace().expand(len(opponents))
+        itself = torch.full_like(opponents[:1], t)
+        own = system.products(itself, itself)
+        cross = system.products(itself, opponents)
+        other = system.products(opponents, opponents)
+        within = own[:, :-1, :-1]
+        responses = own[:, :-1, -1] - cross[:, :-1, -1]
+        separation = own[:, -1, -1] - 2.0 * cross[:, -1, -1] + other[:, -1, -1]
+        leverage = within.diagonal(dim1=1, dim2=2).sum(1).expand(len(opponents))
         if system.own_share == 0.0:
-            return planes, leverage
-        weights, width = self._gaussians.weights, len(own)
-        other, solved_other = self._rows[opponents], system.solved_rows[system.places[opponents]]
-        cross = own @ solved_other.mT
-        upper = torch.cat([within.expand(len(opponents), -1, -1), cross], dim=2)
-        lower = torch.cat([cross.mT, other @ solved_other.mT], dim=2)
+            return responses, separation, leverage
+        weights, width = self._gaussians.weights, within.shape[1]
+        upper = torch.cat([within.expand(len(opponents), -1, -1), cross[:, :-1, :-1]], dim=2)
+        lower = torch.cat([cross[:, :-1, :-1].mT, other[:, :-1, :-1]], dim=2)
         gram = torch.cat([upper, lower], dim=1)
         ridge = torch.stack([weights[t].expand(len(opponents)), weights[opponents]], dim=1)
         ridge = ridge.repeat_interleave(width, dim=1) / system.own_share
         name = f"the covariance of class {t} against another"
         factor = cholesky(gram + torch.diag_embed(ridge), name=name)
-        seen = torch.cat([gaps @ solved_own.T, (solved_other @ gaps[..., None])[..., 0]], dim=1)
-        coefficients = torch.cholesky_solve(seen[..., None], factor)[..., 0]
-        planes = planes - coefficients[:, :width] @ solved_own
-        planes = planes - (coefficients[:, None, width:] @ solved_other)[:, 0]
-        half = torch.linalg.solve_triangular(factor, gram[:, :, :width], upper=False)
-        return planes, leverage - half.square().sum((1, 2))
+        seen = torch.cat([responses, cross[:, -1, :-1] - other[:, -1, :-1]], dim=1)
+        # Half of each: their products are what the covariances of the two take away.
+        seen_half, half = torch.linalg.solve_triangular(
+            factor, torch.cat([seen[..., None], gram[:, :, :width]], dim=2), upper=False
+        ).split([1, width], dim=2)
+        responses = responses - (half * seen_half).sum(1)
+        separation = separation - seen_half.square().sum((1, 2))
+        return responses, separation, leverage - half.square().sum((1, 2))
