@@ -41,6 +41,8 @@ SWEEP = [
     replace(BAR, seen=200),
     replace(BAR, shared=500),
     replace(BAR, settings=(("band_size", 0), ("rank", 32))),
+    # Classes so small that the first prediction chooses shrinkage and ridge.
+    replace(BAR, n_samples=250, seen=20, shared=2000),
 ]
 
 QUICK = Case(n_samples=60, n_inputs=24, seen=6, new=2, n_test=80)
