@@ -1,7 +1,8 @@
 r"""Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
 
-Each value is changed in turn. Classes of so many samples that none can be left out of their
-moments leave the values where the search starts.
+The energies come first, then shrinkage and ridge together: each makes up for a lack of the other,
+and changed in turn the first would follow from where the second starts. Classes of so many samples
+that none can be left out of their moments leave all values where the search starts.
 
 The shrinkage starts where the covariances are best on the whole: with v the squared error of a
 class's covariance and :math:`\delta^2` its squared distance from the pooled one, both relative to
@@ -16,7 +17,8 @@ References
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -142,9 +144,11 @@ def choose(
         return start
     has_blocks = settings.skip_connection and n_shared > 0
     return _Search(features, moments, settings, start, device).best(
-        input_energy=_ENERGIES if has_blocks else (None,),
-        shrinkage=_SHRINKAGES if given[0] is None else given[:1],
-        epsilon=_EPSILONS if given[1] is None else given[1:],
+        {"input_energy": _ENERGIES if has_blocks else (None,)},
+        {
+            "shrinkage": _SHRINKAGES if given[0] is None else given[:1],
+            "epsilon": _EPSILONS if given[1] is None else given[1:],
+        },
     )
 
 
@@ -172,15 +176,17 @@ class _Search:
         judged = float(self._judge.weights.sum())
         self._speaks = judged > 0.0 and self._judge.share >= _LEAST_SHARE
         self._known: dict[Choice, float] = {}
+        self._penalties: dict[float | None, torch.Tensor] = {}
 
-    def best(self, **values: tuple[float | None, ...]) -> Choice:
-        """The best choice on one search along each of the values, or the start."""
+    def best(self, *steps: Mapping[str, Sequence[float | None]]) -> Choice:
+        """The best choice when the values of each step are tried together, or the start."""
         best = self._start
         if not self._speaks:
             return best
-        for name, tried in values.items():
-            for value in tried:
-                candidate = Choice(**{**best._asdict(), name: value})
+        for step in steps:
+            for values in product(*step.values()):
+                tried = dict(zip(step, values, strict=True))
+                candidate = Choice(**{**best._asdict(), **tried})
                 if self._error(candidate) < self._error(best) - _TOLERANCE:
                     best = candidate
         return best
@@ -188,8 +194,11 @@ class _Search:
     def _error(self, choice: Choice) -> float:
         """Error over the samples of the classes judged."""
         if choice not in self._known:
-            penalties = as_tensor(self._view(choice).penalties, device=self._device)
-            errors = self._judge.errors(penalties, choice.shrinkage, choice.epsilon)
+            energy = choice.input_energy
+            if energy not in self._penalties:
+                penalties = self._view(choice).penalties
+                self._penalties[energy] = as_tensor(penalties, device=self._device)
+            errors = self._judge.errors(self._penalties[energy], choice.shrinkage, choice.epsilon)
             weights = self._judge.weights
             self._known[choice] = float(weights @ errors / weights.sum())
         return self._known[choice]

@@ -191,8 +191,9 @@ def test_half_of_the_samples_have_to_be_whole():
     assert choose(whole.features, mostly_cut, OPEN, device=CPU) == START
 
 
-def test_the_error_of_what_is_chosen_is_least_along_each_value():
-    model = learnt(*curved_samples(0, 30))
+@pytest.mark.parametrize("n", [8, 12, 30])
+def test_no_other_shrinkage_and_ridge_have_a_lower_error(n):
+    model = learnt(*curved_samples(0, n))
     choice = choose(model.features, model.moments, OPEN, device=CPU)
 
     def judged(one):
@@ -203,6 +204,10 @@ def test_the_error_of_what_is_chosen_is_least_along_each_value():
         )
         return float(errors.mean())
 
-    # The ridge is the last to be chosen, so nothing else has moved since.
-    others = [judged(choice._replace(epsilon=one)) for one in (0.03, 0.1, 0.2, 0.3, 1.0)]
+    # One after the other they would stay at 0.1 and 0.2 with 8 samples, where 1 and 1 are better.
+    others = [
+        judged(choice._replace(shrinkage=shrinkage, epsilon=epsilon))
+        for shrinkage in (0.1, 0.25, 0.5, 1.0)
+        for epsilon in (0.03, 0.1, 0.3, 1.0)
+    ]
     assert_allclose(judged(choice), min(others), rtol=1e-9)
