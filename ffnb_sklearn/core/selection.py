@@ -194,6 +194,7 @@ class _Search:
     def _error(self, choice: Choice) -> float:
         """Error over the samples of the classes judged."""
         if choice not in self._known:
+            # The shrinkage counts in a view only by whether there is any, and here there always is.
             energy = choice.input_energy
             if energy not in self._penalties:
                 penalties = self._view(choice).penalties
