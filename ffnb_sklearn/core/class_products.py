@@ -55,7 +55,7 @@ class ClassProducts:
     Parameters
     ----------
     gaussians : ClassGaussians
-        The classes; neither their residuals nor their penalties are read.
+        The classes; neither their residuals nor their penalties play a part.
     most_rows : int
         Of how many of its rows, at most, a class's products are asked for.
     """
