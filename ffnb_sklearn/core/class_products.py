@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .eigen import lower_gram
 from .gaussians import ClassGaussians
-from .linalg import DiagonalPlusGram, cholesky
+from .linalg import DiagonalPlusGram, cholesky, lower_gram, solve_in_place
 
 __all__ = ["ClassProducts", "ProductsBetween", "ProductsUnder"]
 
@@ -92,9 +91,10 @@ class ClassProducts:
                 self._gram, self._diagonal = lower.tril() + lower.tril(-1).T, diagonal
             return _WideInverse(self._gram / scale, self._slices, pooled)
         if self._gram is None:
-            self._gram = self._rows.T @ self._rows
-        rows, gram = self._rows * pooled**0.5, self._gram * pooled
-        base = DiagonalPlusGram(diagonal * scale, rows, name=_NAME, gram=gram)
+            self._gram = lower_gram(self._rows.T)
+        base = DiagonalPlusGram(
+            diagonal * scale, self._rows, name=_NAME, scale=pooled, gram=self._gram
+        )
         return _TallInverse(base, self._rows, self._means, self._slices)
 
 
@@ -114,7 +114,7 @@ class _WideInverse:
         inner = self._of_rows * pooled
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=_NAME)
-        self._with_means = torch.cholesky_solve(with_means, self._factor)
+        self._with_means = solve_in_place(self._factor, with_means.clone())
         self.of_means = gram[n_rows:, n_rows:] - pooled * with_means.T @ self._with_means
 
     def of(self, classes: Sequence[int]) -> _Table:
@@ -125,9 +125,9 @@ class _WideInverse:
         rows = torch.cat(parts).to(device)
         table = self._factor.new_zeros((len(rows) + n_means + 1,) * 2)
         # Means behind the rows, and behind them zeros, for the rows that shorter classes lack.
-        table[: len(rows), : len(rows)] = torch.cholesky_solve(
-            self._of_rows[:, rows], self._factor
-        )[rows]
+        # They are symmetric, and columns are best contiguous.
+        solved = solve_in_place(self._factor, self._of_rows[rows].T)
+        table[: len(rows), : len(rows)] = solved[rows]
         table[: len(rows), len(rows) : -1] = self._with_means[rows]
         table[len(rows) : -1, : len(rows)] = self._with_means[rows].T
         table[len(rows) : -1, len(rows) : -1] = self.of_means

@@ -1,8 +1,8 @@
-r"""Gram matrices, and the longest principal rows of a scatter.
+r"""The longest principal rows of a scatter.
 
 Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
 Of a scatter of many rows the longest few are found by a randomised subspace iteration [1]_, which
-is matrix products and little else: with random directions :math:`\Omega`, half as many again as
+is matrix products and little else: with random directions :math:`\Omega`, a quarter more than
 rows are asked for, and an orthonormal basis U of :math:`R S \Omega`, they are the principal rows of
 :math:`U^\top R`. Strong axes come out as they are, and of those that differ little from the next
 ones a mixture. What such rows leave of the scatter, :math:`R^\top (I - U U^\top) R`, is positive
@@ -19,42 +19,15 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["longest_rows", "longest_rows_of_gram", "lower_gram"]
+from .linalg import lower_gram
 
-# Columns of a Gram matrix that are computed together. (A routine of BLAS spares the other half by
-# itself, but Torch does not offer it, and the threads of a second library get in those of Torch.)
-# No power of 2, so that a column's entries do not all fall into the same lines of the cache.
-_BLOCK = 144
+__all__ = ["longest_rows", "longest_rows_of_gram"]
 
-# Directions beyond the rows asked for: half as many, and so many at least.
+# Directions beyond the rows asked for: a quarter as many, and so many at least.
 _LEAST_OVERSAMPLING = 8
 
 # Eigenvalues below this share of the largest are rounding.
 _NEGLIGIBLE_SHARE = 1e-14
-
-
-def lower_gram(rows: torch.Tensor) -> torch.Tensor:
-    """Gram matrix of some rows, of which only the lower triangle is to be read.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (n, d)
-        R.
-
-    Returns
-    -------
-    Tensor of shape (n, n)
-        RR'. Of a large one most of what is above the diagonal is spared, and undefined.
-    """
-    if len(rows) <= _BLOCK:
-        return rows @ rows.T
-    # Narrow products of rows that do not lie side by side take half as long again.
-    rows = rows.contiguous()
-    gram = rows.new_empty((len(rows), len(rows)))
-    for start in range(0, len(rows), _BLOCK):
-        stop = start + _BLOCK
-        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
-    return gram
 
 
 def longest_rows(
@@ -130,7 +103,7 @@ def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
 
 def _n_directions(count: int) -> int:
     """Random directions by which so many rows are found."""
-    return count + max(count // 2, _LEAST_OVERSAMPLING)
+    return count + max(count // 4, _LEAST_OVERSAMPLING)
 
 
 @lru_cache(maxsize=4)

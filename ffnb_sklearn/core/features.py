@@ -12,12 +12,19 @@ from .device import as_tensor
 from .shared_band import SharedBand
 from .statistics import Array
 
-__all__ = ["Band", "FeatureMap"]
+__all__ = ["Band", "FeatureMap", "Index", "as_slice"]
 
 # Neurons of the first layer whose responses are one product.
 _NEURONS_TOGETHER = 64
 
 Index = npt.NDArray[np.intp]
+
+
+def as_slice(columns: Index) -> Index | slice:
+    """The same columns, as a slice if they follow each other: then taking them copies nothing."""
+    first, stop = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+    steady = stop - first == len(columns) and bool((np.diff(columns) == 1).all())
+    return slice(first, stop) if steady else columns
 
 
 @dataclass(frozen=True)

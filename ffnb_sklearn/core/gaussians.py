@@ -1,12 +1,14 @@
 """The classes as the classifier sees them: stacked moments of the last feature map."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
 from .device import as_tensor
-from .features import Index
+from .features import Index, as_slice
+from .linalg import column_energies
 from .statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -56,7 +58,7 @@ class ClassGaussians:
         device: torch.device,
     ) -> "ClassGaussians":
         """Stack the moments of the given features."""
-        taken = [one.take(columns) for one in moments]
+        taken = [one.take(as_slice(columns)) for one in moments]
         tensors = [as_tensor(one.factor, device=device) for one in taken]
         return cls(
             weights=as_tensor([one.weight for one in taken], device=device),
@@ -73,15 +75,30 @@ class ClassGaussians:
         classes = torch.arange(len(self.lengths), device=self.rows.device)
         return classes.repeat_interleave(torch.tensor(self.lengths, device=self.rows.device))
 
+    @cached_property
+    def energies(self) -> torch.Tensor:
+        """Sums of the squares of each class's rows, of shape (C, d)."""
+        # One class at a time: all rows once more, squared, may not fit into memory.
+        return torch.stack([column_energies(part) for part in self.parts()])
+
+    def parts(self) -> tuple[torch.Tensor, ...]:
+        """Rows of each class, of shape (n_rows, d)."""
+        return torch.split(self.rows, list(self.lengths))
+
+    def with_penalties(self, penalties: torch.Tensor) -> "ClassGaussians":
+        """The same classes with other penalties, of shape (d,)."""
+        other = replace(self, penalties=penalties)
+        # What was summed up does not depend on them.
+        other.__dict__["energies"] = self.energies
+        return other
+
     def mean_variances(self) -> torch.Tensor:
         """Mean variance of the features of each class, of shape (C,), after scaling.
 
         A feature's variance counts by the inverse of its penalty, as if it had been scaled.
         """
-        energy = (self.rows.square() / self.penalties).sum(1)
-        per_class = (self.residuals / self.penalties).sum(1)
-        per_class = per_class.index_add(0, self.owners, energy)
-        return per_class / self.weights / len(self.penalties)
+        spreads = (self.energies + self.residuals) / self.penalties
+        return spreads.sum(1) / self.weights / len(self.penalties)
 
     def covariance_errors(self) -> torch.Tensor:
         r"""Squared error to expect of each class's covariance, relative to its own square.
@@ -98,12 +115,9 @@ class ClassGaussians:
         # Relative to the trace nothing is out of range, whatever the scale of the features.
         scales = self.penalties * traces.clamp_min(torch.finfo(traces.dtype).tiny)[:, None]
         residuals = self.residuals / scales
-        squares = residuals.square().sum(1)
-        for c, rows in enumerate(torch.split(self.rows, list(self.lengths))):
-            # One class at a time: all rows once more, scaled, may not fit into memory.
-            scaled = rows / scales[c]
-            squares[c] += (scaled @ rows.T).square().sum()
-            squares[c] += 2.0 * (scaled * rows).sum(0) @ residuals[c]
+        squares = (residuals * (residuals + 2.0 * self.energies / scales)).sum(1)
+        for c, rows in enumerate(self.parts()):
+            squares[c] += ((rows / scales[c]) @ rows.T).square().sum()
         n_axes = torch.where(squares > 0.0, 1.0 / squares, 0.0)
         return (1.0 + n_axes) / self.weights
 

@@ -25,14 +25,13 @@ References
    good ridge parameter. Technometrics 21(2), 1979.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from .class_products import ClassProducts, ProductsBetween
 from .gaussians import ClassGaussians
-from .linalg import cholesky
+from .linalg import cholesky, column_energies
 
 __all__ = ["LeaveOneOut"]
 
@@ -99,10 +98,8 @@ class LeaveOneOut:
     def __init__(self, gaussians: ClassGaussians) -> None:
         self._gaussians = gaussians
         self._n_opponents = min(_N_OPPONENTS, len(gaussians.weights) - 1)
-        # One class at a time: all rows once more, squared, may not fit into memory.
-        parts = torch.split(gaussians.rows, list(gaussians.lengths))
-        self._energy = torch.stack([one[:_MOST_ROWS].square().sum() for one in parts])
-        beyond = torch.stack([one[_MOST_ROWS:].square().sum(0) for one in parts])
+        beyond = torch.stack([column_energies(one[_MOST_ROWS:]) for one in gaussians.parts()])
+        self._energy = (gaussians.energies - beyond).sum(1)
         self._residuals = gaussians.residuals + beyond
         self._products = ClassProducts(gaussians, _MOST_ROWS)
         self._judged = self._choose_classes()
@@ -156,7 +153,7 @@ class LeaveOneOut:
 
     def _system(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> _System:
         """What the pairs have in common, solved for once."""
-        gaussians = replace(self._gaussians, penalties=penalties)
+        gaussians = self._gaussians.with_penalties(penalties)
         weights, own_share = gaussians.weights, 1.0 - shrinkage
         ridge = 2.0 * epsilon * gaussians.pooled_variance()
         left_out = 2.0 * (

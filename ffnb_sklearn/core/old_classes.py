@@ -7,7 +7,7 @@ import torch
 
 from .activations import ACTIVATIONS, gaussian_moments
 from .device import as_array, as_tensor
-from .features import Band, Index
+from .features import Band, Index, as_slice
 from .statistics import Array, ClassMoments, check_finite
 
 __all__ = ["extend_moments"]
@@ -58,7 +58,7 @@ def extend_moments(
     if old_statistics == "zero":
         return _silenced(moments, band, device)
     rows, offset = _affine(band)
-    weights, columns = as_tensor(rows, device=device), _as_slice(inputs)
+    weights, columns = as_tensor(rows, device=device), as_slice(inputs)
     # All classes in one product per step, but for the factors: these are not copied together.
     responses = torch.cat([_columns(one.factor, columns, device) @ weights.T for one in moments])
     lengths = torch.tensor([len(one.factor) for one in moments], device=device)
@@ -89,12 +89,6 @@ def _silenced(
     return tuple(
         one.append(constant, np.zeros((len(one.factor), width)), np.zeros(width)) for one in moments
     )
-
-
-def _as_slice(columns: Index) -> Index | slice:
-    """The same columns, as a slice if they follow each other: then taking them copies nothing."""
-    first, stop = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
-    return slice(first, stop) if stop - first == len(columns) else columns
 
 
 def _columns(factor: Array, columns: Index | slice, device: torch.device) -> torch.Tensor:

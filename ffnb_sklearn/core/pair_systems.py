@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from .gaussians import ClassGaussians
-from .linalg import DiagonalPlusGram, cholesky
+from .linalg import DiagonalPlusGram, cholesky, solve_in_place
 
 __all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
 
@@ -56,8 +56,8 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )
-    pooled_rows = gaussians.rows * (2.0 * shrinkage / weights.sum()).sqrt()
-    base = DiagonalPlusGram(diagonal, pooled_rows, name="the pooled covariance")
+    pooled = 2.0 * shrinkage / float(weights.sum())
+    base = DiagonalPlusGram(diagonal, gaussians.rows, name="the pooled covariance", scale=pooled)
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:
         return PairSystem(base, gaussians.rows[:0], (0,) * len(weights), one)
@@ -167,22 +167,22 @@ class PairSolver:
         Tensor of shape (n_pairs, d)
             w of the pairs (t, 0), (t, 1), ..., class after class.
         """
-        n_classes, start = len(self._means), first * (first - 1) // 2
-        planes = self._means.new_empty(
-            (n_classes * (n_classes - 1) // 2 - start, self._means.shape[1])
-        )
-        coefficients: list[list[torch.Tensor]] = [[] for _ in range(n_classes)]
+        (n_classes, d), width = self._means.shape, self._rows.shape[1]
+        start = first * (first - 1) // 2
+        n_pairs = n_classes * (n_classes - 1) // 2 - start
+        planes = self._means.new_empty((n_pairs, d))
+        against = self._means.new_empty((n_pairs, width))
         for t, own, others in self.coefficients(first):
-            block = planes[t * (t - 1) // 2 - start : t * (t + 1) // 2 - start]
+            pairs = slice(t * (t - 1) // 2 - start, t * (t + 1) // 2 - start)
+            block, against[pairs] = planes[pairs], others
             torch.sub(self.solved_means[t], self.solved_means[:t], out=block)
             block /= self._scale[t, :t, None]
             block.addmm_(own, self.solved_rows[t], alpha=-1.0)
-            for r, one in enumerate(others):
-                coefficients[r].append(one)
         for r in range(n_classes - 1):
             later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
-            part = torch.stack(coefficients[r]) @ self.solved_rows[r]
-            planes.index_add_(0, later * (later - 1) // 2 - start + r, part, alpha=-1.0)
+            pairs_of_r = later * (later - 1) // 2 - start + r
+            part = against[pairs_of_r] @ self.solved_rows[r]
+            planes.index_add_(0, pairs_of_r, part, alpha=-1.0)
         return planes
 
     def coefficients(self, first: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
@@ -222,12 +222,12 @@ class PairSolver:
             here, there = self._own[t] + scale, self._own[r] + scale
             mine = (self._mean_gram[t, :, t, None] - self._mean_gram[t][:, r]).T
             theirs = self._mean_gram[r, :, t] - self._mean_gram[r, :, r]
-            scaled = products[r] * there.rsqrt()[:, None]
+            root = there.rsqrt()
+            scaled, theirs = products[r] * root[:, None], theirs * root
             system = torch.baddbmm(torch.diag_embed(here), scaled, scaled.mT, alpha=-1.0)
-            rest = mine - (scaled @ (theirs * there.rsqrt())[..., None])[..., 0]
             factor = cholesky(system, name=f"the covariance of class {t} against another")
-            own = torch.cholesky_solve(rest[..., None], factor)
-            others = (theirs - (products[r].mT @ own)[..., 0]) / there
+            own = solve_in_place(factor, mine[..., None] - scaled @ theirs[..., None])
+            others = (theirs - (scaled.mT @ own)[..., 0]) * root
             solved.append(torch.stack([own[..., 0], others]) / scale)
         own, others = torch.cat(solved, dim=1)
         return own, others

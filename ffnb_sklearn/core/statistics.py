@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 
 from .device import as_array, as_tensor
-from .eigen import longest_rows, longest_rows_of_gram, lower_gram
-from .linalg import NotPositiveDefiniteError
+from .eigen import longest_rows, longest_rows_of_gram
+from .linalg import NotPositiveDefiniteError, column_energies, lower_gram
 
 __all__ = [
     "Array",
@@ -136,7 +136,20 @@ class _Scatter:
         They are an orthogonal mixture of the rows that were added, so that no sample
         stands among them as it came.
         """
-        energy = self._energy()
+        return self._longest(max_rows, self._energies())
+
+    def factor(self, max_rank: int | None) -> tuple[Array, Array]:
+        """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave."""
+        energies = self._energies()
+        rows = self._longest(max_rank, energies)
+        left_out = torch.zeros_like(energies)
+        if len(rows) == max_rank:
+            left_out = (energies - column_energies(rows)).clamp_min(0.0)
+        return as_array(rows), as_array(left_out)
+
+    def _longest(self, max_rows: int | None, energies: torch.Tensor) -> torch.Tensor:
+        """The longest principal rows, without those of rounding."""
+        energy = float(energies.sum())
         check_finite(energy)
         # Not by the number of rows: the same sum may come in many or in few.
         nearly = max_rows is not None and self._n_columns > _EXACT_UP_TO * max_rows
@@ -145,27 +158,14 @@ class _Scatter:
             principal = longest_rows(rows, max_rows, nearly=nearly)
         else:
             principal = longest_rows_of_gram(self._gram, max_rows, nearly=nearly)
-        return principal[principal.square().sum(1) > _NEGLIGIBLE_SHARE * energy]
+        lengths = torch.linalg.vector_norm(principal, dim=1)
+        return principal[lengths.square() > _NEGLIGIBLE_SHARE * energy]
 
-    def factor(self, max_rank: int | None) -> tuple[Array, Array]:
-        """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave."""
-        rows = self.principal_rows(max_rank)
-        left_out = rows.new_zeros(self._n_columns)
-        if len(rows) == max_rank:
-            left_out = (self.diagonal() - rows.square().sum(0)).clamp_min(0.0)
-        return as_array(rows), as_array(left_out)
-
-    def _energy(self) -> float:
-        """Sum of all squares."""
-        if self._gram is not None:
-            return float(self._gram.diagonal().sum())
-        return sum(float(torch.linalg.vector_norm(block).square()) for block in self._rows)
-
-    def diagonal(self) -> torch.Tensor:
+    def _energies(self) -> torch.Tensor:
         """Sum of the squares in each column."""
         if self._gram is not None:
             return self._gram.diagonal()
-        return torch.stack([block.square().sum(0) for block in self._rows]).sum(0)
+        return torch.stack([column_energies(block) for block in self._rows]).sum(0)
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:

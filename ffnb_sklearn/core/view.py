@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .features import FeatureMap, Index
+from .features import FeatureMap, Index, as_slice
 from .statistics import Array, ClassMoments
 
 __all__ = ["View", "classifier_columns", "classifier_view"]
@@ -110,12 +110,12 @@ def classifier_view(
 
 def _spreads(moments: Sequence[ClassMoments], columns: Index) -> tuple[Array, Array]:
     """Scatter of each feature within the classes, and between their means."""
-    weights = np.array([one.weight for one in moments])
-    means = np.stack([one.mean[columns] for one in moments])
+    weights, seen = np.array([one.weight for one in moments]), as_slice(columns)
+    means = np.stack([one.mean[seen] for one in moments])
     centre = weights @ means / weights.sum()
     within = np.zeros(len(columns))
     for one in moments:
-        within += np.square(one.factor[:, columns]).sum(0) + one.residual[columns]
+        within += np.square(one.factor[:, seen]).sum(0) + one.residual[seen]
     return within, weights @ np.square(means - centre)
 
 

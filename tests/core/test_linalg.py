@@ -12,12 +12,25 @@ from ffnb_sklearn.core.linalg import (
     IllConditionedWarning,
     NotPositiveDefiniteError,
     cholesky,
+    lower_gram,
 )
 
 
 def positive_definite(d, seed=0):
     rows = torch.as_tensor(np.random.default_rng(seed).normal(size=(2 * d, d)))
     return rows.T @ rows
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (4, 1), (7, 3), (1000, 5), (545, 2)])
+@pytest.mark.parametrize("layout", ["rows", "columns", "every other"])
+def test_the_lower_triangle_is_that_of_the_gram_matrix(shape, layout):
+    rows = torch.as_tensor(np.random.default_rng(0).normal(size=shape))
+    if layout == "columns":
+        rows = rows.T.contiguous().T
+    elif layout == "every other":
+        rows = rows.repeat_interleave(2, dim=1)[:, ::2]
+
+    assert_allclose(lower_gram(rows).tril(), (rows @ rows.T).tril(), rtol=1e-12, atol=1e-14)
 
 
 def test_the_factor_is_lower_and_gives_the_matrix():
@@ -27,6 +40,20 @@ def test_the_factor_is_lower_and_gives_the_matrix():
 
     assert torch.equal(factor, factor.tril())
     assert_allclose(factor @ factor.T, matrix, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.0, -1e-9])
+def test_only_the_lower_triangle_is_read(shift):
+    matrix = positive_definite(5)
+    if shift:
+        matrix = torch.diag(matrix.new_tensor([1.0, 1.0, 1.0, 1.0, shift]))
+    half = matrix.tril() + torch.full_like(matrix, np.nan).triu(1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if shift else "error", IllConditionedWarning)
+        expected, found = cholesky(matrix, name="it"), cholesky(half, name="it")
+
+    assert torch.equal(found, expected)
 
 
 def test_entries_that_are_not_finite_are_named():
