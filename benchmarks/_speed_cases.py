@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from _speed_clock import alternate, comparison, peak_of_step, seconds_of
-from _speed_floor import PredictionFloor, TaskFloor, task_floor_step
+from _speed_floor import NullSpaceFloor, PredictionFloor, TaskFloor, task_floor_step
 
 from ffnb_sklearn import FFNBClassifier
 
@@ -113,7 +113,8 @@ def run_case(case, repeats=5):
     Returns
     -------
     records : list of dict
-        One per step: the task, the first prediction after it, later ones, and both together.
+        One per step: the task, the first prediction after it, later ones, and both together;
+        with trained bands also what the eigendecomposition of their null-space takes by itself.
     """
     state = learned(case)
     X, y = gaussian_classes(case.new, case.n_inputs, case.n_samples // case.new, first=case.seen)
@@ -131,6 +132,8 @@ def run_case(case, repeats=5):
         }
 
     candidates = {"task floor": floor, "method": method, "prediction floor": predicting}
+    if pickle.loads(state).band_size:
+        candidates["an eigendecomposition alone"] = NullSpaceFloor(case.n_inputs)
     seconds = alternate(candidates, repeats)
     of_task, of_prediction = seconds["task floor"], seconds["prediction floor"]
     both = seconds["partial_fit"] + seconds["first prediction"]
@@ -140,6 +143,8 @@ def run_case(case, repeats=5):
         "later prediction": (seconds["later prediction"], of_prediction),
         "partial_fit + first prediction": (both, of_task + of_prediction),
     }
+    if "an eigendecomposition alone" in seconds:
+        steps["an eigendecomposition alone"] = seconds["an eigendecomposition alone"], of_task
     shape = {"case": case.label, "width": width, "state_mb": len(state) / 1e6}
     return [{**shape, "step": step, **comparison(*pair)} for step, pair in steps.items()]
 

@@ -2,7 +2,8 @@
 
 A task has to add a Gram matrix of its features to what is known, and to factor one matrix of
 their width; a prediction by all pairs of classes is one product with their hyperplanes. A floor is
-these products on random matrices, by the library that the method itself uses.
+these products on random matrices, by the library that the method itself uses. The null-space of
+trained bands takes an eigendecomposition as well: no part of the floor, but measured beside it.
 """
 
 import torch
@@ -37,6 +38,29 @@ class TaskFloor:
         gram = self.features.T @ self.features
         gram.diagonal().add_(float(len(self.features)))
         return torch.linalg.cholesky(gram)
+
+    def __call__(self):
+        """Seconds of one run."""
+        return seconds_of(self.run)
+
+
+class NullSpaceFloor:
+    """The eigendecomposition of one second moment.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Its width, that of the inputs.
+    """
+
+    def __init__(self, n_inputs):
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randn((2 * n_inputs, n_inputs), generator=generator, dtype=torch.float64)
+        self.moment = rows.T @ rows
+
+    def run(self):
+        """Do the arithmetic once, and return the eigenvectors."""
+        return torch.linalg.eigh(self.moment).eigenvectors
 
     def __call__(self):
         """Seconds of one run."""

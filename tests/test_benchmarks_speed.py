@@ -1,6 +1,7 @@
 """The speed benchmark: its floors, the published algorithms, and the command lines."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,14 @@ def test_task_floor_has_the_shapes_of_the_task(bench, width, n_neurons):
     assert floor() > 0.0
 
 
+def test_null_space_floor_decomposes_a_second_moment(bench):
+    floor = bench("_speed_floor").NullSpaceFloor(6)
+    axes = floor.run()
+    turned = axes.T @ floor.moment @ axes
+    assert_allclose(turned, torch.diag(turned.diagonal()), atol=1e-12 * float(turned.max()))
+    assert floor() > 0.0
+
+
 def test_prediction_floor_has_a_column_per_pair(bench):
     floor = bench("_speed_floor").PredictionFloor(7, 5, 6)
     assert_allclose(floor.run(), floor.features @ floor.planes.T)
@@ -103,6 +112,11 @@ def test_case_starts_from_the_classes_it_says(bench):
     records = cases.run_case(case, repeats=1)
     assert {record["step"] for record in records} >= {"partial_fit", "first prediction"}
     assert {record["width"] for record in records} == {16}
+    alone = "an eigendecomposition alone"
+    assert alone not in {record["step"] for record in records}
+    with_bands = cases.run_case(replace(case, settings=()), repeats=1)
+    (record,) = [record for record in with_bands if record["step"] == alone]
+    assert record["seconds"] > 0.0
 
 
 @pytest.mark.parametrize("kind", ["PerSampleSLDA", "RankOneSLDA"])
@@ -232,13 +246,15 @@ def test_quick_run_prints_every_case_and_writes_both_files(bench, capsys, tmp_pa
     assert out[0].read_text(encoding="utf-8") == printed
     for part in parts:
         assert f"## {speed.TITLES[part]}" in printed
-    for case in [*speed.QUICK_TASKS, *speed.QUICK_SWEEP]:
-        assert printed.count(f"| {case.label} |") == 4
+    cases = [*speed.QUICK_TASKS, *speed.QUICK_SWEEP]
+    # One of them has trained bands, whose eigendecomposition is a step more.
+    n_steps = [4 if dict(case.settings) else 5 for case in cases]
+    assert [printed.count(f"| {case.label} |") for case in cases] == n_steps
     for name in ("per-sample SLDA", "FeCAM, inverses per batch", "RanPAC, 17 solutions"):
         assert f"| {name} |" in printed
     lines = out[1].read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("part,case,step,against,seconds,reference_s,ratio")
-    assert len(lines) == 1 + 4 * 4 + 1 + 1 + 8
+    assert len(lines) == 1 + sum(n_steps) + 1 + 1 + 8
 
 
 def test_missing_features_are_named(bench, tmp_path):

@@ -13,6 +13,7 @@ from ffnb_sklearn.core.linalg import (
     NotPositiveDefiniteError,
     cholesky,
     lower_gram,
+    solve_in_place,
 )
 
 
@@ -54,6 +55,28 @@ def test_only_the_lower_triangle_is_read(shift):
         expected, found = cholesky(matrix, name="it"), cholesky(half, name="it")
 
     assert torch.equal(found, expected)
+
+
+MATRICES = {
+    "one": positive_definite(5),
+    "three": torch.stack([positive_definite(5, seed) for seed in range(3)]),
+}
+
+
+@pytest.mark.parametrize("matrix", MATRICES.values(), ids=MATRICES)
+@pytest.mark.parametrize("layout", ["rows", "columns", "every other"])
+def test_columns_are_multiplied_by_the_inverse_where_they_stand(matrix, layout):
+    right = torch.as_tensor(np.random.default_rng(1).normal(size=(*matrix.shape[:-1], 4)))
+    columns = {
+        "rows": right.clone(),
+        "columns": right.mT.clone().mT,
+        "every other": right.repeat_interleave(2, dim=-1)[..., ::2],
+    }[layout]
+
+    found = solve_in_place(cholesky(matrix, name="it"), columns)
+
+    assert found is columns
+    assert_allclose(matrix @ columns, right, rtol=1e-9, atol=1e-9)
 
 
 def test_entries_that_are_not_finite_are_named():
