@@ -46,14 +46,13 @@ def band_codes(
     codes = X.new_zeros((len(targets), n_classes, band_size))
     for label in range(n_classes):
         members = torch.nonzero(targets == label)[:, 0]
-        codes[members, label] = _parts(X[members], weights[members], band_size)
+        parts = _parts(X[members], weights[members], band_size) if band_size > 1 else 1.0
+        codes[members, label] = parts
     return codes.reshape(len(targets), -1)
 
 
 def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
     """Shares of the samples of a class in parts of equal weight along its principal axis."""
-    if n_parts == 1:
-        return X.new_ones((len(X), 1))
     position = _principal_coordinate(X, weights)
     order = torch.argsort(position, stable=True)
     gaps = position[order].diff(prepend=position[order[:1]])
