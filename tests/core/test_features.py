@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.features import Band, FeatureMap
+from ffnb_sklearn.core.features import Band, FeatureMap, as_slice
 from ffnb_sklearn.core.shared_band import SharedBand
 
 RNG = np.random.default_rng(0)
@@ -35,6 +35,16 @@ def test_columns_are_numbered_in_the_order_of_their_arrival():
     assert_array_equal(features.layer(2), [10, 12, 13])
     assert_array_equal(features.inputs_of(features.bands[1]), [8, 9])
     assert_array_equal(features.inputs_of(features.bands[3]), [8, 9, 11])
+
+
+@pytest.mark.parametrize("columns", [[], [3], [2, 3, 4], [2, 4], [0, 2, 1, 3], [3, 2]])
+def test_columns_become_a_slice_only_if_they_follow_each_other(columns):
+    columns = np.array(columns, dtype=np.intp)
+
+    found = as_slice(columns)
+
+    assert isinstance(found, slice) == (columns.tolist() in ([], [3], [2, 3, 4]))
+    assert_array_equal(np.arange(6)[found], np.arange(6)[columns])
 
 
 def test_old_columns_are_bit_identical_after_every_new_band():

@@ -61,6 +61,18 @@ def test_mean_variances_are_those_of_scaled_features():
     )
 
 
+def test_other_penalties_change_nothing_but_what_depends_on_them():
+    known, fresh = stacked(classes(), np.ones(3)), stacked(classes())
+    rows = [one.factor[:, COLUMNS] for one in classes()]
+
+    other = known.with_penalties(fresh.penalties)
+
+    assert_allclose(other.energies, [np.square(part).sum(axis=0) for part in rows], rtol=1e-12)
+    assert_array_equal(other.rows, fresh.rows)
+    assert_array_equal(other.mean_variances(), fresh.mean_variances())
+    assert not np.allclose(known.mean_variances(), fresh.mean_variances())
+
+
 @pytest.mark.parametrize("factor", [1e-120, 1.0, 1e120])
 def test_covariance_errors_are_those_of_gaussian_samples_at_any_scale(factor):
     moments = classes()
