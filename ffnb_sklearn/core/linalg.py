@@ -139,8 +139,8 @@ class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
     With fewer rows in R than columns, A is never formed: the Woodbury identity needs only
-    the Gram matrix of the rows. Columns are first scaled by :math:`\delta^{-1/2}`, so that
-    features of different scales do not spoil the conditioning.
+    the Gram matrix of the rows. What is factored is scaled by :math:`\delta^{-1/2}` on both sides,
+    so that features of different scales do not spoil the conditioning.
 
     Parameters
     ----------
@@ -167,15 +167,16 @@ class DiagonalPlusGram:
         gram: torch.Tensor | None = None,
     ) -> None:
         self._root = diagonal.sqrt()
-        wide = len(rows) < rows.shape[1]
-        if not wide and gram is not None:
-            gram = gram * scale / self._root / self._root[:, None]
+        self._rows = None
+        if len(rows) < rows.shape[1]:
+            self._rows = rows * (scale**0.5 / self._root)
+            inner = lower_gram(self._rows)
         else:
-            scaled = rows * (scale**0.5 / self._root)
-            gram = lower_gram(scaled if wide else scaled.T)
-        gram.diagonal().add_(1.0)
-        self._factor = cholesky(gram, name=name)
-        self._rows = scaled if wide else None
+            # Only what comes out is scaled: of many rows, a copy takes its time.
+            inner = lower_gram(rows.T) if gram is None else gram
+            inner = (inner / self._root).mul_(scale / self._root[:, None])
+        inner.diagonal().add_(1.0)
+        self._factor = cholesky(inner, name=name)
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Each row times the inverse of A.

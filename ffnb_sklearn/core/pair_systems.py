@@ -35,9 +35,12 @@ class PairSystem:
     base : DiagonalPlusGram
         B.
     rows : Tensor of shape (R, d)
-        Rows of all classes, one class under the other.
+        Rows of all classes, one class under the other, up to a factor.
     lengths : tuple of int
         Number of rows of each class.
+    factors : Tensor of shape (C,)
+        What the rows of each class are multiplied by. (There may be so many rows that a copy of
+        them takes its time.)
     scale : Tensor of shape (C, C)
         s of each pair.
     """
@@ -45,12 +48,13 @@ class PairSystem:
     base: DiagonalPlusGram
     rows: torch.Tensor
     lengths: tuple[int, ...]
+    factors: torch.Tensor
     scale: torch.Tensor
 
 
 def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) -> PairSystem:
     """Shrunk covariances: B holds the pooled part, the ridge and the mean of the residuals."""
-    owners, weights = gaussians.owners, gaussians.weights
+    weights = gaussians.weights
     diagonal = 2.0 * (
         epsilon * gaussians.pooled_variance() * gaussians.penalties
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
@@ -60,9 +64,9 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
     base = DiagonalPlusGram(diagonal, gaussians.rows, name="the pooled covariance", scale=pooled)
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:
-        return PairSystem(base, gaussians.rows[:0], (0,) * len(weights), one)
-    class_rows = gaussians.rows * ((1.0 - shrinkage) / weights).sqrt()[owners, None]
-    return PairSystem(base, class_rows, gaussians.lengths, one)
+        return PairSystem(base, gaussians.rows[:0], (0,) * len(weights), one[0], one)
+    factors = ((1.0 - shrinkage) / weights).sqrt()
+    return PairSystem(base, gaussians.rows, gaussians.lengths, factors, one)
 
 
 def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
@@ -78,8 +82,7 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     scale = torch.where(scale > 1e-12 * gap, scale, gap)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
     base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
-    rows = gaussians.rows / weights.sqrt()[gaussians.owners, None]
-    return PairSystem(base, rows, gaussians.lengths, scale)
+    return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
 
 
 def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
@@ -88,7 +91,7 @@ def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
     base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
     one = gaussians.weights.new_ones((n_classes, n_classes))
-    return PairSystem(base, nothing, (0,) * n_classes, one)
+    return PairSystem(base, nothing, (0,) * n_classes, one[0], one)
 
 
 def pair_system(
@@ -145,14 +148,15 @@ class PairSolver:
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
         self._scale, self._lengths, self._means = system.scale, system.lengths, means
-        rows = padded_rows(system.rows, system.lengths)
+        self._rows = padded_rows(system.rows, system.lengths)
         solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
-        values, axes = torch.linalg.eigh(rows @ solved_rows.mT)
+        factors = system.factors[:, None, None]
+        values, axes = torch.linalg.eigh(self._rows @ solved_rows.mT * factors.square())
         # The longest rows come first, so that what was padded stays behind them.
-        self._own, axes = values.clamp_min(0.0).flip(1), axes.flip(2)
-        self._rows, self.solved_rows = axes.mT @ rows, axes.mT @ solved_rows
+        self._own, self._turns = values.clamp_min(0.0).flip(1), (axes.flip(2) * factors).mT
+        self.solved_rows = self._turns @ solved_rows
         self.solved_means = system.base.solve(means)
-        self._mean_gram = self._rows @ self.solved_means.T
+        self._mean_gram = self._turns @ (self._rows @ self.solved_means.T)
 
     def planes(self, first: int) -> torch.Tensor:
         """Hyperplanes of the pairs (t, r), r < t, for all classes t from ``first`` on.
@@ -206,7 +210,8 @@ class PairSolver:
         classes = torch.arange(max(first, 1), len(self._means)).tolist()
         for start in range(0, len(classes), n_together):
             block = classes[start : start + n_together]
-            left = self._rows[block[0] : block[-1] + 1].reshape(-1, d)
+            taken = slice(block[0], block[-1] + 1)
+            left = (self._turns[taken] @ self._rows[taken]).reshape(-1, d)
             right = self.solved_rows[: block[-1]].reshape(-1, d)
             cross = (left @ right.T).reshape(len(block), width, block[-1], width)
             for t, products in zip(block, cross, strict=True):
