@@ -139,8 +139,8 @@ class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
     With fewer rows in R than columns, A is never formed: the Woodbury identity needs only
-    the Gram matrix of the rows. What is factored is scaled by :math:`\delta^{-1/2}` on both sides,
-    so that features of different scales do not spoil the conditioning.
+    the Gram matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, so that
+    features of different scales do not spoil the conditioning.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ class DiagonalPlusGram:
     scale : float, default=1.0
         c, which is not negative.
     gram : Tensor of shape (d, d) or None, default=None
-        R'R where it is known and there are no fewer rows than columns; the lower triangle is
-        read.
+        R'R, of which the lower triangle is read, where there are no fewer rows than columns.
+        It spares a scaled copy of the rows, but leaves the range of numbers sooner.
     """
 
     def __init__(
@@ -167,16 +167,15 @@ class DiagonalPlusGram:
         gram: torch.Tensor | None = None,
     ) -> None:
         self._root = diagonal.sqrt()
-        self._rows = None
-        if len(rows) < rows.shape[1]:
-            self._rows = rows * (scale**0.5 / self._root)
-            inner = lower_gram(self._rows)
+        wide = len(rows) < rows.shape[1]
+        if gram is not None and not wide:
+            inner = (gram / self._root).mul_(scale / self._root[:, None])
         else:
-            # Only what comes out is scaled: of many rows, a copy takes its time.
-            inner = lower_gram(rows.T) if gram is None else gram
-            inner = (inner / self._root).mul_(scale / self._root[:, None])
+            scaled = rows * (scale**0.5 / self._root)
+            inner = lower_gram(scaled if wide else scaled.T)
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=name)
+        self._rows = scaled if wide else None
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Each row times the inverse of A.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from .gaussians import ClassGaussians
-from .linalg import DiagonalPlusGram, cholesky, solve_in_place
+from .linalg import DiagonalPlusGram, cholesky, lower_gram, solve_in_place
 
 __all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
 
@@ -60,13 +60,14 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )
-    pooled = 2.0 * shrinkage / float(weights.sum())
-    base = DiagonalPlusGram(diagonal, gaussians.rows, name="the pooled covariance", scale=pooled)
+    rows, pooled = gaussians.rows, 2.0 * shrinkage / float(weights.sum())
+    gram = lower_gram(rows.T) if len(rows) >= rows.shape[1] else None
+    base = DiagonalPlusGram(diagonal, rows, name="the pooled covariance", scale=pooled, gram=gram)
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:
-        return PairSystem(base, gaussians.rows[:0], (0,) * len(weights), one[0], one)
+        return PairSystem(base, rows[:0], (0,) * len(weights), one[0], one)
     factors = ((1.0 - shrinkage) / weights).sqrt()
-    return PairSystem(base, gaussians.rows, gaussians.lengths, factors, one)
+    return PairSystem(base, rows, gaussians.lengths, factors, one)
 
 
 def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
