@@ -145,8 +145,11 @@ def run_case(case, repeats=5):
     }
     if "an eigendecomposition alone" in seconds:
         steps["an eigendecomposition alone"] = seconds["an eigendecomposition alone"], of_task
-    shape = {"case": case.label, "width": width, "state_mb": len(state) / 1e6}
-    return [{**shape, "step": step, **comparison(*pair)} for step, pair in steps.items()]
+    shape = {"width": width, "state_mb": len(state) / 1e6}
+    return [
+        {"case": case.label, "step": step, **comparison(*pair), **shape}
+        for step, pair in steps.items()
+    ]
 
 
 def memory_of_case(case):

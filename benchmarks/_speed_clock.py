@@ -67,11 +67,11 @@ def comparison(seconds, reference):
     """
     ratios = seconds / reference
     return {
-        "seconds": float(np.median(seconds)),
-        "reference_s": float(np.median(reference)),
         "ratio": float(np.median(seconds) / np.median(reference)),
         "ratio_min": float(ratios.min()),
         "ratio_max": float(ratios.max()),
+        "seconds": float(np.median(seconds)),
+        "reference_s": float(np.median(reference)),
     }
 
 
