@@ -69,12 +69,6 @@ class ClassGaussians:
             penalties=as_tensor(penalties, device=device),
         )
 
-    @property
-    def owners(self) -> torch.Tensor:
-        """Class of each row, of shape (R,)."""
-        classes = torch.arange(len(self.lengths), device=self.rows.device)
-        return classes.repeat_interleave(torch.tensor(self.lengths, device=self.rows.device))
-
     @cached_property
     def energies(self) -> torch.Tensor:
         """Sums of the squares of each class's rows, of shape (C, d)."""

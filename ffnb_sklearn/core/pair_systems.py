@@ -148,7 +148,7 @@ class PairSolver:
     """
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
-        self._scale, self._lengths, self._means = system.scale, system.lengths, means
+        self._scale, self._means = system.scale, means
         self._rows = padded_rows(system.rows, system.lengths)
         solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
         factors = system.factors[:, None, None]
