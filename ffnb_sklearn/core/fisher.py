@@ -21,10 +21,12 @@ from .gaussians import ClassGaussians
 from .pair_systems import PairSolver, pair_system
 from .statistics import Array
 
-__all__ = ["PairwiseFisher", "fit_pairwise", "pair_scores"]
+__all__ = ["PairwiseFisher", "fit_pairwise"]
 
-# Samples scored at one time are so many that their pair outputs fill about this many bytes.
-_SCORE_BYTES = 32e6
+# So many samples are scored at one time, and against so many hyperplanes that the outputs fill
+# about this many bytes: products stay efficient, and their outputs near the processor.
+_SAMPLES_TOGETHER = 2048
+_SCORE_BYTES = 16e6
 
 
 @dataclass(frozen=True)
@@ -48,45 +50,58 @@ class PairwiseFisher:
 
     def first(self, n_classes: int) -> "PairwiseFisher":
         """Hyperplanes of the pairs among the first classes."""
-        n_pairs = n_classes * (n_classes - 1) // 2
+        n_pairs = _n_pairs(n_classes)
         return PairwiseFisher(self.planes[:n_pairs], self.offsets[:n_pairs], n_classes)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Sum of each class's pair outputs, of shape (n_samples, C)."""
+        """Sum of each class's pair outputs, of shape (n_samples, C).
+
+        Class t receives those of its pairs (t, r) as they are and class r their negative, so
+        that scores are between -(C - 1) and C - 1 and sum to zero.
+        """
         planes = as_tensor(self.planes, device=features.device)
         offsets = as_tensor(self.offsets, device=features.device)
-        chunk = max(1, int(_SCORE_BYTES / (8 * (len(planes) + 1))))
+        parts = torch.split(features, _SAMPLES_TOGETHER)
+        groups = self._groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
+        most = max((_n_pairs(stop) - _n_pairs(first) for first, stop in groups), default=0)
         # Written in place again and again: fresh memory would take an eighth of the time.
-        room = features.new_empty((min(chunk, len(features)), len(planes)))
-        scores = []
-        for part in torch.split(features, chunk):
-            outputs = torch.addmm(offsets, part, planes.T, out=room[: len(part)])
-            scores.append(pair_scores(outputs.tanh_(), self.n_classes))
-        return torch.cat(scores)
+        room = features.new_empty(most * len(parts[0]))
+        scores = features.new_empty((len(features), self.n_classes))
+        for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
+            pooled = found.new_zeros((self.n_classes, len(part)))
+            for first, stop in groups:
+                pairs = slice(_n_pairs(first), _n_pairs(stop))
+                rows = planes[pairs]
+                outputs = room[: len(rows) * len(part)].view(len(rows), len(part))
+                torch.mm(rows, part.T, out=outputs).add_(offsets[pairs, None]).tanh_()
+                _pool(outputs, first, stop, pooled)
+            found[:] = pooled.T
+        return scores
+
+    def _groups(self, most: int) -> list[tuple[int, int]]:
+        """First class, and the one after the last, of groups with at most so many pairs or one."""
+        groups, first = [], 1
+        for t in range(1, self.n_classes):
+            if t > first and _n_pairs(t + 1) - _n_pairs(first) > most:
+                groups.append((first, t))
+                first = t
+        return [*groups, (first, self.n_classes)] if self.n_classes > 1 else []
 
 
-def pair_scores(outputs: torch.Tensor, n_classes: int) -> torch.Tensor:
-    """Pool the outputs of all pairs over each class's opponents.
+def _n_pairs(n_classes: int) -> int:
+    """Number of pairs among the first classes."""
+    return n_classes * (n_classes - 1) // 2
 
-    Parameters
-    ----------
-    outputs : Tensor of shape (n_samples, C (C - 1) / 2)
-        Pair outputs in the order of `PairwiseFisher`; class t receives them as they are and
-        class r their negative.
-    n_classes : int
-        C.
 
-    Returns
-    -------
-    Tensor of shape (n_samples, C)
-        Scores between -(C - 1) and C - 1 that sum to zero.
-    """
-    scores = outputs.new_zeros((len(outputs), n_classes))
-    for t in range(1, n_classes):
-        against = outputs[:, t * (t - 1) // 2 : t * (t + 1) // 2]
-        scores[:, t] += against.sum(1)
-        scores[:, :t] -= against
-    return scores
+def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) -> None:
+    """Add the outputs of the pairs (t, r), r < t, for all t in a range to the scores of both."""
+    ones = outputs.new_ones(stop)
+    for t, against in zip(
+        range(first, stop), torch.split(outputs, [*range(first, stop)]), strict=True
+    ):
+        # As a product: sums down the columns take Torch several times as long.
+        pooled[t].addmv_(against.T, ones[:t])
+        pooled[:t] -= against
 
 
 def fit_pairwise(

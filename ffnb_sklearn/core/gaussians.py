@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from .device import as_tensor
@@ -53,11 +54,13 @@ class ClassGaussians:
         cls,
         moments: Sequence[ClassMoments],
         columns: Index,
-        penalties: Array,
+        penalties: Array | None = None,
         *,
         device: torch.device,
     ) -> "ClassGaussians":
-        """Stack the moments of the given features."""
+        """Stack the moments of the given features, whose penalties are 1 if none are given."""
+        if penalties is None:
+            penalties = np.ones(len(columns))
         taken = [one.take(as_slice(columns)) for one in moments]
         tensors = [as_tensor(one.factor, device=device) for one in taken]
         return cls(
@@ -81,10 +84,26 @@ class ClassGaussians:
 
     def with_penalties(self, penalties: torch.Tensor) -> "ClassGaussians":
         """The same classes with other penalties, of shape (d,)."""
-        other = replace(self, penalties=penalties)
         # What was summed up does not depend on them.
-        other.__dict__["energies"] = self.energies
-        return other
+        return replace(self, penalties=penalties)._with_energies(self.energies)
+
+    def first(self, n_features: int) -> "ClassGaussians":
+        """The same classes over the first features alone."""
+        if n_features == len(self.penalties):
+            return self
+        part = replace(
+            self,
+            means=self.means[:, :n_features],
+            rows=self.rows[:, :n_features],
+            residuals=self.residuals[:, :n_features],
+            penalties=self.penalties[:n_features],
+        )
+        return part._with_energies(self.energies[:, :n_features])
+
+    def _with_energies(self, energies: torch.Tensor) -> "ClassGaussians":
+        """Itself, whose energies need not be summed up."""
+        self.__dict__["energies"] = energies
+        return self
 
     def mean_variances(self) -> torch.Tensor:
         """Mean variance of the features of each class, of shape (C,), after scaling.

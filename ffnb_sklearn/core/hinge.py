@@ -108,7 +108,7 @@ class Network:
 
 
 def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
-    """Matrix that adds up each class's pair outputs as `pair_scores` does, but for gradients."""
+    """Matrix that adds up each class's pair outputs as `PairwiseFisher.scores` does."""
     t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
     identity = torch.eye(n_classes, dtype=torch.float64, device=device)
     return identity[t] - identity[r]

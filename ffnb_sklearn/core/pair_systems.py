@@ -122,14 +122,17 @@ def pair_system(
 class PairSolver:
     r"""Solves pairs from blocks of one Gram matrix, class after class.
 
-    The rows of each class are first turned so that :math:`U_c B^{-1} U_c^\top = \Lambda_c` is
-    diagonal. Then the system of a pair has the diagonal blocks :math:`D_c = s I + \Lambda_c`, and
-    eliminating those of class r leaves one of half the size,
+    With the diagonal blocks :math:`D_c = s I + U_c B^{-1} U_c^\top` and
+    :math:`D_c^{-1} = R_c^\top R_c`, the system of a pair becomes, in :math:`V_c = R_c U_c`,
 
-    .. math:: (D_t - X D_r^{-1} X^\top) a_t = b_t - X D_r^{-1} b_r, \qquad
-              a_r = D_r^{-1} (b_r - X^\top a_t),
+    .. math:: \begin{pmatrix} I & X \\ X^\top & I \end{pmatrix}
+              \begin{pmatrix} a_t \\ a_r \end{pmatrix} =
+              \begin{pmatrix} V_t B^{-1} \delta \\ V_r B^{-1} \delta \end{pmatrix} , \qquad
+              X = V_t B^{-1} V_r^\top ,
 
-    with :math:`X = U_t B^{-1} U_r^\top` and :math:`b_c = U_c B^{-1} \delta`.
+    and eliminating the coefficients of class r leaves :math:`I - X X^\top`, of half the size. With
+    s = 1 for all pairs, R is the inverse of the Cholesky factor of D. Where s differs, the rows of
+    a class are turned so that its D are diagonal for all s, and scaled for each pair.
 
     Parameters
     ----------
@@ -152,9 +155,16 @@ class PairSolver:
         self._rows = padded_rows(system.rows, system.lengths)
         solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
         factors = system.factors[:, None, None]
-        values, axes = torch.linalg.eigh(self._rows @ solved_rows.mT * factors.square())
-        # The longest rows come first, so that what was padded stays behind them.
-        self._own, self._turns = values.clamp_min(0.0).flip(1), (axes.flip(2) * factors).mT
+        grams = self._rows @ solved_rows.mT * factors.square()
+        self._own: torch.Tensor | None = None
+        if bool((system.scale == 1.0).all()):
+            grams.diagonal(dim1=1, dim2=2).add_(1.0)
+            lower = cholesky(grams, name="the covariance of a class")
+            identity = torch.eye(grams.shape[1], dtype=grams.dtype, device=grams.device)
+            self._turns = torch.linalg.solve_triangular(lower, identity * factors, upper=False)
+        else:
+            values, axes = torch.linalg.eigh(grams)
+            self._own, self._turns = values.clamp_min(0.0), (axes * factors).mT
         self.solved_rows = self._turns @ solved_rows
         self.solved_means = system.base.solve(means)
         self._mean_gram = self._turns @ (self._rows @ self.solved_means.T)
@@ -214,27 +224,34 @@ class PairSolver:
             taken = slice(block[0], block[-1] + 1)
             left = (self._turns[taken] @ self._rows[taken]).reshape(-1, d)
             right = self.solved_rows[: block[-1]].reshape(-1, d)
-            cross = (left @ right.T).reshape(len(block), width, block[-1], width)
-            for t, products in zip(block, cross, strict=True):
-                yield t, *self._solved(t, products[:, :t].transpose(0, 1))
+            # Those of one pair lie close together.
+            cross = (right @ left.T).reshape(block[-1], width, len(block), width)
+            for t, products in zip(block, cross.unbind(2), strict=True):
+                yield t, *self._solved(t, products[:t].mT)
 
     def _solved(self, t: int, products: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Coefficients of class t's pairs from X of each, of shape (t, width, width)."""
         width = products.shape[1]
+        identity = torch.eye(width, dtype=products.dtype, device=products.device)
+        n_together = max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))
         solved = []
-        opponents = torch.arange(t, device=products.device)
-        for r in torch.split(opponents, max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))):
-            scale = self._scale[t, r, None]
-            here, there = self._own[t] + scale, self._own[r] + scale
+        for start in range(0, t, n_together):
+            r = slice(start, min(start + n_together, t))
             mine = (self._mean_gram[t, :, t, None] - self._mean_gram[t][:, r]).T
-            theirs = self._mean_gram[r, :, t] - self._mean_gram[r, :, r]
-            root = there.rsqrt()
-            scaled, theirs = products[r] * root[:, None], theirs * root
-            system = torch.baddbmm(torch.diag_embed(here), scaled, scaled.mT, alpha=-1.0)
+            theirs = self._mean_gram[r, :, t] - self._mean_gram[r].diagonal(start, 0, 2).T
+            x, scale = products[r], self._scale[t, r, None]
+            if self._own is not None:
+                root, their_root = (self._own[t] + scale).rsqrt(), (self._own[r] + scale).rsqrt()
+                x = x * root[:, :, None] * their_root[:, None]
+                mine, theirs = mine * root, theirs * their_root
+            system = torch.baddbmm(identity, x, x.mT, alpha=-1.0)
             factor = cholesky(system, name=f"the covariance of class {t} against another")
-            own = solve_in_place(factor, mine[..., None] - scaled @ theirs[..., None])
-            others = (theirs - (scaled.mT @ own)[..., 0]) * root
-            solved.append(torch.stack([own[..., 0], others]) / scale)
+            own = solve_in_place(factor, mine[..., None] - x @ theirs[..., None])
+            others = theirs - (x.mT @ own)[..., 0]
+            own = own[..., 0]
+            if self._own is not None:
+                own, others = own * root / scale, others * their_root / scale
+            solved.append(torch.stack([own, others]))
         own, others = torch.cat(solved, dim=1)
         return own, others
 

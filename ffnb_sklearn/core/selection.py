@@ -23,15 +23,12 @@ from typing import NamedTuple
 
 import torch
 
-from .device import as_tensor
-from .features import FeatureMap
 from .gaussians import ClassGaussians
 from .leave_one_out import LeaveOneOut
 from .settings import Settings
-from .statistics import ClassMoments
-from .view import View, classifier_view
+from .view import Blocks, block_penalties
 
-__all__ = ["Choice", "choose", "view_for"]
+__all__ = ["Choice", "choose", "with_choice"]
 
 # Where the search starts, which is also what stands where there is nothing to choose by. Large
 # classes shrink less.
@@ -71,58 +68,43 @@ class Choice(NamedTuple):
     epsilon: float
 
 
-def view_for(
-    features: FeatureMap, moments: Sequence[ClassMoments], settings: Settings, choice: Choice
-) -> View:
-    """The features that the classifier sees, with the penalties of a choice.
+def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
+    """The classes with the penalties of a choice.
 
     Parameters
     ----------
-    features : FeatureMap
-        The feature map.
-    moments : sequence of ClassMoments
-        Of all classes, over all features.
-    settings : Settings
-        Whether the inputs are seen.
+    gaussians : ClassGaussians
+        The classes over the features that the classifier sees.
+    blocks : Blocks
+        What these features are.
     choice : Choice
         The energy of the inputs, and whether pairs may depend on all classes.
 
     Returns
     -------
-    View
-        Columns and penalties.
+    ClassGaussians
+        The same but for their penalties.
     """
-    return classifier_view(
-        features,
-        moments,
-        skip_connection=settings.skip_connection,
-        pooled=choice.shrinkage > 0.0,
-        input_energy=choice.input_energy,
+    penalties = block_penalties(
+        gaussians, blocks, pooled=choice.shrinkage > 0.0, input_energy=choice.input_energy
     )
+    return gaussians.with_penalties(penalties)
 
 
-def choose(
-    features: FeatureMap,
-    moments: Sequence[ClassMoments],
-    settings: Settings,
-    *,
-    device: torch.device,
-) -> Choice:
+def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Choice:
     """Choose what the settings leave open.
 
     Neither the order of the classes nor their partition into tasks plays a part.
 
     Parameters
     ----------
-    features : FeatureMap
-        The feature map.
-    moments : sequence of ClassMoments
-        Of all classes, at least one, over all features.
+    gaussians : ClassGaussians
+        The classes over the features that the classifier sees.
+    blocks : Blocks
+        What these features are.
     settings : Settings
         With shrinkage, ridge, or both left open, or neither. The energies of the blocks are
         open as soon as one of them is.
-    device : torch.device
-        Where to compute.
 
     Returns
     -------
@@ -139,12 +121,13 @@ def choose(
     pairs_differ = settings.covariance == "class" and start.shrinkage > 0.0
     if None not in given or one_vs_all or not pairs_differ:
         return start
-    n_shared = len(features.shared_columns())
-    if not settings.skip_connection and not n_shared:
+    if not blocks.n_fixed:
         return start
-    has_blocks = settings.skip_connection and n_shared > 0
-    return _Search(features, moments, settings, start, device).best(
-        {"input_energy": _ENERGIES if has_blocks else (None,)},
+    both = min(blocks) > 0
+    # Old classes are only inferred in trained neurons, and look better there than they are.
+    fixed = gaussians.first(blocks.n_fixed)
+    return _Search(fixed, blocks, start, open_shrinkage=given[0] is None).best(
+        {"input_energy": _ENERGIES if both else (None,)},
         {
             "shrinkage": _SHRINKAGES if given[0] is None else given[:1],
             "epsilon": _EPSILONS if given[1] is None else given[1:],
@@ -156,19 +139,11 @@ class _Search:
     """Errors of choices, each computed once."""
 
     def __init__(
-        self,
-        features: FeatureMap,
-        moments: Sequence[ClassMoments],
-        settings: Settings,
-        start: Choice,
-        device: torch.device,
+        self, gaussians: ClassGaussians, blocks: Blocks, start: Choice, *, open_shrinkage: bool
     ) -> None:
-        self._sources, self._device = (features, moments, settings), device
-        # Old classes are only inferred in trained neurons, and look better there than they are.
-        self._n_fixed = len(features.shared_columns())
-        self._n_fixed += features.n_inputs if settings.skip_connection else 0
-        gaussians = ClassGaussians.from_moments(moments, *self._view(start), device=device)
-        if settings.shrinkage is None:
+        self._gaussians, self._blocks = gaussians, blocks
+        gaussians = with_choice(gaussians, blocks, start)
+        if open_shrinkage:
             error = float(gaussians.covariance_errors().mean())
             start = start._replace(shrinkage=min(start.shrinkage, error / (error + _DISTANCE)))
         self._start = start
@@ -194,17 +169,12 @@ class _Search:
     def _error(self, choice: Choice) -> float:
         """Error over the samples of the classes judged."""
         if choice not in self._known:
-            # The shrinkage counts in a view only by whether there is any, and here there always is.
+            # Penalties depend on the shrinkage only by whether there is any; here there always is.
             energy = choice.input_energy
             if energy not in self._penalties:
-                penalties = self._view(choice).penalties
-                self._penalties[energy] = as_tensor(penalties, device=self._device)
+                classes = with_choice(self._gaussians, self._blocks, choice)
+                self._penalties[energy] = classes.penalties
             errors = self._judge.errors(self._penalties[energy], choice.shrinkage, choice.epsilon)
             weights = self._judge.weights
             self._known[choice] = float(weights @ errors / weights.sum())
         return self._known[choice]
-
-    def _view(self, choice: Choice) -> View:
-        """Inputs and shared band, with the penalties of a choice."""
-        view = view_for(*self._sources, choice)
-        return View(view.columns[: self._n_fixed], view.penalties[: self._n_fixed])

@@ -9,11 +9,11 @@ from .features import FeatureMap
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
-from .selection import Choice, choose, view_for
+from .selection import Choice, choose, with_choice
 from .settings import Settings
 from .shortlist import ShortlistFisher, fit_shortlist
 from .statistics import ClassMoments
-from .view import classifier_columns
+from .view import classifier_blocks, classifier_columns
 
 __all__ = ["Classifier", "Solution", "n_classifier_weights", "solve"]
 
@@ -76,10 +76,12 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
+    columns = classifier_columns(features, settings.skip_connection)
+    blocks = classifier_blocks(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if choice is None:
-        choice = choose(features, moments, settings, device=device)
-    view = view_for(features, moments, settings, choice)
-    gaussians = ClassGaussians.from_moments(moments, *view, device=device)
+        choice = choose(gaussians, blocks, settings)
+    gaussians = with_choice(gaussians, blocks, choice)
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     covariance, shrinkage, epsilon = settings.covariance, choice.shrinkage, choice.epsilon

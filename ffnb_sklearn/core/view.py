@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from .features import FeatureMap, Index, as_slice
-from .statistics import Array, ClassMoments
+from .features import FeatureMap, Index
+from .gaussians import ClassGaussians
 
-__all__ = ["View", "classifier_columns", "classifier_view"]
+__all__ = ["Blocks", "block_penalties", "classifier_blocks", "classifier_columns"]
 
 # Power of a block's class separation in the energy with which it enters.
 _SEPARATION_POWER = 2
@@ -21,20 +22,22 @@ _FIXED_INPUT_ENERGY = 0.25
 _BAND_ENERGY = 0.001
 
 
-class View(NamedTuple):
-    """The classifier's features.
+class Blocks(NamedTuple):
+    """Of what the features that the classifier sees consist; trained neurons make up the rest.
 
     Attributes
     ----------
-    columns : ndarray of shape (d,)
-        Which of all features.
-    penalties : ndarray of shape (d,)
-        Weight of each one's ridge. A feature multiplied by s, or of energy s^2, has the
-        penalty 1 / s^2.
+    n_inputs, n_shared : int
+        Number of inputs, which come first, and of neurons of the shared band, which follow.
     """
 
-    columns: Index
-    penalties: Array
+    n_inputs: int
+    n_shared: int
+
+    @property
+    def n_fixed(self) -> int:
+        """Number of features that no task changes."""
+        return self.n_inputs + self.n_shared
 
 
 def classifier_columns(features: FeatureMap, skip_connection: bool) -> Index:
@@ -44,15 +47,19 @@ def classifier_columns(features: FeatureMap, skip_connection: bool) -> Index:
     return np.concatenate([inputs, features.shared_columns(), last])
 
 
-def classifier_view(
-    features: FeatureMap,
-    moments: Sequence[ClassMoments],
+def classifier_blocks(features: FeatureMap, skip_connection: bool) -> Blocks:
+    """The blocks of these features."""
+    return Blocks(features.n_inputs if skip_connection else 0, len(features.shared))
+
+
+def block_penalties(
+    gaussians: ClassGaussians,
+    blocks: Blocks,
     *,
-    skip_connection: bool,
     pooled: bool,
     input_energy: float | None = None,
-) -> View:
-    """Features that the classifier sees, with penalties from the classes' moments.
+) -> torch.Tensor:
+    """Weight of each feature's ridge, from the classes' moments.
 
     Inputs and shared band share the floor by how well their classes are apart: each enters
     with the square of its Calinski-Harabasz index, relative to the better one's. Trained
@@ -61,12 +68,10 @@ def classifier_view(
 
     Parameters
     ----------
-    features : FeatureMap
-        The feature map.
-    moments : sequence of ClassMoments
-        Of all classes, over all features.
-    skip_connection : bool
-        Whether the inputs are among the features that the classifier sees.
+    gaussians : ClassGaussians
+        The classes over the features that the classifier sees; their penalties play no part.
+    blocks : Blocks
+        What these features are.
     pooled : bool
         Whether penalties may depend on all classes; if not, inputs beside a shared band have
         a fixed one.
@@ -75,60 +80,50 @@ def classifier_view(
 
     Returns
     -------
-    View
-        Columns and penalties.
+    Tensor of shape (d,)
+        A feature multiplied by s, or of energy s^2, has the penalty 1 / s^2.
 
     References
     ----------
     T. Calinski and J. Harabasz. A dendrite method for cluster analysis. Communications in
     Statistics 3(1), 1974.
     """
-    columns = classifier_columns(features, skip_connection)
-    n_inputs = features.n_inputs if skip_connection else 0
-    n_fixed = n_inputs + len(features.shared_columns())
-    inputs, shared, bands = (
-        slice(0, n_inputs),
-        slice(n_inputs, n_fixed),
-        slice(n_fixed, len(columns)),
-    )
-    penalties = np.ones(len(columns))
-    within, between = _spreads(moments, columns)
-    if 0 < n_inputs < n_fixed:
-        energies = np.array([_FIXED_INPUT_ENERGY, 1.0])
+    inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
+    bands = slice(blocks.n_fixed, None)
+    penalties = torch.ones_like(gaussians.penalties)
+    within, between = _spreads(gaussians)
+    if blocks.n_inputs and blocks.n_shared:
+        energies = within.new_tensor([_FIXED_INPUT_ENERGY, 1.0])
         if input_energy is not None:
-            energies = np.array([input_energy, 1.0]) / max(input_energy, 1.0)
+            energies = within.new_tensor([input_energy, 1.0]) / max(input_energy, 1.0)
         elif pooled:
-            separation = _separations(moments, within, between, [inputs, shared])
+            separation = _separations(within, between, [inputs, shared])
             energies = (separation / separation.max()) ** _SEPARATION_POWER
         penalties[inputs], penalties[shared] = 1.0 / energies
     spread = (within + between) / penalties
-    trained, rest = spread[bands].sum(), spread[:n_fixed].sum()
+    trained, rest = spread[bands].sum(), spread[: blocks.n_fixed].sum()
     if trained > 0.0 and rest > 0.0:
         penalties[bands] = trained / rest / _BAND_ENERGY
-    return View(columns, penalties)
+    return penalties
 
 
-def _spreads(moments: Sequence[ClassMoments], columns: Index) -> tuple[Array, Array]:
+def _spreads(gaussians: ClassGaussians) -> tuple[torch.Tensor, torch.Tensor]:
     """Scatter of each feature within the classes, and between their means."""
-    weights, seen = np.array([one.weight for one in moments]), as_slice(columns)
-    means = np.stack([one.mean[seen] for one in moments])
-    centre = weights @ means / weights.sum()
-    within = np.zeros(len(columns))
-    for one in moments:
-        within += np.square(one.factor[:, seen]).sum(0) + one.residual[seen]
-    return within, weights @ np.square(means - centre)
+    weights = gaussians.weights
+    centre = weights @ gaussians.means / weights.sum()
+    within = gaussians.energies.sum(0) + gaussians.residuals.sum(0)
+    return within, weights @ (gaussians.means - centre).square()
 
 
 def _separations(
-    moments: Sequence[ClassMoments], within: Array, between: Array, blocks: Sequence[slice]
-) -> Array:
+    within: torch.Tensor, between: torch.Tensor, blocks: Sequence[slice]
+) -> torch.Tensor:
     """Calinski-Harabasz index of the classes in each block, up to a common factor.
 
     Blocks are alike where the index says nothing: for one class, or without any spread.
     """
-    ratios = np.array([between[block].sum() for block in blocks])
-    spread = np.array([within[block].sum() for block in blocks])
-    if not (ratios > 0.0).all() or not (spread > 0.0).all():
-        return np.ones(len(blocks))
-    separations: Array = ratios / spread
-    return separations
+    ratios = torch.stack([between[block].sum() for block in blocks])
+    spread = torch.stack([within[block].sum() for block in blocks])
+    if bool((ratios > 0.0).all() & (spread > 0.0).all()):
+        return ratios / spread
+    return torch.ones_like(spread)

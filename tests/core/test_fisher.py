@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import fisher, pair_systems
-from ffnb_sklearn.core.fisher import fit_pairwise, pair_scores
+from ffnb_sklearn.core.fisher import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import ClassMoments
 
@@ -172,31 +172,27 @@ def test_the_threshold_lies_at_the_midpoint_of_the_means():
     assert_allclose(at_middle, 0.0, atol=1e-12 * np.abs(result.offsets).max())
 
 
-def test_scores_are_sums_of_antisymmetric_pair_outputs():
-    outputs = np.random.default_rng(0).uniform(-1, 1, size=(7, 10))
+@pytest.mark.parametrize("n_samples", [1, 7, 40])
+@pytest.mark.parametrize("n_classes", [1, 2, 5, 9])
+def test_scores_are_sums_of_antisymmetric_pair_outputs(monkeypatch, n_samples, n_classes):
+    # So few at a time that both samples and hyperplanes come in several parts.
+    monkeypatch.setattr(fisher, "_SAMPLES_TOGETHER", 16)
+    monkeypatch.setattr(fisher, "_SCORE_BYTES", 8 * 16 * 10)
+    rng, n_pairs = np.random.default_rng(0), n_classes * (n_classes - 1) // 2
+    planes, offsets = rng.normal(size=(n_pairs, 3)), rng.normal(size=n_pairs)
+    X = rng.normal(size=(n_samples, 3))
 
-    scores = pair_scores(torch.as_tensor(outputs), 5).numpy()
+    scores = PairwiseFisher(planes, offsets, n_classes).scores(torch.as_tensor(X)).numpy()
 
-    expected, k = np.zeros((7, 5)), 0
-    for t in range(5):
+    outputs = np.tanh(X @ planes.T + offsets)
+    expected, k = np.zeros((n_samples, n_classes)), 0
+    for t in range(n_classes):
         for r in range(t):
             expected[:, t] += outputs[:, k]
             expected[:, r] -= outputs[:, k]
             k += 1
-    assert_allclose(scores, expected, rtol=1e-13, atol=1e-14)
-    assert_allclose(scores.sum(axis=1), 0.0, atol=1e-13)
-    assert_array_equal(pair_scores(torch.zeros(3, 0), 1), np.zeros((3, 1)))
-
-
-def test_scores_pool_the_tanh_of_each_hyperplane():
-    moments = classes(6)
-    result = fit_pairwise(gaussians_of(moments), covariance="class", shrinkage=0.25, epsilon=0.3)
-    X = np.random.default_rng(0).normal(size=(5, 6))
-
-    outputs = np.tanh(X @ result.planes.T + result.offsets)
-
-    expected = pair_scores(torch.as_tensor(outputs), len(moments))
-    assert_allclose(result.scores(torch.as_tensor(X)), expected, rtol=1e-10, atol=1e-12)
+    assert_allclose(scores, expected, rtol=1e-12, atol=1e-13)
+    assert_allclose(scores.sum(axis=1), 0.0, atol=1e-12)
 
 
 def test_the_order_of_the_classes_only_turns_signs():

@@ -12,7 +12,8 @@ from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.leave_one_out import LeaveOneOut
 from ffnb_sklearn.core.model import Task, empty_model
-from ffnb_sklearn.core.selection import Choice, choose, view_for
+from ffnb_sklearn.core.selection import Choice, choose, with_choice
+from ffnb_sklearn.core.view import classifier_blocks, classifier_columns
 from tests.core.small_models import CPU, SETTINGS
 
 OPEN = replace(
@@ -47,21 +48,30 @@ def learnt(X, labels, settings=OPEN):
     return learn(model, Task(*(torch.as_tensor(one) for one in (X, labels, weights))), settings)
 
 
-def chosen(X, labels, moments=None, **changes):
-    settings = replace(OPEN, **changes)
-    model = learnt(X, labels, settings)
-    return choose(model.features, moments or model.moments, settings, device=CPU)
+def classes_of(model, moments=None):
+    """The classes as the classifier sees them, and of what its features consist."""
+    features, skip_connection = model.features, model.settings.skip_connection
+    columns = classifier_columns(features, skip_connection)
+    moments = model.moments if moments is None else moments
+    gaussians = ClassGaussians.from_moments(moments, columns, device=CPU)
+    return gaussians, classifier_blocks(features, skip_connection)
+
+
+def choice_of(model, moments=None):
+    return choose(*classes_of(model, moments), model.settings)
+
+
+def chosen(X, labels, **changes):
+    return choice_of(learnt(X, labels, replace(OPEN, **changes)))
 
 
 def error_of(choice, model, X, labels):
     """Share of some samples that the pairs take for another class."""
-    view = view_for(model.features, model.moments, OPEN, choice)
-    gaussians = ClassGaussians.from_moments(model.moments, *view, device=CPU)
+    gaussians = with_choice(*classes_of(model), choice)
     pairs = fit_pairwise(
         gaussians, covariance="class", shrinkage=choice.shrinkage, epsilon=choice.epsilon
     )
-    values = model.features(torch.as_tensor(X))[:, view.columns]
-    found = pairs.scores(values).argmax(1).numpy()
+    found = pairs.scores(model.view(torch.as_tensor(X))).argmax(1).numpy()
     return np.mean(found != labels)
 
 
@@ -69,7 +79,7 @@ def error_of(choice, model, X, labels):
 def test_new_samples_are_better_off_than_at_the_start(samples):
     model = learnt(*samples(0, 30))
 
-    choice = choose(model.features, model.moments, OPEN, device=CPU)
+    choice = choice_of(model)
 
     assert tuple(choice) != START
     unseen = samples(1, 400)
@@ -89,7 +99,7 @@ def test_the_order_of_classes_plays_no_part(samples):
     model = learnt(*samples(0, 30))
 
     found = {
-        choose(model.features, [model.moments[k] for k in order], OPEN, device=CPU)
+        choice_of(model, [model.moments[k] for k in order])
         for order in (range(N_CLASSES), range(N_CLASSES)[::-1], [2, 0, 5, 1, 4, 3])
     }
 
@@ -170,9 +180,7 @@ def test_large_classes_that_are_cut_off_shrink_by_their_size_and_spectrum():
     assert first[0] is None
     assert first[2] == second[2] == START[2]
     assert 0.0 < second.shrinkage < first.shrinkage < START[1]
-    model = learnt(*more)
-    view = view_for(model.features, model.moments, OPEN, Choice(*START))
-    gaussians = ClassGaussians.from_moments(model.moments, *view, device=CPU)
+    gaussians = with_choice(*classes_of(learnt(*more)), Choice(*START))
     error = float(gaussians.covariance_errors().mean())
     assert_allclose(second.shrinkage, error / (error + 1.0 / 16.0), rtol=1e-12)
 
@@ -187,21 +195,19 @@ def test_half_of_the_samples_have_to_be_whole():
     # Of 5 x 15 and 40 samples 65 % are whole, of 3 x 15 and 3 x 40 only 27 %.
     mostly_whole, mostly_cut = (*small[:5], cut[5]), (*small[:3], *cut[3:])
 
-    assert choose(whole.features, mostly_whole, OPEN, device=CPU) != START
-    assert choose(whole.features, mostly_cut, OPEN, device=CPU) == START
+    assert choice_of(whole, mostly_whole) != START
+    assert choice_of(whole, mostly_cut) == START
 
 
 @pytest.mark.parametrize("n", [8, 12, 30])
 def test_no_other_shrinkage_and_ridge_have_a_lower_error(n):
     model = learnt(*curved_samples(0, n))
-    choice = choose(model.features, model.moments, OPEN, device=CPU)
+    choice = choice_of(model)
 
     def judged(one):
-        view = view_for(model.features, model.moments, OPEN, one)
-        gaussians = ClassGaussians.from_moments(model.moments, *view, device=CPU)
-        errors = LeaveOneOut(gaussians).errors(
-            torch.as_tensor(view.penalties), one.shrinkage, one.epsilon
-        )
+        gaussians = with_choice(*classes_of(model), one)
+        judge = LeaveOneOut(gaussians)
+        errors = judge.errors(gaussians.penalties, one.shrinkage, one.epsilon)
         return float(errors.mean())
 
     # One after the other they would stay at 0.1 and 0.2 with 8 samples, where 1 and 1 are better.

@@ -6,9 +6,16 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.features import Band, FeatureMap
+from ffnb_sklearn.core.gaussians import ClassGaussians
 from ffnb_sklearn.core.shared_band import SharedBand
 from ffnb_sklearn.core.statistics import moments_of
-from ffnb_sklearn.core.view import classifier_columns, classifier_view
+from ffnb_sklearn.core.view import (
+    Blocks,
+    block_penalties,
+    classifier_blocks,
+    classifier_columns,
+)
+from tests.core.small_models import CPU
 
 RNG = np.random.default_rng(0)
 N_INPUTS, N_SHARED = 4, 6
@@ -27,14 +34,13 @@ def moments(features, samples=X, n_classes=3):
 
 
 def penalties(features, samples=X, *, skip_connection=True, pooled=True, n_classes=3):
-    view = classifier_view(
-        features,
+    gaussians = ClassGaussians.from_moments(
         moments(features, samples, n_classes),
-        skip_connection=skip_connection,
-        pooled=pooled,
+        classifier_columns(features, skip_connection),
+        device=CPU,
     )
-    assert_array_equal(view.columns, classifier_columns(features, skip_connection))
-    return view.penalties
+    blocks = classifier_blocks(features, skip_connection)
+    return block_penalties(gaussians, blocks, pooled=pooled).numpy()
 
 
 def index(values):
@@ -57,6 +63,19 @@ def index(values):
 )
 def test_the_classifier_sees_inputs_shared_band_and_the_last_layer(features, skip, expected):
     assert_array_equal(classifier_columns(features, skip), expected)
+
+
+@pytest.mark.parametrize(
+    ("features", "skip", "expected"),
+    [
+        (DEEP, True, Blocks(4, 6)),
+        (DEEP, False, Blocks(0, 6)),
+        (DEEP.without_shared(), True, Blocks(4, 0)),
+    ],
+)
+def test_blocks_are_the_inputs_that_are_seen_and_the_shared_band(features, skip, expected):
+    assert classifier_blocks(features, skip) == expected
+    assert expected.n_fixed == sum(expected)
 
 
 def test_inputs_and_shared_band_enter_by_their_class_separation():
