@@ -91,7 +91,10 @@ class BlockClassifier(
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         check_magnitude(X)
-        return as_array(self._model.view(as_tensor(X, device=resolve_device(self.device))))
+        samples = as_tensor(X, device=resolve_device(self.device))
+        features = self._model.view(samples)
+        # Where there are no neurons these are the samples themselves, which are the caller's.
+        return as_array(features.clone() if features is samples else features)
 
     @property
     def shrinkage_(self):

@@ -158,8 +158,10 @@ class FeatureMap:
         Returns
         -------
         Tensor of shape (n_samples, n_features)
-            Inputs first, newest band last.
+            Inputs first, newest band last; X itself where there are no neurons.
         """
+        if self.n_features == self.n_inputs:
+            return X
         features = X.new_empty((len(X), self.n_features))
         stop = self.n_inputs + len(self.shared)
         features[:, : self.n_inputs] = X
