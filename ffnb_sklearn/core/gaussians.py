@@ -61,14 +61,16 @@ class ClassGaussians:
         """Stack the moments of the given features, whose penalties are 1 if none are given."""
         if penalties is None:
             penalties = np.ones(len(columns))
-        taken = [one.take(as_slice(columns)) for one in moments]
-        tensors = [as_tensor(one.factor, device=device) for one in taken]
+        seen, lengths = as_slice(columns), [one.rank for one in moments]
+        rows = np.empty((sum(lengths), len(columns)))
+        for one, part in zip(moments, np.split(rows, np.cumsum(lengths)[:-1]), strict=True):
+            one.columns(seen, out=part)
         return cls(
-            weights=as_tensor([one.weight for one in taken], device=device),
-            means=torch.stack([as_tensor(one.mean, device=device) for one in taken]),
-            rows=torch.cat(tensors),
-            lengths=tuple(map(len, tensors)),
-            residuals=torch.stack([as_tensor(one.residual, device=device) for one in taken]),
+            weights=as_tensor([one.weight for one in moments], device=device),
+            means=as_tensor(np.stack([one.mean[seen] for one in moments]), device=device),
+            rows=as_tensor(rows, device=device),
+            lengths=tuple(lengths),
+            residuals=as_tensor(np.stack([one.residual[seen] for one in moments]), device=device),
             penalties=as_tensor(penalties, device=device),
         )
 

@@ -212,7 +212,7 @@ def _widened(past: Array, columns: Index, moments: tuple[ClassMoments, ...]) -> 
     if not moments:
         return np.empty((0, len(columns)))
     means = [np.sqrt(one.weight) * one.mean[None, columns] for one in moments]
-    rows = np.concatenate([*means, *(one.factor[:, columns] for one in moments)])
+    rows = np.concatenate([*means, *(one.columns(columns) for one in moments)])
     second = rows.T @ rows
     second.flat[:: len(second) + 1] += np.sum([one.residual[columns] for one in moments], axis=0)
     # What was measured stays as it is; only what the new neurons bring in is inferred.

@@ -72,7 +72,7 @@ def _grown_past(model: Model, task: Task) -> tuple[Array, ...]:
     """Past of the layers that feed bands, with a task's samples taken in."""
     grown = []
     for layer, past in enumerate(model.past):
-        samples = model.features.layer_of(task.X, layer) * task.weights.sqrt()[:, None]
+        samples = task.weighted(model.features.layer_of(task.X, layer))
         rows = principal_rows(as_tensor(past, device=samples.device), samples)
         grown.append(as_array(rows))
     return tuple(grown)

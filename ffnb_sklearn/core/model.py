@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from .features import FeatureMap
+from .features import FeatureMap, as_slice
 from .fisher import PairwiseFisher
 from .settings import Settings
 from .shared_band import draw_shared_band
@@ -39,6 +39,12 @@ class Task:
     X: torch.Tensor
     classes: torch.Tensor
     weights: torch.Tensor
+
+    def weighted(self, rows: torch.Tensor) -> torch.Tensor:
+        """What belongs to each sample, of shape (n_samples, d), times the root of its weight."""
+        if bool((self.weights == 1.0).all()):
+            return rows
+        return rows * self.weights.sqrt()[:, None]
 
 
 @dataclass(frozen=True)
@@ -197,8 +203,10 @@ def _class_pieces(
     model: Model, task: Task, fresh: torch.Tensor | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Features and weights of a task, class by class, some of the samples at a time."""
-    order = torch.argsort(task.classes, stable=True)
-    for chunk in torch.split(order, model.settings.chunk_size):
+    order = torch.argsort(task.classes, stable=True).cpu()
+    for part in torch.split(order, model.settings.chunk_size):
+        # Samples that come class by class are not copied to be put in order.
+        chunk = as_slice(part.numpy())
         values, classes = model.features(task.X[chunk].double()), task.classes[chunk]
         if fresh is not None:
             values[:, -fresh.shape[1] :] = fresh[chunk]

@@ -60,8 +60,8 @@ def extend_moments(
     rows, offset = _affine(band)
     weights, columns = as_tensor(rows, device=device), as_slice(inputs)
     # All classes in one product per step, but for the factors: these are not copied together.
-    responses = torch.cat([_columns(one.factor, columns, device) @ weights.T for one in moments])
-    lengths = torch.tensor([len(one.factor) for one in moments], device=device)
+    responses = torch.cat([_columns(one, columns, device) @ weights.T for one in moments])
+    lengths = torch.tensor([one.rank for one in moments], device=device)
     owners = torch.arange(len(moments), device=device).repeat_interleave(lengths)
     masses = as_tensor([[one.weight] for one in moments], device=device)
     means = as_tensor(np.stack([one.mean[columns] for one in moments]), device=device)
@@ -87,13 +87,16 @@ def _silenced(
     constant = as_array(ACTIVATIONS[band.activation](shift))
     width = len(constant)
     return tuple(
-        one.append(constant, np.zeros((len(one.factor), width)), np.zeros(width)) for one in moments
+        one.append(constant, np.zeros((one.rank, width)), np.zeros(width)) for one in moments
     )
 
 
-def _columns(factor: Array, columns: Index | slice, device: torch.device) -> torch.Tensor:
+def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device) -> torch.Tensor:
     """Some columns of a factor; only these go to the device."""
-    return as_tensor(factor, device=torch.device("cpu"))[:, columns].to(device)
+    first = moments.blocks[0]
+    if isinstance(columns, slice) and columns.stop <= first.shape[1]:
+        return as_tensor(first, device=torch.device("cpu"))[:, columns].to(device)
+    return as_tensor(moments.columns(columns), device=device)
 
 
 def _affine(band: Band) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ def _noise(
     moments: ClassMoments, n_draws: int, rng: np.random.Generator, device: torch.device
 ) -> torch.Tensor:
     """Gaussian noise of mean zero with the covariance of a class."""
-    along = as_tensor(rng.standard_normal((n_draws, len(moments.factor))), device=device)
+    along = as_tensor(rng.standard_normal((n_draws, moments.rank)), device=device)
     apart = as_tensor(rng.standard_normal((n_draws, len(moments.mean))), device=device)
     factor, residual = (
         as_tensor(part, device=device) for part in (moments.factor, moments.residual)

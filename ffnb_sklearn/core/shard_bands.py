@@ -107,9 +107,9 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
     everything = np.concatenate([one.factor for one in moments.values()])
     if len(everything) > everything.shape[1]:
         everything = as_array(principal_rows(as_tensor(everything, device=device)))
-    bare = {key: replace(one, factor=one.factor[:0]) for key, one in moments.items()}
+    bare = {key: replace(one, blocks=(everything[:0],)) for key, one in moments.items()}
     first = next(iter(bare))
-    return {**bare, first: replace(bare[first], factor=everything)}
+    return {**bare, first: replace(bare[first], blocks=(everything,))}
 
 
 def learn_band(
@@ -184,7 +184,7 @@ def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Tas
     """Few samples with the second moment, and the sums of the classes, of the true ones."""
     X, classes, weights = [], [], []
     for number, one in moments.items():
-        shifts = one.factor * np.sqrt(len(one.factor) / one.weight)
+        shifts = one.factor * np.sqrt(one.rank / one.weight)
         points = np.concatenate([one.mean + shifts, one.mean - shifts])
         if not len(points):
             points = one.mean[None]

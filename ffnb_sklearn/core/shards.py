@@ -68,7 +68,7 @@ def union(parts: Sequence[ClassMoments], *, device: torch.device) -> ClassMoment
     if len(factor) > factor.shape[1]:
         factor = as_array(principal_rows(as_tensor(factor, device=device)))
     residual: Array = np.sum([one.residual for one in parts], axis=0)
-    return ClassMoments(float(weights.sum()), mean, factor, residual)
+    return ClassMoments(float(weights.sum()), mean, (factor,), residual)
 
 
 def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device) -> ClassMoments:
@@ -89,7 +89,7 @@ def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device
         What one machine keeps of the same samples.
     """
     factor, left_out = principal_factor(as_tensor(moments.factor, device=device), max_rank)
-    return replace(moments, factor=factor, residual=moments.residual + left_out)
+    return replace(moments, blocks=(factor,), residual=moments.residual + left_out)
 
 
 def learn_moments(

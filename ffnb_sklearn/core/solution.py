@@ -123,7 +123,7 @@ def n_classifier_weights(
         return n_classes * (d + 1)
     if _n_listed(settings, n_classes) is None:
         return n_classes * (n_classes - 1) // 2 * (d + 1)
-    n_rows = sum(len(one.factor) for one in moments)
+    n_rows = sum(one.rank for one in moments)
     return d * (n_classes + n_rows) + (n_classes - 1) * n_rows + n_classes**2
 
 

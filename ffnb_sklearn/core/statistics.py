@@ -10,7 +10,8 @@ Moments of disjoint samples merge into those of their union, and can be subtract
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -51,45 +52,89 @@ class ClassMoments:
         Sum of the sample weights: the number of samples where none were given.
     mean : ndarray of shape (d,)
         Weighted mean.
-    factor : ndarray of shape (r, d)
-        F; the scatter is ``factor.T @ factor + diag(residual)``.
+    blocks : tuple of ndarray of shape (r, d_k)
+        F, side by side; the scatter is ``factor.T @ factor + diag(residual)``.
     residual : ndarray of shape (d,)
         Diagonal of the part of the scatter that the factor leaves out, never negative.
     """
 
     weight: float
     mean: Array
-    factor: Array
+    blocks: tuple[Array, ...]
     residual: Array
 
-    def scatter(self, columns: Columns = slice(None)) -> Array:
-        """Scatter matrix of the given features."""
-        factor = self.factor[:, columns]
+    @property
+    def rank(self) -> int:
+        """Number of rows of the factor."""
+        return len(self.blocks[0])
+
+    @property
+    def factor(self) -> Array:
+        """F, of shape (r, d); a copy where it has several blocks."""
+        return self.columns(slice(0, len(self.mean)))
+
+    def columns(self, columns: Columns, out: Array | None = None) -> Array:
+        """Some columns of the factor.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (n,) or slice
+            Which; a slice has a start and a stop, and no step.
+        out : ndarray of shape (r, n) or None, default=None
+            Where to put them; None for a new array, or a view where one block has them all.
+
+        Returns
+        -------
+        ndarray of shape (r, n)
+            Not to be changed if ``out=None``.
+        """
+        starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
+        placed = list(zip(starts, self.blocks, strict=False))
+        if not isinstance(columns, slice):
+            picked = np.empty((self.rank, len(columns))) if out is None else out
+            for start, block in placed:
+                here = (columns >= start) & (columns < start + block.shape[1])
+                picked[:, here] = block[:, columns[here] - start]
+            return picked
+        parts = [
+            block[:, max(0, columns.start - start) : columns.stop - start]
+            for start, block in placed
+            if columns.start < start + block.shape[1] and start < columns.stop
+        ]
+        if out is None and len(parts) == 1:
+            return parts[0]
+        together: Array = np.concatenate(parts or [self.blocks[0][:, :0]], axis=1, out=out)
+        return together
+
+    def scatter(self, columns: Columns | None = None) -> Array:
+        """Scatter matrix of all features, or of the given ones."""
+        seen = slice(0, len(self.mean)) if columns is None else columns
+        factor = self.columns(seen)
         dense: Array = factor.T @ factor
-        dense.flat[:: len(dense) + 1] += self.residual[columns]
+        dense.flat[:: len(dense) + 1] += self.residual[seen]
         return dense
 
-    def second_moment(self, columns: Columns = slice(None)) -> Array:
-        """Weighted sum of the outer products of the given features with themselves."""
-        mean = self.mean[columns]
+    def second_moment(self, columns: Columns | None = None) -> Array:
+        """Weighted sum of the outer products of these features with themselves."""
+        mean = self.mean if columns is None else self.mean[columns]
         return self.scatter(columns) + self.weight * np.outer(mean, mean)
 
     def take(self, columns: Columns) -> "ClassMoments":
         """Moments of some of the features, or of all of them in another order."""
-        return replace(
-            self,
-            mean=self.mean[columns],
-            factor=np.ascontiguousarray(self.factor[:, columns]),
-            residual=self.residual[columns],
-        )
+        factor = np.ascontiguousarray(self.columns(columns))
+        return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Moments with further features behind the present ones."""
-        return replace(
-            self,
-            mean=np.concatenate([self.mean, mean]),
-            factor=np.concatenate([self.factor, factor], axis=1),
-            residual=np.concatenate([self.residual, residual]),
+        blocks = [*self.blocks, factor]
+        # No column is copied more often than there are doublings of the width behind it.
+        while len(blocks) > 1 and blocks[-2].shape[1] <= blocks[-1].shape[1]:
+            blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
+        return ClassMoments(
+            self.weight,
+            np.concatenate([self.mean, mean]),
+            tuple(blocks),
+            np.concatenate([self.residual, residual]),
         )
 
 
@@ -249,7 +294,7 @@ def moments_of(
         raise ValueError("moments_of needs at least one chunk of samples; got none.")
     check_finite(weight)
     factor, residual = scatter.factor(max_rank)
-    return ClassMoments(weight, as_array(mean), factor, residual)
+    return ClassMoments(weight, as_array(mean), (factor,), residual)
 
 
 def merge(
@@ -290,7 +335,7 @@ def merge(
     mean = first.mean + gap * (second.weight / weight)
     rows = np.concatenate([first.factor, second.factor, shift[None]])
     factor, left_out = principal_factor(as_tensor(rows, device=device), max_rank)
-    return ClassMoments(weight, mean, factor, first.residual + second.residual + left_out)
+    return ClassMoments(weight, mean, (factor,), first.residual + second.residual + left_out)
 
 
 def subtract(
@@ -338,4 +383,4 @@ def subtract(
         )
     rows = values.clamp_min(0.0).sqrt()[:, None] * basis.T
     factor, residual = principal_factor(rows, max_rank)
-    return ClassMoments(weight, mean, factor, residual)
+    return ClassMoments(weight, mean, (factor,), residual)

@@ -21,7 +21,7 @@ def classes(spread=1.0, gap=1.0):
         ClassMoments(
             weight,
             5.0 + gap * rng.normal(size=4),
-            spread * rng.normal(size=(n_rows, 4)),
+            (spread * rng.normal(size=(n_rows, 4)),),
             spread**2 * rng.random(4),
         )
         for weight, n_rows in [(4.0, 3), (1.0, 0), (2.5, 2)]
@@ -124,7 +124,7 @@ def test_where_there_is_no_spread_at_all_it_is_one():
 def test_a_penalty_is_a_scaled_feature():
     moments, scale = classes(), np.array([2.0, 1.0, 0.1, 3.0])
     scaled = [
-        ClassMoments(one.weight, scale * one.mean, scale * one.factor, scale**2 * one.residual)
+        ClassMoments(one.weight, scale * one.mean, (scale * one.factor,), scale**2 * one.residual)
         for one in moments
     ]
 
