@@ -176,6 +176,9 @@ class DiagonalPlusGram:
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=name)
         self._rows = scaled if wide else None
+        if self._rows is None:
+            # A system of its own: nothing is left to scale in what is solved.
+            self._factor *= self._root[:, None]
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Each row times the inverse of A.
@@ -190,11 +193,10 @@ class DiagonalPlusGram:
         Tensor of shape (n, d)
             ``rows @ inv(A)``.
         """
-        solution = rows / self._root
         # In place: there may be many rows, and fresh memory for them takes time.
         if self._rows is None:
-            solve_in_place(self._factor, solution.T)
-        else:
-            inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
-            solution.addmm_(inner.T, self._rows, alpha=-1.0)
-        return solution.div_(self._root)
+            solution = rows.clone(memory_format=torch.contiguous_format)
+            return solve_in_place(self._factor, solution.T).T
+        solution = rows / self._root
+        inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
+        return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)

@@ -156,6 +156,7 @@ class PairSolver:
         solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
         factors = system.factors[:, None, None]
         grams = self._rows @ solved_rows.mT * factors.square()
+        # Energies of the turned rows of each class; None where s is 1 for all pairs.
         self._own: torch.Tensor | None = None
         if bool((system.scale == 1.0).all()):
             grams.diagonal(dim1=1, dim2=2).add_(1.0)
@@ -191,7 +192,8 @@ class PairSolver:
             pairs = slice(t * (t - 1) // 2 - start, t * (t + 1) // 2 - start)
             block, against[pairs] = planes[pairs], others
             torch.sub(self.solved_means[t], self.solved_means[:t], out=block)
-            block /= self._scale[t, :t, None]
+            if self._own is not None:
+                block /= self._scale[t, :t, None]
             block.addmm_(own, self.solved_rows[t], alpha=-1.0)
         for r in range(n_classes - 1):
             later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
