@@ -292,7 +292,7 @@ def test_a_weight_of_k_is_k_repetitions(params):
     assert_same(weighted, repeated, rtol=1e-7)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e6, 2.0**30])
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 2.0**30])
 @pytest.mark.parametrize(
     "params",
     [
@@ -316,6 +316,24 @@ def test_the_scale_of_the_features_does_not_matter(params, scale):
     expected = scores(plain)
     assert_allclose(scores(scaled, scale * NEW), expected, rtol=1e-7, atol=1e-7)
     assert_array_equal(scaled.predict(scale * NEW), plain.predict(NEW))
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"activation": "tanh"}, {"old_statistics": "zero"}, {"n_layers": 2}], ids=str
+)
+def test_where_classes_are_cut_off_tiny_features_do_not_go_under_beside_neurons(params):
+    # Two axes of each class: those of the neurons alone, if these were much larger.
+    small, tiny = (
+        model(**{"band_size": 2, "shared_band_size": 0, "rank": 2, **params}) for _ in range(2)
+    )
+
+    for part in (of_classes(0, 1), of_classes(2, 3), of_classes(4, 5)):
+        small.partial_fit(1e-4 * X[part], Y[part])
+        tiny.partial_fit(1e-40 * X[part], Y[part])
+
+    assert_allclose(scores(tiny, 1e-40 * NEW), scores(small, 1e-4 * NEW), rtol=1e-6, atol=1e-6)
+    largest = np.abs(tiny.transform(1e-40 * X)).max(axis=0)
+    assert largest[N_FEATURES:].max() < 1e4 * largest[:N_FEATURES].max()
 
 
 @pytest.mark.parametrize("params", [{}, {"band_size": 1}, {"band_size": 2, "n_layers": 2}], ids=str)

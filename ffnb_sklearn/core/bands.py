@@ -88,11 +88,14 @@ class FittedRows(NamedTuple):
         W times each sample, as if that sample had not been among those W was fitted to.
     reach : Tensor of shape ()
         Root mean square length of the samples in the residual axes, or 1 if it is zero.
+    magnitude : Tensor of shape ()
+        Root mean square of their features, or 1 if it is zero.
     """
 
     rows: torch.Tensor
     responses: torch.Tensor
     reach: torch.Tensor
+    magnitude: torch.Tensor
 
 
 def regression_rows(
@@ -150,7 +153,8 @@ def regression_rows(
     leverage = (normal.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
     fitted = open_part @ null_space.coordinates(rows).T
     responses = (fitted - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
-    return FittedRows(rows, responses, _reach(open_part, weights))
+    magnitude = _mean_length(lengths, weights) / features.shape[1] ** 0.5
+    return FittedRows(rows, responses, _reach(open_part, weights), magnitude)
 
 
 def random_rows(
@@ -179,10 +183,16 @@ def random_rows(
     energy = weights @ (features @ rows.T).square() / weights.sum()
     rows = rows * torch.where(energy > 0.0, energy, torch.ones_like(energy)).rsqrt()[:, None]
     reach = _reach(null_space.coordinates(features), weights)
-    return FittedRows(rows, features @ rows.T, reach)
+    magnitude = _reach(features, weights) / features.shape[1] ** 0.5
+    return FittedRows(rows, features @ rows.T, reach, magnitude)
 
 
 def _reach(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Root mean square length of some rows, or 1 where all are zero."""
-    energy = weights @ rows.square().sum(1) / weights.sum()
+    return _mean_length(torch.linalg.vector_norm(rows, dim=1), weights)
+
+
+def _mean_length(lengths: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Root mean square of some lengths, or 1 where all are zero."""
+    energy = weights @ lengths.square() / weights.sum()
     return torch.where(energy > 0.0, energy, torch.ones_like(energy)).sqrt()

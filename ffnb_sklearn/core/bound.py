@@ -96,7 +96,7 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     for band, kept in zip(newest, model.kept_axes, strict=True):
         below = features.layer_of(X, band.layer - 1)
         axes = as_tensor(kept, device=X.device)
-        alpha = float((band.weights**2).sum())
+        alpha = float(((band.scale * band.weights) ** 2).sum())
         beta = float(NullSpace(axes).project(below).square().sum())
         old = _old_energy(features, band)
         # A change of the layer below would pass through the older rows.
@@ -114,4 +114,4 @@ def _drift(band: Band, below: torch.Tensor) -> float:
 def _old_energy(features: FeatureMap, newest: Band) -> float:
     """Sum of the squared weights of a layer's older rows."""
     older = [band for band in features.bands if band.layer == newest.layer and band is not newest]
-    return float(sum((band.weights**2).sum() for band in older))
+    return float(sum(((band.scale * band.weights) ** 2).sum() for band in older))

@@ -43,12 +43,15 @@ class Band:
     batch_norm : BatchNorm or None, default=None
         What the responses are normalised by before g, if anything. It moves with every task,
         and the outputs of old neurons with it.
+    scale : float, default=1.0
+        What the outputs of g are multiplied by.
     """
 
     layer: int
     weights: Array
     activation: str
     batch_norm: BatchNorm | None = None
+    scale: float = 1.0
 
     def response(self, below: torch.Tensor) -> torch.Tensor:
         """W z of shape (n_samples, n_neurons) from the features z of the layer below."""
@@ -59,7 +62,8 @@ class Band:
         """What the neurons give for their responses, of the same shape."""
         if self.batch_norm is not None:
             response = self.batch_norm(response)
-        return ACTIVATIONS[self.activation](response)
+        outputs = ACTIVATIONS[self.activation](response)
+        return outputs if self.scale == 1.0 else self.scale * outputs
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
         """Outputs of shape (n_samples, n_neurons) from the features of the layer below."""

@@ -17,6 +17,10 @@ from .statistics import Array, ClassMoments
 
 __all__ = ["Draft", "append_band", "append_draft", "append_drafts", "draft_bands"]
 
+# Outputs of neurons, 1 by their codes, are scaled down where they would be more than so many times
+# what the inputs of the first are: beside them, these would go under in rounding.
+_LARGEST_RATIO = 1000.0
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -35,6 +39,8 @@ class Draft:
         that the rows were not fitted to.
     reach : Tensor of shape ()
         Root mean square length of those samples z in the open axes, or 1 if it is zero.
+    scale : float
+        What the outputs are multiplied by, at most 1.
     """
 
     layer: int
@@ -42,6 +48,7 @@ class Draft:
     open_axes: NullSpace
     corrections: torch.Tensor
     reach: torch.Tensor
+    scale: float
 
     def responses(self, below: torch.Tensor) -> torch.Tensor:
         """Corrected responses to the features of the task's samples in the layer below."""
@@ -77,7 +84,12 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
         open_axes = _open_axes(model, layer, below.shape[1], task.X.device)
         fitted = _fit_rows(model, layer, below, open_axes, codes, task.weights, rng)
         corrections = fitted.responses - below @ fitted.rows.T
-        drafts.append(Draft(layer, fitted.rows, open_axes, corrections, fitted.reach))
+        if model.features.bands:
+            # One scale for all, or some bands would count for more than others.
+            scale = model.features.bands[0].scale
+        else:
+            scale = min(1.0, _LARGEST_RATIO * float(fitted.magnitude))
+        drafts.append(Draft(layer, fitted.rows, open_axes, corrections, fitted.reach, scale))
         if layer < len(settings.p):
             model, below, _ = append_draft(model, task, drafts[-1], below)
     return drafts
@@ -111,7 +123,8 @@ def append_draft(
     """
     responses = draft.responses(below)
     norm = BatchNorm.of(responses, task.weights) if model.settings.batch_norm else None
-    band = Band(draft.layer, as_array(draft.rows), model.settings.activation, norm)
+    activation = model.settings.activation
+    band = Band(draft.layer, as_array(draft.rows), activation, norm, draft.scale)
     outputs = band.output(responses)
     features = outputs
     if draft.layer < len(model.settings.p):

@@ -70,12 +70,13 @@ def extend_moments(
     scatter = residuals @ weights.square().T
     scatter.index_add_(0, owners, responses.square())
     output = gaussian_moments(band.activation, mean, scatter / masses)
-    coupled = responses * output.slope[owners]
+    output_mean = band.scale * output.mean
+    coupled = responses * (band.scale * output.slope)[owners]
     along = torch.zeros_like(scatter).index_add_(0, owners, coupled.square())
-    own = (masses * output.variance - along).clamp_min(0.0)
-    check_finite(*(float(one.sum()) for one in (output.mean, along, own)))
+    own = (band.scale**2 * masses * output.variance - along).clamp_min(0.0)
+    check_finite(*(float(one.sum()) for one in (output_mean, along, own)))
     parts = np.split(as_array(coupled), np.cumsum(lengths.tolist())[:-1])
-    new = zip(moments, as_array(output.mean), parts, as_array(own), strict=True)
+    new = zip(moments, as_array(output_mean), parts, as_array(own), strict=True)
     return tuple(one.append(*its) for one, *its in new)
 
 
@@ -84,7 +85,7 @@ def _silenced(
 ) -> tuple[ClassMoments, ...]:
     """Moments of classes that give nothing in a new band's neurons but g(0)."""
     shift = as_tensor(_affine(band)[1], device=device)
-    constant = as_array(ACTIVATIONS[band.activation](shift))
+    constant = band.scale * as_array(ACTIVATIONS[band.activation](shift))
     width = len(constant)
     return tuple(
         one.append(constant, np.zeros((one.rank, width)), np.zeros(width)) for one in moments

@@ -177,6 +177,7 @@ def test_the_ridge_is_relative_to_the_scale_of_the_features():
     scaled = problem.fit(past)
 
     assert_allclose(1e3 * scaled.rows, plain.rows, rtol=1e-9)
+    assert_allclose(scaled.magnitude, 1e3 * plain.magnitude, rtol=1e-12)
     assert_allclose(scaled.responses, plain.responses, rtol=1e-9)
 
 
@@ -186,13 +187,15 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
         np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
     )
 
-    rows, responses, reach = random_rows(
+    rows, responses, reach, magnitude = random_rows(
         draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2)
     )
 
     assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
     assert_allclose(responses, Z @ rows.T, rtol=1e-12)
     assert_allclose(reach, problem.reach(), rtol=1e-12)
+    squares = np.average(problem.Z**2, axis=0, weights=problem.weights)
+    assert_allclose(magnitude, squares.mean() ** 0.5, rtol=1e-12)
     assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
 
 

@@ -88,10 +88,13 @@ def test_layers_are_those_of_block_triangular_matrices():
 )
 def test_a_band_has_its_own_activation(activation, value):
     band = Band(1, RNG.normal(size=(2, 5)), activation)
+    weak = Band(1, band.weights, activation, scale=1e-3)
 
-    features = FeatureMap(5, SharedBand.empty(5)).with_band(band)
+    features = FeatureMap(5, SharedBand.empty(5)).with_band(band).with_band(weak)
 
-    assert_allclose(features(X)[:, 5:], value(X.numpy() @ band.weights.T), rtol=1e-12)
+    expected = value(X.numpy() @ band.weights.T)
+    assert_allclose(features(X)[:, 5:7], expected, rtol=1e-12)
+    assert_allclose(features(X)[:, 7:], 1e-3 * expected, rtol=1e-12)
 
 
 def test_a_band_looks_past_neurons_that_came_later():

@@ -26,9 +26,10 @@ def sampled(moments, n=400_000):
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("residual", [0.0, 0.3])
-def test_gaussian_moments_are_those_of_samples_of_the_gaussian(activation, residual):
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+def test_gaussian_moments_are_those_of_samples_of_the_gaussian(activation, residual, scale):
     moments, inputs = a_class(residual), np.array([4, 1, 2])
-    band = Band(1, 0.5 * RNG.normal(size=(2, 3)), activation)
+    band = Band(1, 0.5 * RNG.normal(size=(2, 3)), activation, scale=scale)
 
     (result,) = extend_moments([moments], band, inputs, "gaussian", device=CPU)
 
@@ -44,11 +45,11 @@ def test_gaussian_moments_are_those_of_samples_of_the_gaussian(activation, resid
 
 def test_silence_is_the_constant_of_the_activation_at_zero():
     for activation, constant in (("relu", 0.0), ("tanh", 0.0), ("sigmoid", 0.5)):
-        band = Band(1, RNG.normal(size=(2, 5)), activation)
+        band = Band(1, RNG.normal(size=(2, 5)), activation, scale=0.25)
 
         (result,) = extend_moments([a_class()], band, np.arange(5), "zero", device=CPU)
 
-        assert_array_equal(result.mean[5:], [constant, constant])
+        assert_array_equal(result.mean[5:], [0.25 * constant, 0.25 * constant])
         assert_array_equal(result.scatter()[:, 5:], 0.0)
 
 
