@@ -62,13 +62,14 @@ class ClassGaussians:
         if penalties is None:
             penalties = np.ones(len(columns))
         seen, lengths = as_slice(columns), [one.rank for one in moments]
-        rows = np.empty((sum(lengths), len(columns)))
-        for one, part in zip(moments, np.split(rows, np.cumsum(lengths)[:-1]), strict=True):
-            one.columns(seen, out=part)
+        # Of Torch's memory: NumPy asks for large pages, with which the solution took 3 % longer.
+        rows = torch.empty((sum(lengths), len(columns)), dtype=torch.float64)
+        for one, part in zip(moments, torch.split(rows, lengths), strict=True):
+            one.columns(seen, out=part.numpy())
         return cls(
             weights=as_tensor([one.weight for one in moments], device=device),
             means=as_tensor(np.stack([one.mean[seen] for one in moments]), device=device),
-            rows=as_tensor(rows, device=device),
+            rows=rows.to(device),
             lengths=tuple(lengths),
             residuals=as_tensor(np.stack([one.residual[seen] for one in moments]), device=device),
             penalties=as_tensor(penalties, device=device),
