@@ -336,6 +336,16 @@ def test_where_classes_are_cut_off_tiny_features_do_not_go_under_beside_neurons(
     assert largest[N_FEATURES:].max() < 1e4 * largest[:N_FEATURES].max()
 
 
+@pytest.mark.parametrize("shared_band_size", [0, 20])
+def test_transform_never_gives_out_the_memory_of_its_input(shared_band_size):
+    clf = learn(model(shared_band_size=shared_band_size), [np.arange(len(Y))])
+    samples = NEW.copy()
+
+    clf.transform(samples)[:] = 0.0
+
+    assert_array_equal(samples, NEW)
+
+
 @pytest.mark.parametrize("params", [{}, {"band_size": 1}, {"band_size": 2, "n_layers": 2}], ids=str)
 def test_the_features_of_old_neurons_never_move(params):
     clf = model(**params)
