@@ -81,7 +81,7 @@ def cluster(n_workers):
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as processes,
         Client(processes) as client,

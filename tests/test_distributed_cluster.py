@@ -42,7 +42,8 @@ def cluster(tmp_path_factory):
             n_workers=3,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            # Any free port: another cluster on the machine may have the usual one.
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster),

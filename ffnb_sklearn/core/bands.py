@@ -7,7 +7,15 @@ import torch
 from .linalg import DiagonalPlusGram
 from .nullspace import NullSpace
 
-__all__ = ["FittedRows", "band_codes", "random_rows", "regression_rows"]
+__all__ = [
+    "FittedRows",
+    "band_codes",
+    "code_ridge",
+    "code_system",
+    "left_out",
+    "random_rows",
+    "regression_rows",
+]
 
 # Coordinates closer than this share of the largest belong to repetitions of one sample.
 _TIED_SHARE = 1e-9
@@ -141,20 +149,86 @@ def regression_rows(
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
-    ridge = max(gamma, _LEAST_GAMMA) * energy / features.shape[1]
-    # With all features zero there is nothing to regress on: any ridge gives zero rows.
-    ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
     open_part = null_space.coordinates(features)
     moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
-    normal = DiagonalPlusGram(
-        ridge.expand(moment.shape[1]), moment, name="the moment of a band's initialisation"
-    )
-    rows = null_space.rows_of(normal.solve((codes * weights[:, None]).T @ open_part))
-    leverage = (normal.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
+    system = code_system(moment, code_ridge(gamma, energy, features.shape[1]))
+    rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
     fitted = open_part @ null_space.coordinates(rows).T
-    responses = (fitted - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
+    responses = left_out(system, open_part, fitted, codes, weights)
     magnitude = _mean_length(lengths, weights) / features.shape[1] ** 0.5
     return FittedRows(rows, responses, _reach(open_part, weights), magnitude)
+
+
+def code_ridge(gamma: float, energy: torch.Tensor, n_features: int) -> torch.Tensor:
+    """Ridge of the regression of codes, relative to the mean energy of a feature.
+
+    Parameters
+    ----------
+    gamma : float
+        The relative one.
+    energy : Tensor of shape ()
+        tr S.
+    n_features : int
+        d.
+
+    Returns
+    -------
+    Tensor of shape ()
+        A positive number.
+    """
+    ridge = max(gamma, _LEAST_GAMMA) * energy / n_features
+    # With all features zero there is nothing to regress on: any ridge gives zero rows.
+    return torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
+
+
+def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
+    """What the regression of codes inverts.
+
+    Parameters
+    ----------
+    moment : Tensor of shape (n, m)
+        Rows in residual coordinates, the Gram matrix of whose columns is the second moment there.
+    ridge : Tensor of shape ()
+        As `code_ridge` gives it.
+
+    Returns
+    -------
+    DiagonalPlusGram
+        Of m columns.
+    """
+    name = "the moment of a band's initialisation"
+    return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
+
+
+def left_out(
+    system: DiagonalPlusGram,
+    open_part: torch.Tensor,
+    responses: torch.Tensor,
+    codes: torch.Tensor,
+    weights: torch.Tensor,
+) -> torch.Tensor:
+    """What each sample gives as if it had not been among those that rows were fitted to.
+
+    Parameters
+    ----------
+    system : DiagonalPlusGram
+        What the regression inverted.
+    open_part : Tensor of shape (n_samples, m)
+        The samples in residual coordinates.
+    responses : Tensor of shape (n_samples, n_neurons)
+        W z.
+    codes : Tensor of shape (n_samples, n_neurons)
+        C.
+    weights : Tensor of shape (n_samples,)
+        Sample weights. Of a sample that weighs more than 1, one repetition is left out.
+
+    Returns
+    -------
+    Tensor of shape (n_samples, n_neurons)
+        The formula is in `regression_rows`.
+    """
+    leverage = (system.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
+    return (responses - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
 
 
 def random_rows(

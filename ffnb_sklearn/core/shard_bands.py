@@ -14,18 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from .bands import code_ridge, code_system, left_out
 from .device import as_array, as_tensor
 from .features import Band, FeatureMap
 from .growth import append_band, draft_bands
-from .linalg import DiagonalPlusGram
 from .model import Model, Task
 from .nullspace import NullSpace
 from .statistics import Array, ClassMoments, principal_rows
 
 __all__ = ["ShardBand", "learn_band", "only_inputs", "pooled", "with_past_of"]
-
-# Below this ridge a sample's leverage cannot be told from 1, as in `bands`.
-_LEAST_GAMMA = 1e-10
 
 
 @dataclass(frozen=True)
@@ -65,21 +62,15 @@ class ShardBand:
         Returns
         -------
         Tensor of shape (n_samples, n_neurons)
-            The formula is that of `ffnb_sklearn.core.bands.regression_rows`.
+            As `ffnb_sklearn.core.bands.left_out` gives them.
         """
-        response = self.band.response(X)
-        if not len(self.moment):
-            return self.band.output(response)
-        device = X.device
-        normal = DiagonalPlusGram(
-            X.new_full((X.shape[1],), self.ridge),
-            as_tensor(self.moment, device=device),
-            name="the moment of a band's initialisation",
-        )
-        open_part = NullSpace(as_tensor(self.kept, device=device)).project(X)
-        leverage = (normal.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
-        left_out = (response - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
-        return self.band.output(left_out)
+        responses = self.band.response(X)
+        if len(self.moment):
+            moment = as_tensor(self.moment, device=X.device)
+            system = code_system(moment, as_tensor(self.ridge, device=X.device))
+            open_part = NullSpace(as_tensor(self.kept, device=X.device)).project(X)
+            responses = left_out(system, open_part, responses, codes, weights)
+        return self.band.output(responses)
 
 
 def only_inputs(model: Model) -> Model:
@@ -141,13 +132,12 @@ def learn_band(
     """
     settings, task = model.settings, _stand_ins(moments, device)
     (draft,) = draft_bands(model, task)
-    band = Band(1, as_array(draft.rows), settings.activation)
+    band = Band(1, as_array(draft.rows), settings.activation, scale=draft.scale)
     ridge, moment = 1.0, task.X[:0]
     if settings.init != "random":
         past = as_tensor(model.past[0], device=device)[: None if settings.init == "multi" else 0]
         moment = principal_rows(torch.cat([past, task.X * task.weights.sqrt()[:, None]]))
-        energy = float(moment.square().sum()) / moment.shape[1]
-        ridge = max(settings.gamma, _LEAST_GAMMA) * energy or 1.0
+        ridge = float(code_ridge(settings.gamma, moment.square().sum(), moment.shape[1]))
     kept = as_array(draft.open_axes.kept)
     dims = (*model.null_space_dims, (draft.open_axes.n_residual,))
     extended = replace(append_band(model, band, device), kept_axes=(kept,), null_space_dims=dims)

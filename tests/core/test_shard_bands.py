@@ -23,24 +23,34 @@ def sums_of(model, samples):
     return pooled(dict(zip(NUMBERS, moments, strict=True)), device=CPU)
 
 
+def in_unit(unit, samples):
+    return type(samples)(samples.X * unit, samples.classes, samples.weights)
+
+
 def second_moment(moments):
     return sum(one.second_moment() for one in moments)
 
 
 @pytest.mark.parametrize("init", ["multi", "mono", "random"])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_band_and_what_it_gives_without_each_sample(init, activation):
-    model = learnt([OLD], p=(2,), init=init, activation=activation)
-    extended, band = learn_band(model, sums_of(model, NEW), device=CPU)
-    expected, fresh = append_drafts(model, NEW, draft_bands(model, NEW))
-    assert_allclose(band.band.weights, expected.features.bands[-1].weights, atol=1e-12)
-    codes = band_codes(NEW.X, NEW.classes - 3, NEW.weights, 1)
-    outputs = band.outputs(NEW.X, codes, NEW.weights)
-    assert_allclose(outputs.numpy(), fresh.numpy(), atol=1e-12)
+# In the smaller unit neurons are scaled down, so as not to drown the inputs.
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20])
+def test_band_and_what_it_gives_without_each_sample(init, activation, unit):
+    new = in_unit(unit, NEW)
+    model = learnt([in_unit(unit, OLD)], p=(2,), init=init, activation=activation)
+    extended, band = learn_band(model, sums_of(model, new), device=CPU)
+    expected, fresh = append_drafts(model, new, draft_bands(model, new))
+    its = expected.features.bands[-1]
+    assert (its.scale < 1.0) == (unit < 1.0)
+    assert_allclose(band.band.scale, its.scale)
+    assert_allclose(band.band.weights, its.weights, atol=1e-12 / unit)
+    codes = band_codes(new.X, new.classes - 3, new.weights, 1)
+    outputs = band.outputs(new.X, codes, new.weights)
+    assert_allclose(outputs.numpy(), fresh.numpy(), atol=1e-12 * its.scale)
     assert extended.null_space_dims == expected.null_space_dims
     assert_allclose(extended.kept_axes[0], expected.kept_axes[0])
     for one, other in zip(extended.moments, expected.moments, strict=True):
-        assert_allclose(one.scatter(), other.scatter(), atol=1e-10)
+        assert_allclose(one.scatter(), other.scatter(), atol=1e-10 * its.scale**2)
 
 
 def test_past_of_the_inputs():
@@ -62,7 +72,7 @@ def test_pooled_moments_have_few_rows_and_the_same_sum():
 
 
 def test_zero_inputs():
-    nothing = type(NEW)(torch.zeros_like(NEW.X), NEW.classes, NEW.weights)
+    nothing = in_unit(0.0, NEW)
     model = learnt([OLD], p=(2,), init="mono")
     _, band = learn_band(model, sums_of(model, nothing), device=CPU)
     assert not np.any(band.band.weights)
