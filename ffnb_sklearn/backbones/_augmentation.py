@@ -50,13 +50,12 @@ class FlipCrop:
         padded = nn.functional.pad(batch, (self.padding,) * 4)
         # A view of all crops there are; one of each image is copied.
         crops = padded.unfold(2, height, 1).unfold(3, width, 1)
-        top, left = torch.randint(2 * self.padding + 1, (2, n), generator=generator).to(
-            batch.device
-        )
+        drawn = {"generator": generator, "device": generator.device}
+        top, left = torch.randint(2 * self.padding + 1, (2, n), **drawn).to(batch.device)
         batch = crops[torch.arange(n, device=batch.device), :, top, left]
         if not self.flip:
             return batch
-        mirrored = torch.rand(n, generator=generator) < 0.5
+        mirrored = torch.rand(n, **drawn) < 0.5
         return torch.where(mirrored.to(batch.device)[:, None, None, None], batch.flip(3), batch)
 
 
@@ -86,9 +85,11 @@ class Jitter:
 
     def __call__(self, batch, generator):
         """Return the batch, scaled and with noise."""
-        factors = torch.randn((len(batch), *(1,) * (batch.ndim - 1)), generator=generator)
-        noise = torch.randn(batch.shape, generator=generator)
-        factors, noise = (drawn.to(batch) for drawn in (factors, noise))
+        shapes = (len(batch), *(1,) * (batch.ndim - 1)), batch.shape
+        factors, noise = (
+            torch.randn(shape, generator=generator, device=generator.device).to(batch)
+            for shape in shapes
+        )
         return batch * (1.0 + self.scale * factors) + self.noise * noise
 
 

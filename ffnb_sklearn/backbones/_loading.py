@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._seeding import seeded_torch
+from ffnb_sklearn.backbones._seeding import seeded_layers
 
 _SHOWN_KEYS = 5
 
@@ -51,7 +51,7 @@ def build_backbone(backbone, backbone_params, seed=0):
     factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
     # Random weights, which the factory of a trained backbone replaces, must neither differ
     # from one call to the next nor move the global generator.
-    with seeded_torch(seed):
+    with seeded_layers(seed):
         module = factory(**(backbone_params or {}))
     if not isinstance(module, nn.Module):
         raise TypeError(
@@ -139,7 +139,8 @@ def read_weights(weights):
                 f"weights={str(path)!r} must hold a state dict; it holds an instance of "
                 f"{type(weights).__name__}."
             )
-    return {key: torch.as_tensor(np.array(value)) for key, value in _as_arrays(weights).items()}
+    arrays = _as_arrays(weights)
+    return {key: torch.from_numpy(np.array(value)) for key, value in arrays.items()}
 
 
 def _as_arrays(state_dict):

@@ -190,7 +190,8 @@ def batches(positions, size, generator=None):
         The batches.
     """
     if generator is not None:
-        positions = positions[torch.randperm(len(positions), generator=generator).numpy()]
+        order = torch.randperm(len(positions), generator=generator, device=generator.device)
+        positions = positions[order.numpy()]
     starts = list(range(size, len(positions), size))
     if size > 1 and starts and len(positions) - starts[-1] == 1:
         starts.pop()

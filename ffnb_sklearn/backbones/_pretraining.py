@@ -17,7 +17,7 @@ from ffnb_sklearn.backbones._checks import NonFiniteLossError
 from ffnb_sklearn.backbones._loading import state_to_arrays
 from ffnb_sklearn.backbones._plan import batches, hold_out
 from ffnb_sklearn.backbones._schedules import learning_rate
-from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_torch
+from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_layers, seeded_torch
 
 # How a message tells that the networks of two trainings are not the same at the start.
 _NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
@@ -91,7 +91,7 @@ class _Classifier(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.dtype = next(backbone.parameters()).dtype
-        with seeded_torch(*derived_seeds(seed, _HEAD, 1)):
+        with seeded_layers(*derived_seeds(seed, _HEAD, 1)):
             self.head = nn.Linear(n_features, n_classes).to(self.dtype)
 
     def forward(self, inputs):

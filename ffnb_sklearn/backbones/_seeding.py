@@ -35,7 +35,7 @@ def derived_seeds(seed, index, n_seeds):
 def seeded_torch(seed, device=_CPU):
     """Seed the global generators of torch, and put their state back at the end.
 
-    Layers draw from nothing else: initial weights on the CPU, dropout on the device.
+    Layers draw from nothing else: initial weights where they are made, dropout on the device.
 
     Parameters
     ----------
@@ -49,4 +49,17 @@ def seeded_torch(seed, device=_CPU):
         if device.type == "cuda":
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def seeded_layers(seed):
+    """Make layers on the CPU from a seed, whatever default device a user has set.
+
+    Parameters
+    ----------
+    seed : int
+        What the block is to start from.
+    """
+    with _CPU, seeded_torch(seed):
         yield

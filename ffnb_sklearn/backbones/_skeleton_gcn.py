@@ -189,12 +189,13 @@ def _mirrored(filters):
 def _slow_basis(n_chunks, n_coordinates, n_vectors, generator):
     """Draw orthonormal vectors from the span of the slowest cosines over the parts."""
     n_cosines = -(-n_vectors // n_coordinates)
-    middles = (torch.arange(n_chunks) + 0.5) / n_chunks
-    cosines = torch.cos(torch.pi * middles[:, None] * torch.arange(n_cosines))
+    middles = (torch.arange(n_chunks, device="cpu") + 0.5) / n_chunks
+    cosines = torch.cos(torch.pi * middles[:, None] * torch.arange(n_cosines, device="cpu"))
     cosines = cosines / cosines.norm(dim=0)
-    rotation = torch.empty(n_cosines * n_coordinates, n_cosines * n_coordinates)
-    nn.init.orthogonal_(rotation, generator=generator)
-    return torch.kron(cosines, torch.eye(n_coordinates)) @ rotation[:, :n_vectors]
+    size = n_cosines * n_coordinates
+    rotation = nn.init.orthogonal_(torch.empty(size, size, device="cpu"), generator=generator)
+    identity = torch.eye(n_coordinates, device="cpu")
+    return torch.kron(cosines, identity) @ rotation[:, :n_vectors]
 
 
 def _heads(adjacency, n_nodes):

@@ -121,7 +121,7 @@ class _WideInverse:
         """Products of the vectors of some classes: the rows of each, and last its mean."""
         device, n_means = self._factor.device, len(self._slices)
         own = [self._slices[label] for label in classes]
-        parts = [torch.arange(one.start, one.stop) for one in own]
+        parts = [torch.arange(one.start, one.stop, device="cpu") for one in own]
         rows = torch.cat(parts).to(device)
         table = self._factor.new_zeros((len(rows) + n_means + 1,) * 2)
         # Means behind the rows, and behind them zeros, for the rows that shorter classes lack.
@@ -132,9 +132,9 @@ class _WideInverse:
         table[len(rows) : -1, : len(rows)] = self._with_means[rows].T
         table[len(rows) : -1, len(rows) : -1] = self.of_means
         width, start = max(map(len, parts)), 0
-        places = torch.full((n_means, width + 1), len(table) - 1)
+        places = torch.full((n_means, width + 1), len(table) - 1, device="cpu")
         for label, part in zip(classes, parts, strict=True):
-            places[label, : len(part)] = torch.arange(start, start + len(part))
+            places[label, : len(part)] = torch.arange(start, start + len(part), device="cpu")
             places[label, -1] = len(rows) + label
             start += len(part)
         return _Table(table, places.to(device))
@@ -164,7 +164,7 @@ class _TallInverse:
         parts = [self._rows[self._slices[label]] for label in classes]
         shape = (len(parts), max(map(len, parts)) + 1, self._rows.shape[1])
         vectors = self._rows.new_zeros(shape)
-        places = torch.zeros(len(self._slices), dtype=torch.long)
+        places = torch.zeros(len(self._slices), dtype=torch.long, device="cpu")
         for place, (label, part) in enumerate(zip(classes, parts, strict=True)):
             vectors[place, : len(part)], vectors[place, -1] = part, self._means[label]
             places[label] = place

@@ -111,5 +111,6 @@ def _directions(n_columns: int, count: int, device: torch.device) -> torch.Tenso
     """Random directions, the same at every call; not to be changed."""
     generator = torch.Generator().manual_seed(0)
     size = (n_columns, _n_directions(count))
-    directions = torch.randn(size, generator=generator, dtype=torch.float64)
+    # Drawn by the processor, so that they are the same everywhere.
+    directions = torch.randn(size, generator=generator, dtype=torch.float64, device="cpu")
     return directions.to(device)

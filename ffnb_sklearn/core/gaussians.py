@@ -63,7 +63,8 @@ class ClassGaussians:
             penalties = np.ones(len(columns))
         seen, lengths = as_slice(columns), [one.rank for one in moments]
         # Of Torch's memory: NumPy asks for large pages, with which the solution took 3 % longer.
-        rows = torch.empty((sum(lengths), len(columns)), dtype=torch.float64)
+        shape = sum(lengths), len(columns)
+        rows = torch.empty(shape, dtype=torch.float64, device="cpu")
         for one, part in zip(moments, torch.split(rows, lengths), strict=True):
             one.columns(seen, out=part.numpy())
         return cls(

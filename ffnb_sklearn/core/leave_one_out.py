@@ -106,8 +106,9 @@ class LeaveOneOut:
         self.weights = gaussians.weights[self._judged]
         generator = torch.Generator().manual_seed(0)
         shape = (_N_DRAWS, self._n_opponents)
-        draws = torch.randn(shape, generator=generator, dtype=gaussians.rows.dtype)
-        draws = draws.to(gaussians.rows.device)
+        rows = gaussians.rows
+        draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
+        draws = draws.to(rows.device)
         self._draws = torch.cat([draws, -draws])
 
     def errors(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> torch.Tensor:
@@ -146,7 +147,7 @@ class LeaveOneOut:
             gaps = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
             # Two classes may be nearest to each other; the sum tells them apart.
             gap = gaps.topk(self._n_opponents, largest=False).values.sum(1)
-            steps = torch.linspace(0, len(able) - 1, most).round().long().to(able.device)
+            steps = torch.linspace(0, len(able) - 1, most, device=able.device).round().long()
             able = able[gap[able].argsort()[steps]]
         judged: list[int] = able.tolist()
         return judged

@@ -220,7 +220,7 @@ class PairSolver:
         width, d = self._rows.shape[1:]
         # Some classes at a time: a product of few rows is slower than its arithmetic.
         n_together = max(1, _ROWS_TOGETHER // max(1, width))
-        classes = torch.arange(max(first, 1), len(self._means)).tolist()
+        classes = range(max(first, 1), len(self._means))
         for start in range(0, len(classes), n_together):
             block = classes[start : start + n_together]
             taken = slice(block[0], block[-1] + 1)

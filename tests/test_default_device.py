@@ -1,0 +1,101 @@
+"""A default device that a user has set for torch plays no part: every tensor is put on its own.
+
+Tensors on torch's "meta" device have no values, so that one that lands there by default fails as
+soon as it meets others. It stands for a GPU.
+"""
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch import nn
+
+from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn.backbones import FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
+from tests.separated_classes import CODES, X, learned
+
+
+@pytest.fixture
+def meta_device():
+    yield lambda: torch.set_default_device("meta")
+    torch.set_default_device(None)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"band_size": 0},
+        {"band_size": 2, "n_layers": 2},
+        {"init": "random", "old_statistics": "zero"},
+        {"init": "mono", "max_epochs": 2, "batch_norm": True},
+        {"skip_connection": False, "shared_band_size": 0, "activation": "tanh"},
+        {"rank": None, "chunk_size": 7},
+        {"rank": 1, "shared_band_size": 4},
+        {"shared_band_size": 300},
+        {"shrinkage": 0.0, "epsilon": 0.1},
+        {"shrinkage": 1.0, "epsilon": 0.1},
+        {"covariance": "identity"},
+        {"classifier": "ova"},
+        {"shortlist": 2},
+    ],
+    ids=repr,
+)
+def test_of_the_classifier(parameters, meta_device):
+    def outcome():
+        settings = {"shared_band_size": 10, "random_state": 0, "device": "cpu", **parameters}
+        model = learned(FFNBClassifier(**settings), [0, 1], [2, 3], [0, 4])
+        model.forget([1])
+        return model.decision_function(X), model.transform(X)
+
+    expected = outcome()
+    meta_device()
+    for one, other in zip(outcome(), expected, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_of_a_network_trained_by_descent(meta_device):
+    def outcome():
+        settings = {"max_epochs": 2, "random_state": 0, "device": "cpu"}
+        return learned(NaiveIncrementalClassifier(**settings), [0, 1], [2, 3]).decision_function(X)
+
+    expected = outcome()
+    meta_device()
+    assert_array_equal(outcome(), expected)
+
+
+@pytest.mark.parametrize(
+    ("augment", "shape"), [(Jitter(), (X.shape[1],)), (FlipCrop(padding=1), (1, 1, X.shape[1]))]
+)
+def test_of_a_backbone_that_is_trained_on(augment, shape, meta_device):
+    def outcome():
+        extractor = TorchFeatureExtractor(
+            _Flat,
+            backbone_params={"n_inputs": X.shape[1]},
+            input_shape=shape,
+            augment=augment,
+            epochs=2,
+            validation_fraction=0.2,
+            random_state=0,
+            device="cpu",
+        )
+        return extractor.fit_transform(X, CODES)
+
+    expected = outcome()
+    meta_device()
+    assert_array_equal(outcome(), expected)
+
+
+class _Flat(nn.Sequential):
+    """A linear layer on flattened inputs."""
+
+    def __init__(self, n_inputs):
+        super().__init__(nn.Flatten(), nn.Linear(n_inputs, 3))
+
+
+def test_of_a_network_with_filters_that_are_drawn(meta_device):
+    meta_device()
+    network = SkeletonGCN(15, 24, n_pairings=2, random_state=0)
+    # As any network of torch's it is where the user wants it.
+    assert {one.device.type for one in network.parameters()} == {"meta"}
+    with torch.device("cpu"):
+        assert {one.device.type for one in SkeletonGCN(15, 24).parameters()} == {"cpu"}
