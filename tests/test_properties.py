@@ -292,6 +292,46 @@ def test_a_weight_of_k_is_k_repetitions(params):
     assert_same(weighted, repeated, rtol=1e-7)
 
 
+@pytest.mark.parametrize("copies", [3, 5, 16])
+@exact
+def test_classes_of_equal_samples(params, copies):
+    """They depend neither on the unit, nor on the calls they came in; a weight is as good."""
+    Z = RNG.normal(size=(N_CLASSES, N_FEATURES)) / 3.0
+    rows = np.repeat(np.arange(N_CLASSES), copies)
+    reference = model(**params).fit(Z[rows], rows)
+    parted = model(**params)
+    for part in np.array_split(RNG.permutation(len(rows)), 4):
+        parted.partial_fit(Z[rows[part]], rows[part])
+    # Labels may come in another order.
+    assert_same(parted, reference, rtol=1e-7)
+    weights = np.full(N_CLASSES, float(copies))
+    weighted = model(**params).fit(Z, np.arange(N_CLASSES), sample_weight=weights)
+    assert_same(weighted, reference, rtol=1e-7)
+    scaled = model(**params).fit(3.0 * Z[rows], rows)
+    expected = scores(reference)
+    atol = 1e-7 * np.abs(expected).max()
+    assert_allclose(scores(scaled, 3.0 * NEW), expected, rtol=1e-7, atol=atol)
+
+
+def test_a_class_of_equal_samples_among_large_ones_leaves_the_shrinkage_to_them():
+    n, copies = 2000, 16
+    y = np.repeat([0, 1, 2], n)
+    long_axes, centres = RNG.normal(size=(2, 3, N_FEATURES))
+    many = RNG.normal(size=(3 * n, 1)) * long_axes[y] + 0.7 * centres[y]
+    many += 0.05 * RNG.normal(size=many.shape)
+    single = RNG.normal(size=(1, N_FEATURES)) / 3.0
+    repeated = model(rank=64).fit(
+        np.concatenate([many, single.repeat(copies, axis=0)]), np.r_[y, [3] * copies]
+    )
+    weighted = model(rank=64).fit(
+        np.concatenate([many, single]),
+        np.r_[y, 3],
+        sample_weight=np.r_[np.ones(3 * n), copies],
+    )
+    assert repeated.shrinkage_ == pytest.approx(weighted.shrinkage_, rel=1e-6)
+    assert_same(repeated, weighted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e6, 2.0**30])
 @pytest.mark.parametrize(
     "params",

@@ -14,7 +14,7 @@ from .statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
-# A scatter below this share of the energy of the features is rounding, not spread.
+# A spread of the means below this share of their energy is rounding.
 _NEGLIGIBLE_SHARE = 1e-24
 
 
@@ -142,13 +142,16 @@ class ClassGaussians:
         """Mean variance of the features within classes, a positive number of shape ().
 
         Where there is no spread within any class, as with one sample per class, the spread
-        between the classes takes its place, and 1 where there is none of that either.
+        between the classes takes its place, where there is none of that either the energy of
+        the features, and 1 where all of them are zero.
         """
         share = self.weights / self.weights.sum()
         within = share @ self.mean_variances()
-        energy = share @ (self.means.square() / self.penalties).mean(1)
-        if within > _NEGLIGIBLE_SHARE * energy:
+        if within > 0.0:
             return within
+        energy = share @ (self.means.square() / self.penalties).mean(1)
         centre = share @ self.means
         between = share @ ((self.means - centre).square() / self.penalties).mean(1)
-        return between if between > _NEGLIGIBLE_SHARE * energy else torch.ones_like(between)
+        if between > _NEGLIGIBLE_SHARE * energy:
+            return between
+        return energy if energy > 0.0 else torch.ones_like(energy)

@@ -15,7 +15,7 @@ import torch
 
 from .device import as_array, as_tensor
 from .model import Model, Task, updated_moments
-from .statistics import Array, ClassMoments, merge, principal_factor, principal_rows
+from .statistics import Array, ClassMoments, merge, principal_factor, principal_rows, rounding_of
 
 __all__ = ["learn_moments", "limited", "shard_moments", "union"]
 
@@ -88,7 +88,11 @@ def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device
     ClassMoments
         What one machine keeps of the same samples.
     """
-    factor, left_out = principal_factor(as_tensor(moments.factor, device=device), max_rank)
+    rows, rounding = (
+        as_tensor(moments.factor, device=device),
+        rounding_of(moments.weight, moments.mean),
+    )
+    factor, left_out = principal_factor(rows, max_rank, rounding)
     return replace(moments, blocks=(factor,), residual=moments.residual + left_out)
 
 

@@ -125,7 +125,8 @@ def fit_shortlist(
     """
     system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
     solver = PairSolver(system, gaussians.means)
-    coefficients, scales = _coefficients(solver), 1.0 / system.scale
+    # No class is its own opponent; alone, one without any spread would have an infinite scale.
+    coefficients, scales = _coefficients(solver), (1.0 / system.scale).fill_diagonal_(0.0)
     means, rows = solver.solved_means, solver.solved_rows
     offsets = _offsets(gaussians.means, means, rows, coefficients, scales)
     planes = _planes(means, rows, coefficients, scales)
@@ -175,7 +176,6 @@ def _planes(
     solved_means: torch.Tensor, rows: torch.Tensor, coefficients: torch.Tensor, scales: torch.Tensor
 ) -> torch.Tensor:
     """Sum of the hyperplanes of each class's pairs."""
-    # The diagonal cancels: no class is its own opponent.
     planes = scales.sum(1)[:, None] * solved_means - scales @ solved_means
     planes -= torch.einsum("tk,tkd->td", coefficients.sum(1), rows)
     flat = rows.flatten(0, 1)

@@ -29,6 +29,7 @@ __all__ = [
     "moments_of",
     "principal_factor",
     "principal_rows",
+    "rounding_of",
     "subtract",
 ]
 
@@ -37,6 +38,9 @@ Columns = npt.NDArray[np.intp] | slice
 
 # Principal rows below this share of the scatter are rounding: centring always leaves one.
 _NEGLIGIBLE_SHARE = 1e-28
+
+# A spread below this share of the root mean square of the samples is rounding of their mean.
+_ROUNDING_SHARE = 1e-13
 
 # Of up to so many times as many columns, principal rows are found exactly: it costs no more.
 _EXACT_UP_TO = 4
@@ -183,10 +187,15 @@ class _Scatter:
         """
         return self._longest(max_rows, self._energies())
 
-    def factor(self, max_rank: int | None) -> tuple[Array, Array]:
-        """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave."""
+    def factor(self, max_rank: int | None, rounding: float = 0.0) -> tuple[Array, Array]:
+        """Factor of at most ``max_rank`` principal rows, and the diagonal of what they leave.
+
+        Both are zero if the trace is no more than what is given as rounding.
+        """
         energies = self._energies()
         rows = self._longest(max_rank, energies)
+        if float(energies.sum()) <= rounding:
+            return as_array(rows[:0]), np.zeros(self._n_columns)
         left_out = torch.zeros_like(energies)
         if len(rows) == max_rank:
             left_out = (energies - column_energies(rows)).clamp_min(0.0)
@@ -232,7 +241,19 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     return scatter.principal_rows()
 
 
-def principal_factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, Array]:
+def rounding_of(weight: float, mean: Array) -> float:
+    """Trace of a scatter that is no more than rounding.
+
+    The mean of equal samples is not quite the sample, so that a class of nothing else would have
+    a spread, of a size and a shape that say nothing of the samples.
+    """
+    length = _ROUNDING_SHARE * mean
+    return weight * float(length @ length)
+
+
+def principal_factor(
+    rows: torch.Tensor, max_rank: int | None, rounding: float = 0.0
+) -> tuple[Array, Array]:
     """A factor of the sum of the outer products of some rows.
 
     Parameters
@@ -241,6 +262,8 @@ def principal_factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, A
         R.
     max_rank : int or None
         Most rows of the factor; None keeps the sum exactly.
+    rounding : float, default=0.0
+        Trace up to which the sum counts as zero.
 
     Returns
     -------
@@ -251,7 +274,7 @@ def principal_factor(rows: torch.Tensor, max_rank: int | None) -> tuple[Array, A
     """
     scatter = _Scatter(rows.shape[1])
     scatter.add(rows)
-    return scatter.factor(max_rank)
+    return scatter.factor(max_rank, rounding)
 
 
 def moments_of(
@@ -293,8 +316,9 @@ def moments_of(
     if mean is None or scatter is None:
         raise ValueError("moments_of needs at least one chunk of samples; got none.")
     check_finite(weight)
-    factor, residual = scatter.factor(max_rank)
-    return ClassMoments(weight, as_array(mean), (factor,), residual)
+    centre = as_array(mean)
+    factor, residual = scatter.factor(max_rank, rounding_of(weight, centre))
+    return ClassMoments(weight, centre, (factor,), residual)
 
 
 def merge(
@@ -334,7 +358,8 @@ def merge(
     shift = gap * np.sqrt(first.weight * second.weight / weight)
     mean = first.mean + gap * (second.weight / weight)
     rows = np.concatenate([first.factor, second.factor, shift[None]])
-    factor, left_out = principal_factor(as_tensor(rows, device=device), max_rank)
+    rounding = rounding_of(weight, mean)
+    factor, left_out = principal_factor(as_tensor(rows, device=device), max_rank, rounding)
     return ClassMoments(weight, mean, (factor,), first.residual + second.residual + left_out)
 
 

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import shortlist
 from ffnb_sklearn.core.fisher import fit_pairwise
 from ffnb_sklearn.core.shortlist import fit_shortlist
+from ffnb_sklearn.core.statistics import moments_of
 from tests.core.test_fisher import classes, gaussians_of
 
 D = 7
+ONES = torch.ones(3, dtype=torch.float64)
 WAYS = [("class", 0.4), ("class", 0.0), ("class", 1.0), ("identity", 0.4)]
 
 
@@ -54,6 +56,25 @@ def test_listed_classes_meet_each_other_and_the_rest_on_average(covariance, shri
         expected = np.full(6, -others.sum())
         expected[mine] = np.tanh(outputs[np.ix_(mine, mine)]).sum(1) + 3.0 * others
         assert_allclose(row, expected, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-12, 1e20])
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_classes_without_spread_in_any_unit(unit, repetitions):
+    rng = np.random.default_rng(0)
+    X = unit * rng.normal(size=(6, D))
+    moments = [
+        moments_of([(torch.as_tensor(X[[t] * repetitions]), ONES[:repetitions])]) for t in range(6)
+    ]
+    gaussians = gaussians_of(moments, np.ones(D))
+    options = {"covariance": "class", "shrinkage": 0.0, "epsilon": 1.0}
+    listed = fit_shortlist(gaussians, **options, n_listed=6)
+    full = fit_pairwise(gaussians, **options)
+
+    near = torch.as_tensor(X + 0.1 * unit * rng.normal(size=(6, D)))
+    assert_allclose(listed.scores(near), full.scores(near), rtol=1e-8, atol=1e-8)
+    few = fit_shortlist(gaussians, **options, n_listed=2)
+    assert_array_equal(few.scores(near).argmax(1), np.arange(6))
 
 
 def test_scores_sum_to_zero():

@@ -125,6 +125,25 @@ def test_a_weight_is_a_number_of_repetitions():
     assert_same(moments(X, counts.astype(float)), moments(np.repeat(X, counts, axis=0)))
 
 
+@pytest.mark.parametrize("n", [11, 49, 5000])
+def test_equal_samples_have_no_scatter(n):
+    X = np.repeat(np.random.default_rng(n).normal(size=(1, 7)) / 3.0, n, axis=0)
+    centred = X - X.mean(0)
+    assert np.any(centred)
+
+    parts = [moments(X), moments(X, max_rank=2, n_chunks=3), moments(X, np.linspace(0.1, 2.0, n))]
+
+    for one in [*parts, merge(parts[0], parts[2], device=CPU)]:
+        assert one.rank == 0
+        assert not one.residual.any()
+
+
+def test_a_small_scatter_far_from_the_origin_is_kept():
+    X = 1e12 + np.arange(12.0).reshape(4, 3) % 5.0
+
+    assert_allclose(moments(X).scatter(), dense(X, np.ones(4))[2], rtol=1e-4, atol=1e-4)
+
+
 @given(
     d=st.integers(1, 6),
     sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5),
