@@ -32,6 +32,17 @@ def _last_step_has(method):
     return check
 
 
+def _inherited(method):
+    """Make an `available_if` check that a `Pipeline` of the same steps has `method`."""
+
+    def check(pipeline):
+        # Where it has not, this raises what `Pipeline` says of it.
+        getattr(super(ContinualPipeline, pipeline), method)
+        return True
+
+    return check
+
+
 def _fit_transform(transformer, X, y, params):
     """Fit a transformer; return what it makes of X, and the fitted transformer."""
     if hasattr(transformer, "fit_transform"):
@@ -96,13 +107,14 @@ class ContinualPipeline(Pipeline):
     expressed in the features of that moment; refitting a transformer would move the
     features of all earlier tasks, whose data are gone. So choose transformers that are
     stateless (:class:`~sklearn.preprocessing.Normalizer`, a trained backbone), or whose
-    statistics on the first task stand for the later ones. Only `fit` refits them.
+    statistics on the first task stand for the later ones. Only `fit` refits them, or
+    `partial_fit` after all classes have been forgotten.
 
     *Transformers that are already fitted* are fitted again by the first call, as in
     `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
 
     *A call is a transaction.* Whatever raises, each step is as it was before. To that end
-    a call keeps a copy of the last step until it has succeeded.
+    a call keeps a copy of the steps that it fits until it has succeeded.
 
     Examples
     --------
@@ -235,6 +247,66 @@ class ContinualPipeline(Pipeline):
             pair.mapping.add(caller="partial_fit", callee="fit_transform" if has_both else "fit")
             pair.mapping.add(caller="partial_fit", callee="transform")
         return router
+
+    def fit(self, X, y=None, **params):
+        """Fit every step anew, as :class:`sklearn.pipeline.Pipeline` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        **params : dict
+            Arguments of the steps or metadata, as in :meth:`sklearn.pipeline.Pipeline.fit`.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The fitted pipeline. If an error is raised it is as it was before.
+        """
+        with self._all_steps_restored_on_error():
+            return super().fit(X, y, **params)
+
+    @available_if(_inherited("fit_transform"))
+    def fit_transform(self, X, y=None, **params):
+        """Fit every step anew; return what the last one makes of the rows.
+
+        Parameters
+        ----------
+        X, y, **params
+            As in `fit`.
+
+        Returns
+        -------
+        Xt : ndarray of shape (n_samples, n_features_out)
+            The transformed rows.
+        """
+        with self._all_steps_restored_on_error():
+            return super().fit_transform(X, y, **params)
+
+    @available_if(_inherited("fit_predict"))
+    def fit_predict(self, X, y=None, **params):
+        """Fit every step anew; return what the last one predicts for the rows.
+
+        Parameters
+        ----------
+        X, y, **params
+            As in `fit`.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            The predictions.
+        """
+        with self._all_steps_restored_on_error():
+            return super().fit_predict(X, y, **params)
+
+    def _all_steps_restored_on_error(self):
+        """Have all steps back as they are now if the block raises."""
+        self._validate_params()
+        self._validate_steps()
+        return _restored_on_error(self, [step for _, _, step in self._iter()])
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.cluster import MiniBatchKMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
@@ -15,9 +15,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
+from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
 
@@ -190,6 +191,38 @@ def test_a_later_call_that_fails_changes_nothing(tasks):
     for label, total in sums.items():
         assert_array_equal(pipe[-1].sums_[label], total)
     assert_array_equal(pipe.predict(X1), before)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("method", ["fit", "fit_transform"])
+def test_to_fit_anew_and_fail_changes_nothing(tasks, tmp_path, cached, method):
+    (X1, y1), (X2, y2) = tasks
+    last = FFNBClassifier(shared_band_size=20, random_state=0)
+    memory = str(tmp_path) if cached else None
+    pipe = make_continual_pipeline(StandardScaler(), last, memory=memory).partial_fit(X1, y1)
+    steps, before = pipe.steps, pipe.predict_proba(X1)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        getattr(pipe, method)(10.0 * X2[:, 1:], y2 + 0.5)
+    assert pipe.steps is steps
+    assert_array_equal(pipe.predict_proba(X1), before)
+    assert_array_equal(pipe.partial_fit(X2, y2).classes_, np.arange(10))
+
+
+def test_methods_that_fit_anew_are_those_of_pipeline(tasks):
+    (X, y), _ = tasks
+    clusters = make_continual_pipeline(StandardScaler(), KMeans(3, n_init=1, random_state=0))
+    expected = make_pipeline(StandardScaler(), KMeans(3, n_init=1, random_state=0)).fit_predict(X)
+    assert_array_equal(clusters.fit_predict(X), expected)
+    assert_allclose(
+        clusters.fit_transform(X), make_pipeline(*clusters.named_steps.values()).transform(X)
+    )
+    classifier = make_continual_pipeline(StandardScaler(), GaussianNB())
+    for method in ("fit_predict", "fit_transform"):
+        assert not hasattr(classifier, method)
+        with pytest.raises(AttributeError, match=method):
+            getattr(classifier, method)
+    with pytest.raises(TypeError, match="All intermediate steps should be transformers"):
+        ContinualPipeline([("a", GaussianNB()), ("b", GaussianNB())]).fit(X, y)
 
 
 def test_a_transformer_that_fails_changes_nothing(tasks):
