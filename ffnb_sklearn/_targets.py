@@ -9,7 +9,7 @@ __all__ = ["check_labels", "label_positions", "unmixed"]
 
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
 
-# Integers up to here have a float64 each.
+# Integers below have a float64 each; this one stands for the next as well.
 _EXACT = 2**53
 
 
@@ -36,12 +36,20 @@ def _kind_of_one(label):
 
 
 def unmixed(labels, name):
-    """Refuse a list of several kinds of labels, of which NumPy would make one."""
+    """Labels whose kind NumPy leaves as it is; a list of several kinds is refused."""
     if isinstance(labels, (list, tuple)):
         kinds = sorted({_kind_of_one(label) for label in labels})
         if len(kinds) > 1:
             raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(kinds)}.")
-    return labels
+    return _without_mask(labels)
+
+
+def _without_mask(labels):
+    """A pandas column of nullable integers or booleans as such; otherwise floats come of it."""
+    dtype = getattr(getattr(labels, "dtype", None), "numpy_dtype", None)
+    if dtype is None or dtype.kind not in "biu" or labels.isna().any():
+        return labels
+    return labels.to_numpy(dtype=dtype)
 
 
 def check_labels(labels, known, name):
@@ -85,11 +93,11 @@ def check_labels(labels, known, name):
         )
     if known is not None and kind == "number" and known.dtype != labels.dtype:
         joined = np.concatenate([known, labels])
-        if joined.dtype.kind == "f" and np.abs(joined).max() > _EXACT:
+        if joined.dtype.kind == "f" and np.abs(joined).max() >= _EXACT:
             raise ValueError(
                 f"{name} must hold labels that can be told from the known ones; got "
                 f"{labels.dtype} after {known.dtype}, which join as floats, and these are exact "
-                "up to 2**53 only. Use one dtype."
+                "below 2**53 only. Use one dtype."
             )
     return labels
 

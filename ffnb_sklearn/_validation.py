@@ -61,7 +61,8 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     check_consistent_length(X, y)
     y = check_labels(y, known, "y")
     if classes is not None:
-        classes = check_labels(classes, y if known is None else known, "classes")
+        seen = y if known is None else np.concatenate([known, y])
+        classes = check_labels(classes, seen, "classes")
     X = check_inputs(estimator, X, reset=reset, smallest=_SMALLEST)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
@@ -232,11 +233,8 @@ def check_mergeable(estimator, other):
     _check_feature_names(estimator, other)
     check_labels(other._arrived, estimator._arrived, "other.classes_")
     mine, theirs = estimator._model, other._model
-    different = [
-        name
-        for name, value in vars(mine.settings).items()
-        if name != "chunk_size" and value != getattr(theirs.settings, name)
-    ]
+    ours, others = _named_settings(mine.settings), _named_settings(theirs.settings)
+    different = [name for name, value in ours.items() if value != others[name]]
     if different:
         raise ValueError(
             "other must have been fitted with the same parameters; it differs in "
@@ -248,6 +246,12 @@ def check_mergeable(estimator, other):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
+
+
+def _named_settings(settings):
+    """Settings by the names of the parameters, without those that leave the results alone."""
+    named = {"n_layers": len(settings.p), **vars(settings), **vars(settings.descent)}
+    return {name: value for name, value in named.items() if name not in ("chunk_size", "descent")}
 
 
 def _check_feature_names(first, second):

@@ -273,7 +273,8 @@ class FFNBClassifier(BlockClassifier):
         y : array-like of shape (n_samples,)
             Their labels: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; a weight of k is k repetitions of the sample. None weighs all by 1.
+            Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
+            are of samples (`max_epochs`, `batch_norm`). None weighs all by 1.
 
         Returns
         -------
@@ -297,7 +298,8 @@ class FFNBClassifier(BlockClassifier):
             Labels still to come, which get their columns now. They need not be declared, and
             one that has not been seen is never predicted.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; a weight of k is k repetitions of the sample. None weighs all by 1.
+            Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
+            are of samples (`max_epochs`, `batch_norm`). None weighs all by 1.
 
         Returns
         -------

@@ -195,6 +195,8 @@ def test_merging_strings_of_other_lengths():
         (lambda: estimator(), NotFittedError, "FFNBClassifier"),
         (lambda: learned(estimator(random_state=1), [2]), ValueError, "random_state"),
         (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p, epsilon"),
+        (lambda: learned(estimator(n_layers=2), [2]), ValueError, "differs in n_layers, p"),
+        (lambda: learned(estimator(max_epochs=1), [2]), ValueError, "differs in max_epochs."),
         (lambda: learned(estimator(), [2], y=NAMES[CODES]), ValueError, "other.classes_ must hold"),
         (lambda: estimator().fit(X[:, 1:], CODES), ValueError, "on 6 features; got 5"),
     ],
@@ -295,7 +297,7 @@ def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
 
 
 def test_a_rate_too_large_is_an_error_that_names_it():
-    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 is too large"):
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 or weight_decay=0.0 is too large"):
         tuned(estimator(**{**TUNED, "learning_rate": 1e300}), [2, 3, 4, 5, 6, 7])
 
 

@@ -84,6 +84,10 @@ class JointClassifier(BlockClassifier):
         Epochs run.
     loss_curve_ : list of float
         Loss after each of them.
+    shrinkage_ : float
+        The shrinkage that the discriminants are solved with.
+    epsilon_ : float
+        Their relative ridge.
 
     See Also
     --------
@@ -169,7 +173,8 @@ class JointClassifier(BlockClassifier):
         y : array-like of shape (n_samples,)
             Their labels: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; a weight of k is k repetitions of the sample. None weighs all by 1.
+            Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
+            are of samples (`max_epochs`, `batch_norm`). None weighs all by 1.
 
         Returns
         -------

@@ -194,9 +194,11 @@ class _Tuning:
     def _check_length(self, layer: int, copies: torch.Tensor) -> None:
         """Refuse to go on from rows that a descent has thrown out of range."""
         if not copies.norm() < _LONGEST:
+            descent = self._descent
             raise ValueError(
-                f"learning_rate={self._descent.learning_rate} is too large: fine-tuning has left "
-                f"the range of numbers whose moments can be computed, in layer {layer}."
+                f"learning_rate={descent.learning_rate} or weight_decay={descent.weight_decay} is "
+                "too large: fine-tuning has left the range of numbers whose moments can be "
+                f"computed, in layer {layer}."
             )
 
     def _real_samples(self) -> Samples:

@@ -1,7 +1,8 @@
 """What is known, and how one more task is learnt.
 
-A model is never changed: every function returns a new one, so that whatever fails on the way
-leaves the old one as it was. Classes are numbered in the order of their arrival.
+What a model says is never changed: every function returns a new one, so that whatever fails on
+the way leaves the old one as it was. It only keeps the solution that was asked for. Classes are
+numbered in the order of their arrival.
 """
 
 from collections.abc import Iterator

@@ -260,7 +260,7 @@ def test_samples_respond_as_to_the_copy_that_has_not_seen_them():
 
 
 def test_rows_out_of_range_are_an_error_that_names_the_rate():
-    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 is too large"):
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 or weight_decay=0.0 is too large"):
         tuned(activation="relu", descent=Descent(max_epochs=5, learning_rate=1e300))
 
 
