@@ -1,5 +1,6 @@
 """Feature files for the benchmarks, and the streams they are cut into."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from ffnb_sklearn import SkeletonDescriptor
+
+
+def default_folder():
+    """Where the feature files are if a script is not told: FFNB_DATA, or beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("FFNB_DATA", beside))
 
 
 @dataclass(frozen=True)

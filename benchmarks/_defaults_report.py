@@ -88,6 +88,8 @@ def study_report(records, studies, environment, labels):
         "- accuracy after the last task on held-out training rows minus that of the default, in "
         "points; ± is the standard error of the mean paired difference over hold-outs, each with "
         "its own class order and random features; worst: the set where a row loses most",
+        "- seeds: 0 of the hold-outs' rows; a hold-out's number, from 0, of its class order and "
+        "random features",
         "",
     ]
     lines += _set_list(studies)
@@ -110,6 +112,7 @@ def test_report(records, studies, environment, labels):
     lines += [
         "- accuracy after the last task in percent, mean over splits and seeds ± its standard "
         "deviation over runs; bold: best",
+        "- seeds: from 0 on, another for each run of a set: of class order and random features",
         "",
     ]
     lines += _set_list(studies)
@@ -159,10 +162,15 @@ def _difference_cells(table, method, sets):
         for name in sets
         if method in table[name]
     }
-    cells = [f"{gaps[n][0]:+.2f} ± {gaps[n][1]:.2f}" if n in gaps else "-" for n in sets]
+    cells = [_gap(*gaps[name]) if name in gaps else "-" for name in sets]
     worst = min(gaps, key=lambda name: gaps[name][0])
     mean = np.mean([gap for gap, _ in gaps.values()])
     return [*cells, f"{mean:+.2f}", f"{gaps[worst][0]:+.2f} {worst}"]
+
+
+def _gap(mean, error):
+    """A difference; a single run has no standard error."""
+    return f"{mean:+.2f}" if np.isnan(error) else f"{mean:+.2f} ± {error:.2f}"
 
 
 def _accuracy_table(table, labels, studies):
@@ -205,7 +213,7 @@ def _rank_table(records, labels):
         gap, error = paired_difference(table[name][_DEFAULT], table[name][peer])
         behind += gap < -_MOST_BEHIND
         verdict = "yes" if gap >= -_MOST_BEHIND else "no"
-        cells = [name, labels[peer], f"{one[peer]:.2f}", f"{gap:+.2f} ± {error:.2f}", verdict]
+        cells = [name, labels[peer], f"{one[peer]:.2f}", _gap(gap, error), verdict]
         distances.append(cells)
     header = ["set", "best peer", "its accuracy", "default minus it", "within 0.5"]
     lines += ["±: standard error of the mean paired difference over splits and seeds.", ""]

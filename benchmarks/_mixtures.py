@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 
 @dataclass(frozen=True)
@@ -29,17 +28,6 @@ class Population:
         noise = random.standard_normal((n_classes, n_per_class, d))
         spread = noise @ self.roots.transpose(0, 2, 1)
         return self.means[y, clusters] + spread.reshape(-1, d), y
-
-    def bayes_accuracy(self, n_per_class, random):
-        """Share of drawn rows that the best possible classifier gets right."""
-        X, y = self.draw(n_per_class, random)
-        scores = np.empty((len(X), len(self.means)))
-        for label, (means, root) in enumerate(zip(self.means, self.roots, strict=True)):
-            whitener = np.linalg.inv(root).T
-            gaps = (X @ whitener)[:, None] - means @ whitener
-            log_root = np.linalg.slogdet(root)[1]
-            scores[:, label] = logsumexp(-0.5 * np.sum(gaps**2, axis=2), axis=1) - log_root
-        return np.mean(np.argmax(scores, axis=1) == y)
 
 
 def decaying_root(d, smallest, random):

@@ -1,5 +1,6 @@
 """Turn the records of single runs into tables, with a header that says where they come from."""
 
+import argparse
 import csv
 import datetime
 import os
@@ -17,7 +18,7 @@ COLUMNS = ["final %", "average incremental %", "fit s", "predict s", "state MB"]
 
 
 def environment_lines(package_version, device):
-    """Lines about versions, processor and threads.
+    """Lines about the command, versions, processor and threads.
 
     Parameters
     ----------
@@ -41,6 +42,7 @@ def environment_lines(package_version, device):
     }
     blas = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
     return [
+        *_command_lines(),
         f"- date: {datetime.date.today().isoformat()}",
         "- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items()),
         f"- processor: {_processor()}, {os.cpu_count()} cores; threads: {', '.join(blas)}, "
@@ -77,6 +79,13 @@ def set_table(records, labels):
     lines = ["| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     lines += [f"| {labels[method]} | {' | '.join(cells)} |" for method, cells in rows.items()]
     return lines
+
+
+def output_path(name):
+    """A file name of the command line that `write` knows what to do with."""
+    if Path(name).suffix not in (".md", ".csv"):
+        raise argparse.ArgumentTypeError(f"names must end in .md or .csv; got {name!r}")
+    return Path(name)
 
 
 def write(path, text, records):
@@ -135,6 +144,15 @@ def _embolden_best(records, rows):
     for method, final in finals.items():
         if final == max(finals.values()):
             rows[method][0] = f"**{rows[method][0]}**"
+
+
+def _command_lines():
+    """The command that is running, if it is a script of this folder; no place on this machine."""
+    script = Path(sys.argv[0]).resolve()
+    if script.parent != Path(__file__).resolve().parent:
+        return []
+    words = [Path(one).name if Path(one).is_absolute() else one for one in sys.argv[1:]]
+    return [f"- command: `python benchmarks/{' '.join([script.name, *words])}`"]
 
 
 def _processor():

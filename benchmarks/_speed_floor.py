@@ -22,14 +22,15 @@ class TaskFloor:
     n_features : int
         d, the width of what the classifier sees. What is more than the inputs is the output of
         neurons: the product that projects the inputs on them belongs to the floor.
+    device : str, default="cpu"
+        Where to compute.
     """
 
-    def __init__(self, n_samples, n_inputs, n_features):
-        generator = torch.Generator().manual_seed(0)
-        kind = {"generator": generator, "dtype": torch.float64}
-        self.inputs = torch.randn((n_samples, n_inputs), **kind)
-        self.neurons = torch.randn((max(0, n_features - n_inputs), n_inputs), **kind)
-        self.features = torch.randn((n_samples, n_features), **kind)
+    def __init__(self, n_samples, n_inputs, n_features, device="cpu"):
+        drawn = _drawn_on(device)
+        self.inputs = drawn(n_samples, n_inputs)
+        self.neurons = drawn(max(0, n_features - n_inputs), n_inputs)
+        self.features = drawn(n_samples, n_features)
 
     def run(self):
         """Do the arithmetic once, and return the Cholesky factor."""
@@ -41,7 +42,26 @@ class TaskFloor:
 
     def __call__(self):
         """Seconds of one run."""
-        return seconds_of(self.run)
+        return seconds_of(finished, self.run)
+
+
+def _drawn_on(device):
+    """Draw matrices of the same random numbers on any device."""
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(n_rows, n_columns):
+        shape = (n_rows, n_columns)
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(device)
+
+    return drawn
+
+
+def finished(run):
+    """Do some arithmetic, and wait for it: a GPU returns before it is done."""
+    result = run()
+    if result.is_cuda:
+        torch.cuda.synchronize(result.device)
+    return result
 
 
 class NullSpaceFloor:
@@ -54,8 +74,7 @@ class NullSpaceFloor:
     """
 
     def __init__(self, n_inputs):
-        generator = torch.Generator().manual_seed(0)
-        rows = torch.randn((2 * n_inputs, n_inputs), generator=generator, dtype=torch.float64)
+        rows = _drawn_on("cpu")(2 * n_inputs, n_inputs)
         self.moment = rows.T @ rows
 
     def run(self):
@@ -64,7 +83,7 @@ class NullSpaceFloor:
 
     def __call__(self):
         """Seconds of one run."""
-        return seconds_of(self.run)
+        return seconds_of(finished, self.run)
 
 
 class PredictionFloor:
@@ -78,16 +97,17 @@ class PredictionFloor:
         d, the width of what the classifier sees.
     n_classes : int
         C.
+    device : str, default="cpu"
+        Where to compute.
     """
 
-    def __init__(self, n_samples, n_features, n_classes):
-        generator = torch.Generator().manual_seed(0)
-        kind = {"generator": generator, "dtype": torch.float64}
+    def __init__(self, n_samples, n_features, n_classes, device="cpu"):
+        drawn = _drawn_on(device)
         n_pairs = n_classes * (n_classes - 1) // 2
-        self.features = torch.randn((n_samples, n_features), **kind)
-        self.planes = torch.randn((n_pairs, n_features), **kind)
+        self.features = drawn(n_samples, n_features)
+        self.planes = drawn(n_pairs, n_features)
         # Written in place again and again: fresh pages are not arithmetic.
-        self.outputs = torch.empty((n_samples, n_pairs), dtype=torch.float64)
+        self.outputs = self.features.new_empty((n_samples, n_pairs))
 
     def run(self):
         """Do the arithmetic once, and return the outputs."""
@@ -95,7 +115,7 @@ class PredictionFloor:
 
     def __call__(self):
         """Seconds of one run."""
-        return seconds_of(self.run)
+        return seconds_of(finished, self.run)
 
 
 def task_floor_step(floor):

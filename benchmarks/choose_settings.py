@@ -9,12 +9,11 @@ constants at the top of ``heads.py`` record. FFNB's own defaults are studied by 
 """
 
 import argparse
-import os
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from _data import known_problems
+from _data import default_folder, known_problems
 from _report import environment_lines
 from lifted_peers import KernelLDA, RanPAC
 from peers import IncrementalRidge, StreamingLDA
@@ -71,9 +70,8 @@ def held_out_accuracy(head, problem):
 
 def main(arguments=None):
     """Print a table per head and the best setting."""
-    data = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)))
+    parser.add_argument("--data", type=Path, default=default_folder())
     parser.add_argument("--heads", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
     parser.add_argument("--width", type=int, default=5000, help="of the lifted heads")
     parser.add_argument("--sets", nargs="+", default=["digits", "sbu", "fpha", "cifar"])
@@ -82,6 +80,8 @@ def main(arguments=None):
     problems = {name: known[name] for name in options.sets}
     print("# Settings by hold-out of training rows\n")
     print("\n".join(environment_lines(ffnb_sklearn.__version__, "cpu")))
+    print("- seeds: 0 of the hold-outs' rows; a hold-out's number, from 0, of its class order")
+    print(f"- lifted heads {options.width} wide")
     for name in options.heads:
         print(f"\n## {name}\n\n| setting | " + " | ".join(problems) + " | mean |")
         print("|---" * (len(problems) + 2) + "|")

@@ -68,7 +68,7 @@ def header(options):
         *environment_lines(ffnb_sklearn.__version__, "cpu"),
         f"- dask {dask.__version__}; one thread per worker",
         f"- {options.samples} samples of {options.features} features in {options.classes} Gaussian "
-        f"classes, {options.shared_band} shared neurons, one task",
+        f"classes, {options.shared_band} shared neurons, one task; seed and random_state 0",
     ]
 
 

@@ -12,7 +12,6 @@ are scored on the same rows. With ``--test`` the defaults and the peers get the 
 
 import argparse
 import csv
-import os
 import sys
 from pathlib import Path
 
@@ -20,8 +19,8 @@ import _defaults_report
 import heads
 import numpy as np
 import torch
-from _data import Split
-from _report import environment_lines, write
+from _data import Split, default_folder
+from _report import environment_lines, output_path, write
 from _sets import study_sets
 from heads import Context, Method, run_stream
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -157,22 +156,20 @@ def run_test(study, peers, n_splits=None):
 
 def parse(arguments):
     """Read the command line."""
-    data = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--sets", nargs="+", choices=list(study_sets(data)), help="default: all; quick: wine")
+    known = list(study_sets(default_folder()))
+    add("--sets", nargs="+", choices=known, help="default: all; quick: wine")
     add("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     add("--peers", nargs="*", choices=PEERS, default=PEERS)
     add("--repeats", type=int, help="hold-outs per set, or splits of the test")
     add("--test", action="store_true", help="score the defaults and the peers on test rows")
-    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="feature files")
+    add("--data", type=Path, default=default_folder(), help="feature files")
     add("--from", dest="given", nargs="+", type=Path, help="report these .csv files; run nothing")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--quick", action="store_true", help="wine, three settings, two hold-outs")
-    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: single runs")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
-    if any(path.suffix not in {".md", ".csv"} for path in options.out):
-        parser.error("--out takes names that end in .md or .csv")
     if options.test and not options.peers:
         parser.error("--test compares with peers: at least one is needed")
     if options.quick:

@@ -9,7 +9,6 @@ once and show what is lost by learning one task after the other. Run from anywhe
 """
 
 import argparse
-import os
 import pickle
 import sys
 import time
@@ -19,8 +18,8 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from _data import Problem, known_problems, read_features
-from _report import environment_lines, set_table, write
+from _data import Problem, default_folder, known_problems, read_features
+from _report import environment_lines, output_path, set_table, write
 from joint import JointSVM
 from lifted_peers import KernelLDA, RanPAC
 from peers import FeCAM, IncrementalRidge, NearestClassMean, StreamingLDA
@@ -250,14 +249,13 @@ def report(records, problems, method_names, seeds, device):
 
 def parse(arguments):
     """Read the command line."""
-    data = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    known = list(known_problems(data))
+    known = list(known_problems(default_folder()))
     add("--sets", nargs="+", choices=known, help="default: all; with --quick: digits")
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     add("--seeds", nargs="+", type=int, help="default: 0 1 2 3 4; with --quick: 0")
-    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="feature files")
+    add("--data", type=Path, default=default_folder(), help="feature files")
     add("--features", type=Path, help="an own .npz file with X, y and train, split or fold")
     add("--classes-per-task", type=int, default=1, help="only for --features")
     add("--first-task-classes", type=int, help="only for --features")
@@ -265,10 +263,8 @@ def parse(arguments):
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device for FFNB")
     add("--quick", action="store_true", help=f"one seed, digits, width {QUICK_WIDTH}")
-    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: single runs")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
-    if any(path.suffix not in {".md", ".csv"} for path in options.out):
-        parser.error("--out takes names that end in .md or .csv")
     return options
 
 

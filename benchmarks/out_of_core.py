@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _report import environment_lines, write
+from _report import environment_lines, output_path, write
 
 import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
@@ -106,6 +106,7 @@ def report(records, options):
         *environment_lines(ffnb_sklearn.__version__, "cpu"),
         f"- {options.samples} float32 samples of {options.features} features, {options.classes} "
         f"mixed classes: {size:.0f} MB on disk; band_size=0, shared_band_size={options.shared}",
+        "- data: Gaussian classes, seed 0; random_state=0",
         "- MB: written by the process beyond what it had before, at the peak",
         "",
         "| chunk_size | learning, s | learning, MB | predicting, MB | accuracy |",
@@ -129,7 +130,7 @@ def read_options(arguments):
     add("--shared", type=int, default=500, help="neurons of the shared band")
     add("--chunks", type=int, nargs="+", default=[256, 4096, 65536])
     add("--folder", type=Path, help="where to put the file; default: the temporary folder")
-    add("--out", nargs="+", type=Path, default=[], help=".md: the report, .csv: its rows")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: its rows")
     return parser.parse_args(arguments)
 
 

@@ -12,12 +12,12 @@ random filters of the backbone, the mini-batches and the pseudo-features.
 """
 
 import argparse
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from _data import default_folder
 from _paper_features import FEATURES
 from _paper_figure import draw
 from _paper_report import report, write_csv
@@ -30,7 +30,6 @@ from ffnb_sklearn.core.device import resolve_device
 
 def parse(arguments, tables):
     """Read the command line."""
-    data = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,7 +37,7 @@ def parse(arguments, tables):
     add("--table", nargs="+", metavar="NAME", help="tables to make, or all; --list names them")
     add("--rows", nargs="+", metavar="ROW", help="only the rows with these names")
     add("--list", action="store_true", help="list the tables and stop")
-    add("--data", type=Path, default=Path(os.environ.get("FFNB_DATA", data)), help="data files")
+    add("--data", type=Path, default=default_folder(), help="data files")
     add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
     add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
     add("--epochs", type=int, help="most epochs of fine-tuning, instead of the paper's")

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import norm
 
 
 @pytest.fixture
@@ -54,14 +53,6 @@ def test_clustered_classes_are_clusters_about_their_centres(bench):
         assert_allclose(counts, 300, atol=60)
         # A chi of three degrees of freedom.
         assert_allclose(gaps.min(axis=1).mean(), np.sqrt(8 / np.pi), rtol=0.05)
-
-
-def test_bayes_accuracy_of_two_round_gaussians_is_known(bench):
-    means = np.zeros((2, 1, 3))
-    means[1, 0, 0] = 2.0
-    population = bench("_mixtures").Population(means, np.broadcast_to(np.eye(3), (2, 3, 3)))
-    accuracy = population.bayes_accuracy(20_000, np.random.default_rng(0))
-    assert_allclose(accuracy, norm.cdf(1.0), atol=0.01)
 
 
 def test_sets_are_of_many_kinds(sets):

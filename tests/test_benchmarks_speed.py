@@ -1,5 +1,6 @@
 """The speed benchmark: its floors, the published algorithms, and the command lines."""
 
+import csv
 import pickle
 from dataclasses import replace
 
@@ -263,7 +264,28 @@ def test_missing_features_are_named(bench, tmp_path):
     assert speed.rank_records(options)[0]["note"] == "no cifar100_b50.npz in --data"
 
 
-@pytest.mark.parametrize("script", ["speed", "many_classes"])
+def test_devices_are_compared_by_step_and_type_of_samples(bench, capsys, tmp_path):
+    out = [tmp_path / "devices.md", tmp_path / "devices.csv"]
+    arguments = ["--device", "cpu", "--quick", "--repeats", "1", "--size", "16"]
+    bench("devices").main([*arguments, "--out", *map(str, out)])
+    printed = capsys.readouterr().out
+    assert out[0].read_text(encoding="utf-8") == printed
+    assert "cpu float32" in printed
+    with open(out[1], encoding="utf-8") as file:
+        records = list(csv.DictReader(file))
+    steps = ["partial_fit", "first prediction", "later prediction"]
+    assert [(r["samples"], r["step"]) for r in records] == [
+        (kind, step) for kind in ("float64", "float32") for step in steps
+    ]
+    for record in records:
+        # A device beside itself.
+        assert (float(record["same_predictions"]), float(record["score_gap"])) == (1.0, 0.0)
+        seconds, floor = float(record["device_s"]), float(record["floor_s"])
+        assert float(record["over_floor"]) == pytest.approx(seconds / floor)
+        assert float(record["speed_up"]) == pytest.approx(float(record["cpu_s"]) / seconds)
+
+
+@pytest.mark.parametrize("script", ["speed", "many_classes", "devices", "out_of_core"])
 def test_output_names_are_checked_before_any_run(bench, capsys, script):
     with pytest.raises(SystemExit):
         bench(script).main(["--quick", "--out", "table.txt"])

@@ -1,0 +1,197 @@
+"""Each step on another device beside the processor: speed-ups, distance to products, agreement.
+
+The floors of `speed.py` are computed on the device itself, so that a ratio says how far a step is
+from the rate at which that device multiplies matrices of the same shapes. All arithmetic is in
+double precision, whatever the type of the samples; the rates of both types are printed.
+
+    python benchmarks/devices.py --device cuda --out devices.md devices.csv
+    python benchmarks/devices.py --device cpu --quick
+"""
+
+import argparse
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import torch
+from _report import environment_lines, output_path, write
+from _speed_cases import gaussian_classes, learned
+from _speed_clock import alternate, seconds_of
+from _speed_floor import PredictionFloor, TaskFloor, finished
+from speed import BAR, QUICK, table
+
+import ffnb_sklearn
+from ffnb_sklearn.core.device import resolve_device
+
+CASES = [
+    BAR,
+    replace(BAR, settings=()),
+    replace(BAR, shared=2000, settings=()),
+    replace(BAR, seen=300, n_test=20_000),
+    # Classes so small that the first prediction chooses shrinkage and ridge.
+    replace(BAR, n_samples=250, seen=20, shared=2000),
+]
+QUICK_CASES = [replace(QUICK, shared=30, settings=())]
+STEPS = ["partial_fit", "first prediction", "later prediction"]
+DTYPES = [np.float64, np.float32]
+
+
+class Task:
+    """The task of a case, which estimators on several devices learn from one state.
+
+    Parameters
+    ----------
+    case : Case
+        Whose task.
+    dtype : type
+        Of the samples.
+    """
+
+    def __init__(self, case, dtype):
+        self.state = learned(case)
+        per_class = case.n_samples // case.new
+        X, y = gaussian_classes(case.new, case.n_inputs, per_class, first=case.seen)
+        X_test = np.random.default_rng(1).standard_normal((case.n_test, case.n_inputs))
+        self.X, self.y, self.X_test = X.astype(dtype), y, X_test.astype(dtype)
+
+    def estimator(self, device):
+        """What knows the first classes, and computes on a device."""
+        return pickle.loads(self.state).set_params(device=device)
+
+    def seconds(self, device):
+        """Seconds of the steps on a device, by step and device."""
+        estimator = self.estimator(device)
+        arguments = [
+            (estimator.partial_fit, self.X, self.y),
+            (estimator.predict, self.X_test),
+            (estimator.predict, self.X_test),
+        ]
+        # Each returns what lies in the processor's memory, and so has come to its end.
+        steps = zip(STEPS, arguments, strict=True)
+        return {(step, device): seconds_of(*call) for step, call in steps}
+
+    def scores(self, device):
+        """Scores after the task, of shape (n_test, n_classes)."""
+        return self.estimator(device).partial_fit(self.X, self.y).decision_function(self.X_test)
+
+
+def step_records(case, dtype, device, repeats):
+    """Seconds of each step on the processor and on the device, and what they agree in.
+
+    Parameters
+    ----------
+    case : Case
+        The task and what is known before it.
+    dtype : type
+        Of the samples.
+    device : str
+        Beside "cpu".
+    repeats : int
+        Rounds in which all take turns.
+
+    Returns
+    -------
+    records : list of dict
+        One per step; ``over_floor`` is the ratio to the floor on the device.
+    """
+    task = Task(case, dtype)
+    expected, scores = task.scores("cpu"), task.scores(device)
+    width = task.estimator("cpu").partial_fit(task.X, task.y).transform(task.X[:1]).shape[1]
+    of_task = TaskFloor(case.n_samples, case.n_inputs, width, device)
+    of_prediction = PredictionFloor(case.n_test, width, case.seen + case.new, device)
+    # The first calls of a device load its libraries.
+    for one in (of_task, of_prediction):
+        one()
+    candidates = {
+        "task floor": of_task,
+        "cpu": lambda: task.seconds("cpu"),
+        "prediction floor": of_prediction,
+        # The same steps by another name, where both are the processor.
+        "device": lambda: {(s, "device"): t for (s, _), t in task.seconds(device).items()},
+    }
+    seconds = {name: np.median(each) for name, each in alternate(candidates, repeats).items()}
+    common = {
+        "case": case.label,
+        "samples": np.dtype(dtype).name,
+        "same_predictions": float(np.mean(expected.argmax(1) == scores.argmax(1))),
+        "score_gap": float(np.abs(expected - scores).max()),
+    }
+    floors = dict(zip(STEPS, ["task floor", *["prediction floor"] * 2], strict=True))
+    return [
+        {
+            "step": step,
+            "cpu_s": seconds[step, "cpu"],
+            "device_s": seconds[step, "device"],
+            "speed_up": seconds[step, "cpu"] / seconds[step, "device"],
+            "floor_s": seconds[floors[step]],
+            "over_floor": seconds[step, "device"] / seconds[floors[step]],
+            **common,
+        }
+        for step in STEPS
+    ]
+
+
+def product_rate(device, dtype, size, repeats=5):
+    """Most floating-point operations a second of a square product, in units of 1e12."""
+    rows = torch.ones((size, size), dtype=dtype, device=device)
+    seconds = [seconds_of(finished, lambda: rows @ rows) for _ in range(repeats + 1)]
+    return 2e-12 * size**3 / min(seconds[1:])
+
+
+def report(records, rates, options):
+    """Markdown text."""
+    lines = [
+        "# Devices",
+        "",
+        *environment_lines(ffnb_sklearn.__version__, options.device),
+        f"- rounds: {options.repeats}, medians; over_floor: device_s over floor_s, the same "
+        "shapes' products on the device; score_gap: largest difference of a score",
+        "- data: Gaussian classes, seed 0; random_state=0",
+        f"- product of two {options.size} x {options.size} matrices, 1e12 operations a second: "
+        + "; ".join(f"{name} {rate:.3g}" for name, rate in rates.items()),
+        "",
+        *table(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def read_options(arguments):
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--device", default="cuda", help="as the parameter of FFNBClassifier")
+    add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
+    add("--size", type=int, default=4096, help="of the products that tell the device's rate")
+    add("--quick", action="store_true", help="a small case, in seconds")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: its rows")
+    options = parser.parse_args(arguments)
+    options.repeats = options.repeats or (2 if options.quick else 5)
+    try:
+        options.device = str(resolve_device(options.device))
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def main(arguments=None):
+    """Measure, print the report and write it."""
+    options = read_options(arguments)
+    rates = {}
+    for device in dict.fromkeys(["cpu", options.device]):
+        for dtype in (torch.float64, torch.float32):
+            name = f"{device} {str(dtype).removeprefix('torch.')}"
+            rates[name] = product_rate(device, dtype, options.size)
+    records = [
+        record
+        for case in (QUICK_CASES if options.quick else CASES)
+        for dtype in DTYPES
+        for record in step_records(case, dtype, options.device, options.repeats)
+    ]
+    text = report(records, rates, options)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()
