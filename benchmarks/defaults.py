@@ -1,7 +1,7 @@
 """Study what each part of FFNB adds on sets of many kinds, and test its defaults once.
 
 The study sees training rows only: a quarter of them is held out, several times, and scored. It
-starts from the defaults and changes one parameter at a time, or a few together; six peers' heads
+starts from the defaults and changes one parameter at a time, or a few together; eight peers' heads
 are scored on the same rows. With ``--test`` the defaults and the peers get the test rows instead.
 
     python benchmarks/defaults.py --sets digits wine --settings "band_size=0" "rank=16"

@@ -69,6 +69,12 @@ class Band:
         """Outputs of shape (n_samples, n_neurons) from the features of the layer below."""
         return self.output(self.response(below))
 
+    def goes_with(self, other: "Band") -> bool:
+        """Whether both look at the inputs, and give the same for the same response."""
+        if not self.layer == other.layer == 1 or self.batch_norm or other.batch_norm:
+            return False
+        return (self.activation, self.scale) == (other.activation, other.scale)
+
 
 @dataclass(frozen=True)
 class FeatureMap:
@@ -171,27 +177,38 @@ class FeatureMap:
         features[:, : self.n_inputs] = X
         if len(self.shared):
             features[:, self.n_inputs : stop] = self.shared(X)
-        first_layer = iter(self._first_responses(X))
-        for band in self.bands:
-            start, stop = stop, stop + len(band.weights)
+        responses, n_used = self._first_responses(X), 0
+        for band, n_neurons in self._runs():
+            start, stop = stop, stop + n_neurons
             if band.layer == 1:
-                response = next(first_layer)
+                response = responses[:, n_used : n_used + n_neurons]
+                n_used += n_neurons
             else:
                 columns = as_tensor(self.inputs_of(band), device=X.device, dtype=torch.int64)
                 response = band.response(features[:, columns])
             features[:, start:stop] = band.output(response)
         return features
 
-    def _first_responses(self, X: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Responses of the bands of the first layer to its inputs, band by band."""
+    def _runs(self) -> list[tuple[Band, int]]:
+        """Bands, and of how many neurons side by side each gives the outputs in one step."""
+        runs: list[tuple[Band, int]] = []
+        for band in self.bands:
+            n_neurons = len(band.weights)
+            if runs and band.goes_with(runs[-1][0]):
+                band, n_before = runs.pop()
+                n_neurons += n_before
+            runs.append((band, n_neurons))
+        return runs
+
+    def _first_responses(self, X: torch.Tensor) -> torch.Tensor:
+        """Responses of the bands of the first layer to its inputs, side by side."""
         rows = [band.weights for band in self.bands if band.layer == 1]
         if not rows:
-            return ()
+            return X[:, :0]
         # Products of few rows are slow, and one of all rows might round an old neuron otherwise
         # whenever new ones come: neurons go in groups of one size, the last of which is filled up.
         n_neurons = sum(map(len, rows))
         missing = np.zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
         weights = as_tensor(np.concatenate([*rows, missing]), device=X.device)
         groups = torch.split(weights, _NEURONS_TOGETHER)
-        responses = torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]
-        return torch.split(responses, [len(one) for one in rows], dim=1)
+        return torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.batch_norm import BatchNorm
 from ffnb_sklearn.core.features import Band, FeatureMap, as_slice
 from ffnb_sklearn.core.shared_band import SharedBand
 
@@ -95,6 +96,25 @@ def test_a_band_has_its_own_activation(activation, value):
     expected = value(X.numpy() @ band.weights.T)
     assert_allclose(features(X)[:, 5:7], expected, rtol=1e-12)
     assert_allclose(features(X)[:, 7:], 1e-3 * expected, rtol=1e-12)
+
+
+def test_bands_of_any_kind_side_by_side_give_what_each_gives_alone():
+    norm = BatchNorm(np.array([0.5]), np.array([4.0]))
+    kinds = [
+        {},
+        {},
+        {"scale": 0.25},
+        {"scale": 0.25},
+        {"activation": "tanh"},
+        {"batch_norm": norm},
+        {"batch_norm": norm},
+        {},
+    ]
+    bands = [Band(1, RNG.normal(size=(1, 5)), **({"activation": "relu"} | kind)) for kind in kinds]
+    features = FeatureMap(5, SharedBand.empty(5), tuple(bands))
+
+    expected = torch.cat([X, *(band(X) for band in bands)], dim=1)
+    assert_allclose(features(X), expected, rtol=1e-12)
 
 
 def test_a_band_looks_past_neurons_that_came_later():
