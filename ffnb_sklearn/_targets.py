@@ -76,6 +76,9 @@ def check_labels(labels, known, name):
         known.
     """
     labels = np.asarray(unmixed(labels, name))
+    if labels.dtype.kind == "T":
+        # NumPy's strings of variable length join none of fixed length.
+        labels = np.array(labels.tolist(), dtype=str)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
     if labels.dtype.kind == "f":

@@ -54,6 +54,17 @@ def test_nullable_columns_keep_their_kind(values, nullable, dtype, container):
     assert_array_equal(classes, np.sort(np.array(values, dtype=dtype)), strict=True)
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs NumPy 2")
+def test_strings_of_variable_length_go_with_those_of_fixed_length():
+    variable = np.array(["b", "a long one"], dtype=np.dtypes.StringDType())
+    X = np.random.default_rng(0).normal(size=(2, 3))
+    for first, second in [(variable, ["c", "d"]), (["c", "d"], variable)]:
+        clf = FFNBClassifier(shared_band_size=4, random_state=0)
+        clf.partial_fit(X, first).partial_fit(2.0 - X, second)
+        assert clf.classes_.tolist() == ["a long one", "b", "c", "d"]
+        assert set(clf.predict(X)) <= set(clf.classes_)
+
+
 def test_a_nullable_column_with_gaps_is_refused():
     pd = pytest.importorskip("pandas")
     labels = pd.Series([1, None], dtype="Int64")
