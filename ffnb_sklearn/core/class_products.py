@@ -7,7 +7,8 @@ Woodbury identity gives
 .. math:: R B^{-1} V^\top = (I + c K_{RR})^{-1} K_{RV}, \qquad
           V B^{-1} V^\top = K_{VV} - c K_{VR} (I + c K_{RR})^{-1} K_{RV} ,
 
-so that with fewer rows than columns nothing is as wide as the features once K is known.
+so that with fewer rows than columns nothing is as wide as the features once K is known; among the
+rows themselves the products are :math:`(I - (I + c K_{RR})^{-1}) / c`.
 """
 
 from collections.abc import Sequence
@@ -17,23 +18,11 @@ import numpy as np
 import torch
 
 from .gaussians import ClassGaussians
-from .linalg import DiagonalPlusGram, cholesky, lower_gram, solve_in_place
+from .linalg import DiagonalPlusGram, cholesky, lower_gram
 
 __all__ = ["ClassProducts", "ProductsBetween", "ProductsUnder"]
 
 _NAME = "the pooled covariance"
-
-
-class _Table(NamedTuple):
-    """All products of some classes, and the places of each class's vectors among them."""
-
-    entries: torch.Tensor
-    places: torch.Tensor
-
-    def __call__(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        """Look products up."""
-        rows, columns = self.places[first][:, :, None], self.places[second][:, None]
-        return self.entries[rows, columns]
 
 
 class _Solved(NamedTuple):
@@ -65,6 +54,7 @@ class ClassProducts:
         # What all means have in common would only take digits from their differences.
         self._means = gaussians.means - share @ gaussians.means
         self._slices = _slices(gaussians.lengths, most_rows)
+        self._places = _places(self._slices, len(self._rows)).to(self._rows.device)
         self._gram: torch.Tensor | None = None
         self._diagonal = gaussians.penalties
 
@@ -89,7 +79,7 @@ class ClassProducts:
             if self._gram is None or not torch.equal(diagonal, self._diagonal):
                 lower = lower_gram(torch.cat([self._rows, self._means]) / diagonal.sqrt())
                 self._gram, self._diagonal = lower.tril() + lower.tril(-1).T, diagonal
-            return _WideInverse(self._gram / scale, self._slices, pooled)
+            return _WideInverse(self._gram / scale, self._places, pooled)
         if self._gram is None:
             self._gram = lower_gram(self._rows.T)
         base = DiagonalPlusGram(
@@ -107,37 +97,36 @@ class _WideInverse:
         Products of the means, less their common centre.
     """
 
-    def __init__(self, gram: torch.Tensor, slices: Sequence[slice], pooled: float) -> None:
-        self._slices = slices
-        n_rows = len(gram) - len(slices)
-        self._of_rows, with_means = gram[:n_rows, :n_rows], gram[:n_rows, n_rows:]
-        inner = self._of_rows * pooled
-        inner.diagonal().add_(1.0)
-        self._factor = cholesky(inner, name=_NAME)
-        self._with_means = solve_in_place(self._factor, with_means.clone())
-        self.of_means = gram[n_rows:, n_rows:] - pooled * with_means.T @ self._with_means
+    def __init__(self, gram: torch.Tensor, places: torch.Tensor, pooled: float) -> None:
+        n_rows = len(gram) - len(places)
+        of_rows, with_means = gram[:n_rows, :n_rows], gram[:n_rows, n_rows:]
+        inverse = _inverse(of_rows, pooled)
+        solved = inverse @ with_means
+        self.of_means = gram[n_rows:, n_rows:] - pooled * with_means.T @ solved
+        # Rows, means behind them, and last zeros, for the rows that shorter classes lack.
+        self._table = gram.new_zeros((len(gram) + 1,) * 2)
+        torch.mul(inverse, -1.0 / pooled, out=self._table[:n_rows, :n_rows])
+        self._table[:n_rows, :n_rows].diagonal().add_(1.0 / pooled)
+        self._table[:n_rows, n_rows:-1] = solved
+        self._table[n_rows:-1, :n_rows] = solved.T
+        self._table[n_rows:-1, n_rows:-1] = self.of_means
+        self._places = places
 
-    def of(self, classes: Sequence[int]) -> _Table:
-        """Products of the vectors of some classes: the rows of each, and last its mean."""
-        device, n_means = self._factor.device, len(self._slices)
-        own = [self._slices[label] for label in classes]
-        parts = [torch.arange(one.start, one.stop, device="cpu") for one in own]
-        rows = torch.cat(parts).to(device)
-        table = self._factor.new_zeros((len(rows) + n_means + 1,) * 2)
-        # Means behind the rows, and behind them zeros, for the rows that shorter classes lack.
-        # They are symmetric, and columns are best contiguous.
-        solved = solve_in_place(self._factor, self._of_rows[rows].T)
-        table[: len(rows), : len(rows)] = solved[rows]
-        table[: len(rows), len(rows) : -1] = self._with_means[rows]
-        table[len(rows) : -1, : len(rows)] = self._with_means[rows].T
-        table[len(rows) : -1, len(rows) : -1] = self.of_means
-        width, start = max(map(len, parts)), 0
-        places = torch.full((n_means, width + 1), len(table) - 1, device="cpu")
-        for label, part in zip(classes, parts, strict=True):
-            places[label, : len(part)] = torch.arange(start, start + len(part), device="cpu")
-            places[label, -1] = len(rows) + label
-            start += len(part)
-        return _Table(table, places.to(device))
+    def of(self, classes: Sequence[int]) -> "_WideInverse":
+        """Products of the vectors of some classes: all are there."""
+        return self
+
+    def __call__(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Look products up."""
+        rows, columns = self._places[first][:, :, None], self._places[second][:, None]
+        return self._table[rows, columns]
+
+
+def _inverse(of_rows: torch.Tensor, pooled: float) -> torch.Tensor:
+    """The inverse of I + c K_RR."""
+    inner = of_rows * pooled
+    inner.diagonal().add_(1.0)
+    return torch.cholesky_inverse(cholesky(inner, name=_NAME))
 
 
 class _TallInverse:
@@ -174,7 +163,7 @@ class _TallInverse:
 
 # Called with the numbers of n classes each, or of one beside n, they give products of shape
 # (n, width + 1, width + 1): the rows of a class, with zeros up to the width, and last its mean.
-ProductsBetween = _Table | _Solved
+ProductsBetween = _WideInverse | _Solved
 ProductsUnder = _WideInverse | _TallInverse
 
 
@@ -185,3 +174,13 @@ def _slices(lengths: Sequence[int], most: int) -> list[slice]:
         slice(stop - length, stop - length + min(length, most))
         for stop, length in zip(stops, lengths, strict=True)
     ]
+
+
+def _places(slices: Sequence[slice], n_rows: int) -> torch.Tensor:
+    """Where the rows and the mean of each class are among rows, means, and zeros last."""
+    width, n_classes = max(one.stop - one.start for one in slices), len(slices)
+    places = torch.full((n_classes, width + 1), n_rows + n_classes, device="cpu")
+    for label, (one, own) in enumerate(zip(slices, places, strict=True)):
+        own[: one.stop - one.start] = torch.arange(one.start, one.stop, device="cpu")
+        own[-1] = n_rows + label
+    return places

@@ -56,6 +56,9 @@ _N_DRAWS = 256
 # What log-likelihood ratios are multiplied by.
 _SHARPNESS = 2.0
 
+# Matrices of classes that are judged at one time fill about this many bytes.
+_JUDGED_BYTES = 64e6
+
 # A leverage c h nearer to 1 is rounding.
 _LEAST_GAP = 1e-6
 
@@ -129,17 +132,21 @@ class LeaveOneOut:
             In [0, 1], the means over each class.
         """
         system = self._system(penalties, shrinkage, epsilon)
-        return torch.stack([self._error(system, t) for t in self._judged])
+        width = 1 + min(max(self._gaussians.lengths), _MOST_ROWS)
+        n_numbers = self._n_opponents * width * max(4 * width, len(penalties))
+        n_together = max(1, int(_JUDGED_BYTES / (8 * n_numbers)))
+        parts = torch.split(self._judged, n_together)
+        return torch.cat([self._errors(system, classes) for classes in parts])
 
-    def _choose_classes(self) -> list[int]:
+    def _choose_classes(self) -> torch.Tensor:
         """Classes to be judged, at even steps from those near to others to those far from them."""
         gaussians = self._gaussians
         whole = self._residuals.sum(1) <= _NEGLIGIBLE_SHARE * self._energy
         fit = whole & (gaussians.weights >= _LEAST_WEIGHT)
         self.share = float(gaussians.weights[fit].sum() / gaussians.weights.sum())
-        if not self._n_opponents:
-            return []
         able = torch.nonzero(fit)[:, 0]
+        if not self._n_opponents:
+            return able[:0]
         longest = min(max(gaussians.lengths), _MOST_ROWS)
         most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, longest))
         if len(able) > most:
@@ -149,8 +156,7 @@ class LeaveOneOut:
             gap = gaps.topk(self._n_opponents, largest=False).values.sum(1)
             steps = torch.linspace(0, len(able) - 1, most, device=able.device).round().long()
             able = able[gap[able].argsort()[steps]]
-        judged: list[int] = able.tolist()
-        return judged
+        return able
 
     def _system(self, penalties: torch.Tensor, shrinkage: float, epsilon: float) -> _System:
         """What the pairs have in common, solved for once."""
@@ -166,61 +172,65 @@ class LeaveOneOut:
         energy = products.of_means.diagonal()
         gaps = energy[:, None] + energy - products.of_means - products.of_means.T
         nearest = gaps.fill_diagonal_(torch.inf).topk(self._n_opponents, largest=False).indices
-        involved = torch.cat([nearest[self._judged].flatten(), nearest.new_tensor(self._judged)])
+        involved = torch.cat([nearest[self._judged].flatten(), self._judged])
         return _System(own_share, pooled, products.of(torch.unique(involved).tolist()), nearest)
 
-    def _error(self, system: _System, t: int) -> torch.Tensor:
-        """Mean chance of the other classes for the samples of class t."""
-        n = float(self._gaussians.weights[t])
-        responses, separation, leverage = self._planes(system, t)
-        responses, leverage = responses / n**0.5, leverage / n
+    def _errors(self, system: _System, classes: torch.Tensor) -> torch.Tensor:
+        """Mean chance of the other classes for the samples of each of some classes."""
+        n = self._gaussians.weights[classes, None]
+        responses, separation, leverage = self._planes(system, classes)
+        responses, leverage = responses / n.sqrt()[..., None], leverage / n
         c = (system.pooled + system.own_share / n) * n / (n - 1.0)
         left = (1.0 - c * leverage).clamp_min(_LEAST_GAP)
-        covariance = responses @ responses.T
-        separation = separation + c * covariance.diagonal() / left
+        covariance = responses @ responses.mT
+        separation = separation + c * covariance.diagonal(dim1=1, dim2=2) / left
         level = 0.5 * separation - (1.0 + 0.5 / (n - 1.0)) * leverage / left / (n - 1.0)
-        values, axes = torch.linalg.eigh(covariance / left[:, None] / left)
-        outputs = level + self._draws @ (axes * values.clamp_min(0.0).sqrt()) @ axes.T
-        ratios = -2.0 * _SHARPNESS * outputs
-        for_others = torch.logsumexp(torch.nn.functional.pad(ratios, (1, 0)), 1)
-        return -torch.expm1(-for_others).mean()
+        values, axes = torch.linalg.eigh(covariance / left[:, :, None] / left[:, None])
+        root = (axes * values.clamp_min(0.0).sqrt()[:, None]) @ axes.mT
+        ratios = -2.0 * _SHARPNESS * (level[:, None] + self._draws @ root)
+        for_others = torch.logsumexp(torch.nn.functional.pad(ratios, (1, 0)), 2)
+        return -torch.expm1(-for_others).mean(1)
 
-    def _planes(self, system: _System, t: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The planes w of class t against its opponents, by what they give.
+    def _planes(
+        self, system: _System, classes: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The planes w of some classes against their opponents, by what they give.
 
         Returns
         -------
-        responses : Tensor of shape (n_opponents, width)
-            Those of the rows of t.
-        separation : Tensor of shape (n_opponents,)
+        responses : Tensor of shape (n, n_opponents, width)
+            Those of the rows of each class.
+        separation : Tensor of shape (n, n_opponents)
             q.
-        leverage : Tensor of shape (n_opponents,)
-            Sum of h over the rows of t.
+        leverage : Tensor of shape (n, n_opponents)
+            Sum of h over the rows of each class.
         """
-        opponents = system.nearest[t]
-        itself = torch.full_like(opponents[:1], t)
-        own = system.products(itself, itself)
-        cross = system.products(itself, opponents)
-        other = system.products(opponents, opponents)
+        pairs = len(classes), self._n_opponents
+        t, r = classes.repeat_interleave(self._n_opponents), system.nearest[classes].flatten()
+        own = system.products(classes, classes).repeat_interleave(self._n_opponents, 0)
+        cross, other = system.products(t, r), system.products(r, r)
         within = own[:, :-1, :-1]
         responses = own[:, :-1, -1] - cross[:, :-1, -1]
         separation = own[:, -1, -1] - 2.0 * cross[:, -1, -1] + other[:, -1, -1]
-        leverage = within.diagonal(dim1=1, dim2=2).sum(1).expand(len(opponents))
-        if system.own_share == 0.0:
-            return responses, separation, leverage
-        weights, width = self._gaussians.weights, within.shape[1]
-        upper = torch.cat([within.expand(len(opponents), -1, -1), cross[:, :-1, :-1]], dim=2)
-        lower = torch.cat([cross[:, :-1, :-1].mT, other[:, :-1, :-1]], dim=2)
-        gram = torch.cat([upper, lower], dim=1)
-        ridge = torch.stack([weights[t].expand(len(opponents)), weights[opponents]], dim=1)
-        ridge = ridge.repeat_interleave(width, dim=1) / system.own_share
-        name = f"the covariance of class {t} against another"
-        factor = cholesky(gram + torch.diag_embed(ridge), name=name)
-        seen = torch.cat([responses, cross[:, -1, :-1] - other[:, -1, :-1]], dim=1)
-        # Half of each: their products are what the covariances of the two take away.
-        seen_half, half = torch.linalg.solve_triangular(
-            factor, torch.cat([seen[..., None], gram[:, :, :width]], dim=2), upper=False
-        ).split([1, width], dim=2)
-        responses = responses - (half * seen_half).sum(1)
-        separation = separation - seen_half.square().sum((1, 2))
-        return responses, separation, leverage - half.square().sum((1, 2))
+        leverage = within.diagonal(dim1=1, dim2=2).sum(1)
+        if system.own_share > 0.0:
+            weights, width = self._gaussians.weights, within.shape[1]
+            upper = torch.cat([within, cross[:, :-1, :-1]], dim=2)
+            lower = torch.cat([cross[:, :-1, :-1].mT, other[:, :-1, :-1]], dim=2)
+            gram = torch.cat([upper, lower], dim=1)
+            ridge = torch.stack([weights[t], weights[r]], dim=1) / system.own_share
+            matrix = gram + torch.diag_embed(ridge.repeat_interleave(width, dim=1))
+            factor = cholesky(matrix, name="the covariance of a class against another")
+            seen = torch.cat([responses, cross[:, -1, :-1] - other[:, -1, :-1]], dim=1)
+            # Half of each: their products are what the covariances of the two take away.
+            seen_half, half = torch.linalg.solve_triangular(
+                factor, torch.cat([seen[..., None], gram[:, :, :width]], dim=2), upper=False
+            ).split([1, width], dim=2)
+            responses = responses - (half * seen_half).sum(1)
+            separation = separation - seen_half.square().sum((1, 2))
+            leverage = leverage - half.square().sum((1, 2))
+        return (
+            responses.reshape(*pairs, -1),
+            separation.reshape(pairs),
+            leverage.reshape(pairs),
+        )
