@@ -48,7 +48,8 @@ class FFNBClassifier(BlockClassifier):
         How trained neurons are set: by regression of their code on the moments of all tasks
         [1]_ (Eq. 7), on those of the current one (Eq. 6), or at random.
     gamma : float, default=0.1
-        Ridge of that regression, relative to the mean energy of a feature.
+        Ridge of that regression, relative to the mean energy of a feature; less than 1e-4 counts
+        as 1e-4.
     null_space : bool, default=True
         Whether new neurons are confined to the null-space of previous tasks.
     covariance : {"class", "identity"}, default="class"

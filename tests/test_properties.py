@@ -404,3 +404,44 @@ def test_the_same_stream_gives_the_same_bits():
     clf = model(band_size=2, n_layers=2)
 
     assert_array_equal(scores(learn(clone(clf), tasks)), scores(learn(clf, tasks)))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.03, 1e9])
+@pytest.mark.parametrize(
+    "params",
+    [{"rank": 3}, {"rank": 2, "shared_band_size": 0}, {"n_layers": 2, "rank": 3}],
+    ids=repr,
+)
+def test_with_trained_bands_and_a_cut_rank_the_unit_does_not_matter(params, scale):
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(N_CLASSES), 40)
+    Z = rng.normal(size=(len(y), N_FEATURES)) + 1.5 * rng.normal(size=(N_CLASSES, N_FEATURES))[y]
+    plain, scaled = model(**params, band_size=2), model(**params, band_size=2)
+    for labels in [(0, 1), (2, 3), (4, 5)]:
+        now = np.isin(y, labels)
+        plain.partial_fit(Z[now], y[now])
+        scaled.partial_fit(scale * Z[now], y[now])
+
+    expected = scores(plain)
+    atol = 1e-7 * np.abs(expected).max()
+    assert_allclose(scores(scaled, scale * NEW), expected, rtol=1e-7, atol=atol)
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_classes_of_one_sample_that_come_one_by_one(n_layers):
+    """What trained neurons say of a class by rounding alone counts for nothing."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        means = 2.0 * rng.normal(size=(3, 20))
+        fresh = np.repeat(means, 30, axis=0) + 0.5 * rng.normal(size=(90, 20))
+
+        def taught(unit, means=means, fresh=fresh, **params):
+            clf = model(**{"shared_band_size": 0, "n_layers": n_layers, "band_size": 1} | params)
+            for label, mean in enumerate(means):
+                clf.partial_fit(unit * mean[None], [label])
+            return clf.decision_function(unit * fresh)
+
+        plain = taught(1.0)
+        for unit in (100.0, 1.0 + 2.0**-50):
+            assert_allclose(taught(unit), plain, atol=1e-6)
+        assert_array_equal(plain.argmax(1), taught(1.0, band_size=0).argmax(1))

@@ -30,7 +30,8 @@ class JointClassifier(BlockClassifier):
     init : {"multi", "mono", "random"}, default="multi"
         How trained neurons are set. In one task "multi" and "mono" are the same.
     gamma : float, default=0.1
-        Ridge of that regression, relative to the mean energy of a feature.
+        Ridge of that regression, relative to the mean energy of a feature; less than 1e-4 counts
+        as 1e-4.
     covariance : {"class", "identity"}, default="class"
         Whether classes have covariances of their own.
     shrinkage : float or "auto", default="auto"

@@ -20,8 +20,12 @@ __all__ = [
 # Coordinates closer than this share of the largest belong to repetitions of one sample.
 _TIED_SHARE = 1e-9
 
-# Below this ridge a sample's leverage cannot be told from 1, nor what it gives when left out.
-_LEAST_GAMMA = 1e-10
+# Below this ridge few digits are left of what a sample gives when it is left out.
+_LEAST_GAMMA = 1e-4
+
+# Responses below this share of what they are the difference of, and lengths below this share of
+# what they are the part of, are rounding.
+_ROUNDING_SHARE = 1e-12
 
 
 def band_codes(
@@ -95,7 +99,8 @@ class FittedRows(NamedTuple):
     responses : Tensor of shape (n_samples, n_neurons)
         W times each sample, as if that sample had not been among those W was fitted to.
     reach : Tensor of shape ()
-        Root mean square length of the samples in the residual axes, or 1 if it is zero.
+        Root mean square length of the samples in the residual axes; where that is rounding, in
+        all axes, and 1 where all are zero.
     magnitude : Tensor of shape ()
         Root mean square of their features, or 1 if it is zero.
     """
@@ -155,8 +160,9 @@ def regression_rows(
     rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
     fitted = open_part @ null_space.coordinates(rows).T
     responses = left_out(system, open_part, fitted, codes, weights)
-    magnitude = _mean_length(lengths, weights) / features.shape[1] ** 0.5
-    return FittedRows(rows, responses, _reach(open_part, weights), magnitude)
+    length = _mean_length(lengths, weights)
+    reach = _reach(open_part, weights, length)
+    return FittedRows(rows, responses, reach, length / features.shape[1] ** 0.5)
 
 
 def code_ridge(gamma: float, energy: torch.Tensor, n_features: int) -> torch.Tensor:
@@ -228,7 +234,11 @@ def left_out(
         The formula is in `regression_rows`.
     """
     leverage = (system.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
-    return (responses - leverage[:, None] * codes) / (1.0 - leverage)[:, None]
+    own = leverage[:, None] * codes
+    left = responses - own
+    # What only a sample itself has taught about it is gone without it, and not nearly so.
+    left[left.abs() <= _ROUNDING_SHARE * own.abs()] = 0.0
+    return left / (1.0 - leverage)[:, None]
 
 
 def random_rows(
@@ -250,20 +260,23 @@ def random_rows(
     Returns
     -------
     FittedRows
-        W, whose responses have a mean square of 1 on the task, or are as drawn where the task
-        has no energy along them.
+        W, whose responses have a mean square of 1 on the task, or are zero where the task has
+        no energy along them but for rounding.
     """
     rows = null_space.project(draw)
-    energy = weights @ (features @ rows.T).square() / weights.sum()
-    rows = rows * torch.where(energy > 0.0, energy, torch.ones_like(energy)).rsqrt()[:, None]
-    reach = _reach(null_space.coordinates(features), weights)
-    magnitude = _reach(features, weights) / features.shape[1] ** 0.5
-    return FittedRows(rows, features @ rows.T, reach, magnitude)
+    length = _mean_length(torch.linalg.vector_norm(features, dim=1), weights)
+    response = (weights @ (features @ rows.T).square() / weights.sum()).sqrt()
+    heard = response > _ROUNDING_SHARE * length * torch.linalg.vector_norm(rows, dim=1)
+    rows = torch.where(heard[:, None], rows / response[:, None], torch.zeros_like(rows))
+    reach = _reach(null_space.coordinates(features), weights, length)
+    return FittedRows(rows, features @ rows.T, reach, length / features.shape[1] ** 0.5)
 
 
-def _reach(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Root mean square length of some rows, or 1 where all are zero."""
-    return _mean_length(torch.linalg.vector_norm(rows, dim=1), weights)
+def _reach(open_part: torch.Tensor, weights: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    """Root mean square length of samples in the residual axes, or that in all where it is none."""
+    lengths = torch.linalg.vector_norm(open_part, dim=1)
+    reach = (weights @ lengths.square() / weights.sum()).sqrt()
+    return torch.where(reach > _ROUNDING_SHARE * length, reach, length)
 
 
 def _mean_length(lengths: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

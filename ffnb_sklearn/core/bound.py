@@ -26,6 +26,10 @@ from .nullspace import NullSpace
 
 __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
 
+# What rounding may leave of the energy of samples in axes where they have none, and may take from
+# a bound that is attained, as shares.
+_LEFT_BY_ROUNDING, _TAKEN_BY_ROUNDING = 1e-28, 1e-13
+
 
 class LayerBound(NamedTuple):
     """Terms of the bound in one layer; all norms are Frobenius norms.
@@ -98,9 +102,10 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         axes = as_tensor(kept, device=X.device)
         alpha = float(((band.scale * band.weights) ** 2).sum())
         beta = float(NullSpace(axes).project(below).square().sum())
+        beta += _LEFT_BY_ROUNDING * float(below.square().sum())
         old = _old_energy(features, band)
         # A change of the layer below would pass through the older rows.
-        inherited = alpha * beta + old * inherited
+        inherited = (1.0 + _TAKEN_BY_ROUNDING) * alpha * beta + old * inherited
         layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 

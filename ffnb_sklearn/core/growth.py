@@ -17,10 +17,6 @@ from .statistics import Array, ClassMoments
 
 __all__ = ["Draft", "append_band", "append_draft", "append_drafts", "draft_bands"]
 
-# Outputs of neurons, 1 by their codes, are scaled down where they would be more than so many times
-# what the inputs of the first are: beside them, these would go under in rounding.
-_LARGEST_RATIO = 1000.0
-
 
 @dataclass(frozen=True)
 class Draft:
@@ -38,9 +34,9 @@ class Draft:
         What to add to W z on the task's own samples z, so that they respond as samples do
         that the rows were not fitted to.
     reach : Tensor of shape ()
-        Root mean square length of those samples z in the open axes, or 1 if it is zero.
+        Root mean square length of those samples z, as `FittedRows` has it.
     scale : float
-        What the outputs are multiplied by, at most 1.
+        What the outputs are multiplied by, so that they have the unit of the inputs.
     """
 
     layer: int
@@ -84,11 +80,10 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
         open_axes = _open_axes(model, layer, below.shape[1], task.X.device)
         fitted = _fit_rows(model, layer, below, open_axes, codes, task.weights, rng)
         corrections = fitted.responses - below @ fitted.rows.T
-        if model.features.bands:
-            # One scale for all, or some bands would count for more than others.
-            scale = model.features.bands[0].scale
-        else:
-            scale = min(1.0, _LARGEST_RATIO * float(fitted.magnitude))
+        # One scale for all, or some bands would count for more than others; a band of zeros says
+        # nothing of the inputs' size.
+        scales = (band.scale for band in model.features.bands if band.weights.any())
+        scale = next(scales, float(fitted.magnitude))
         drafts.append(Draft(layer, fitted.rows, open_axes, corrections, fitted.reach, scale))
         if layer < len(settings.p):
             model, below, _ = append_draft(model, task, drafts[-1], below)

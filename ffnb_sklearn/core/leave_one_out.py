@@ -41,8 +41,9 @@ _N_OPPONENTS = 5
 # Classes of more rows are not judged, and as opponents have no more.
 _MOST_ROWS = 128
 
-# Classes of fewer samples are not judged: one that is left alone has no scatter.
-_LEAST_WEIGHT = 3.0
+# Classes of fewer samples are not judged: one that is left alone has no scatter. (Weights may sum
+# up to three but for rounding.)
+_LEAST_WEIGHT = 3.0 - 1e-9
 
 # Rows of all classes that are judged, and how few classes suffice.
 _ROWS_JUDGED, _FEWEST_JUDGED = 1024, 8
@@ -151,7 +152,9 @@ class LeaveOneOut:
         most = max(_FEWEST_JUDGED, _ROWS_JUDGED // max(1, longest))
         if len(able) > most:
             scaled = gaussians.means / gaussians.penalties.sqrt()
-            gaps = torch.cdist(scaled, scaled).fill_diagonal_(torch.inf)
+            # Not by products, of which an offset that all share would take the digits.
+            gaps = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist")
+            gaps = gaps.fill_diagonal_(torch.inf)
             # Two classes may be nearest to each other; the sum tells them apart.
             gap = gaps.topk(self._n_opponents, largest=False).values.sum(1)
             steps = torch.linspace(0, len(able) - 1, most, device=able.device).round().long()

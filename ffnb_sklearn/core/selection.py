@@ -46,8 +46,9 @@ _EPSILONS = (0.03, 0.1, 0.3, 1.0)
 # Errors closer than this are alike.
 _TOLERANCE = 1e-6
 
-# Classes that can be judged and make up less of all samples do not speak for the others.
-_LEAST_SHARE = 0.5
+# Classes that can be judged and make up less of all samples do not speak for the others. (Half of
+# them do, by whichever sum.)
+_LEAST_SHARE = 0.5 - 1e-9
 
 
 class Choice(NamedTuple):

@@ -21,6 +21,9 @@ _FIXED_INPUT_ENERGY = 0.25
 # were fitted to they look better than they are.
 _BAND_ENERGY = 0.001
 
+# Their spread is rounding if it is no more than this share of the energy of all the rest.
+_ROUNDING_SHARE = 1e-24
+
 
 class Blocks(NamedTuple):
     """Of what the features that the classifier sees consist; trained neurons make up the rest.
@@ -102,7 +105,9 @@ def block_penalties(
         penalties[inputs], penalties[shared] = 1.0 / energies
     spread = (within + between) / penalties
     trained, rest = spread[bands].sum(), spread[: blocks.n_fixed].sum()
-    if trained > 0.0 and rest > 0.0:
+    sizes = gaussians.weights @ gaussians.means.square() / penalties
+    rounding = _ROUNDING_SHARE * (rest + sizes[: blocks.n_fixed].sum())
+    if trained > rounding and rest > 0.0:
         penalties[bands] = trained / rest / _BAND_ENERGY
     return penalties
 

@@ -199,10 +199,29 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
     assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
 
 
-def test_random_rows_without_energy_stay_as_drawn():
-    draw = torch.ones(2, 3, dtype=torch.float64)
-    axes = null_space(draw[:0], 0)
+@pytest.mark.parametrize("unit", [0.0, 1e-9, 1.0])
+def test_random_rows_without_energy_but_rounding_are_zero(unit):
+    rng = np.random.default_rng(0)
+    kept, draw = (torch.as_tensor(rng.normal(size=(3, 10))) for _ in range(2))
+    features = unit * torch.as_tensor(rng.normal(size=(20, 3))) @ kept
+    axes = null_space(kept, 3)
+    assert unit == 0.0 or torch.any(axes.coordinates(features))
 
-    fitted = random_rows(draw, torch.zeros_like(draw), torch.ones(2, dtype=torch.float64), axes)
+    fitted = random_rows(draw, features, torch.ones(20, dtype=torch.float64), axes)
 
-    assert torch.equal(fitted.rows, draw)
+    assert not torch.any(fitted.rows)
+    length = torch.linalg.vector_norm(features) / 20**0.5
+    assert_allclose(fitted.reach, length if unit else 1.0, rtol=1e-12)
+
+
+def test_a_sample_alone_has_taught_all_that_is_known_of_it():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        features = torch.as_tensor(rng.normal(size=(1, 9)))
+        past = torch.as_tensor(rng.normal(size=(4, 9)))
+        one = torch.ones(1, dtype=torch.float64)
+
+        fitted = regression_rows(past, features, one[:, None], one, null_space(past, 2), 0.1)
+
+        assert torch.any(fitted.rows)
+        assert fitted.responses.item() == 0.0

@@ -82,12 +82,12 @@ def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
 
     past = torch.cat([task.X for task in tasks[:2]]).numpy()
     axes = np.linalg.svd(past)[2][4:]
-    rows = model.features.bands[-1].weights
+    rows = model.features.bands[-1].scale * model.features.bands[-1].weights
     assert_allclose(one.alpha, np.square(rows @ axes.T).sum(), rtol=1e-8)
     assert_allclose(one.beta, np.square(X @ axes.T).sum(), rtol=1e-8)
     assert_allclose(
         one.old_weights,
-        sum(np.square(band.weights).sum() for band in model.features.bands[:-1]),
+        sum(np.square(band.scale * band.weights).sum() for band in model.features.bands[:-1]),
         rtol=1e-12,
     )
 

@@ -270,7 +270,7 @@ def test_moments_of_new_classes_are_those_of_the_tuned_bands():
 
     after = learn(before, new, TUNED)
 
-    outputs = torch.relu(drafts[0].responses(new.X))
+    outputs = drafts[0].scale * torch.relu(drafts[0].responses(new.X))
     for label in (2, 3):
         now = new.classes == label
         share = new.weights[now] / new.weights[now].sum()

@@ -91,9 +91,12 @@ def test_statistics_of_new_neurons_are_those_of_samples_left_out():
     model = learnt([first], p=(2,))
 
     codes = band_codes(first.X, first.classes, first.weights, 1)
-    left_out = regression_rows(
-        first.X[:0], first.X, codes, first.weights, null_space(first.X[:0], 0), 0.1
-    ).responses.relu()
+    left_out = (
+        regression_rows(
+            first.X[:0], first.X, codes, first.weights, null_space(first.X[:0], 0), 0.1
+        ).responses.relu()
+        * model.features.bands[0].scale
+    )
     for label, one in enumerate(model.moments):
         now = first.classes == label
         share = first.weights[now] / first.weights[now].sum()
