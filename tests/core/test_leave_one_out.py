@@ -1,5 +1,7 @@
 """The leave-one-out error, against discriminants that are refitted without each sample."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -101,6 +103,21 @@ def test_some_of_many_classes_are_judged_whatever_their_order():
     assert one.share == 1.0
     errors = [judge.errors(known.penalties, 0.5, 0.3).sort().values for judge in (one, other)]
     assert_allclose(*errors, rtol=1e-6, atol=1e-9)
+
+
+def test_an_offset_that_all_share_leaves_the_classes_that_are_judged():
+    known = gaussians(samples(n=40, n_classes=60))
+    far = replace(known, means=known.means + 1e7)
+    sums = [LeaveOneOut(one).errors(one.penalties, 0.5, 0.3).sum() for one in (known, far)]
+    assert len(LeaveOneOut(known).weights) < 60
+    assert_allclose(*sums, rtol=1e-6)
+
+
+def test_three_samples_are_three_by_whichever_sum_of_weights():
+    for weight in (3.0, np.nextafter(3.0, 0.0)):
+        known = gaussians(samples(n=8))
+        light = replace(known, weights=known.weights.new_tensor([weight, 8.0]))
+        assert len(LeaveOneOut(light).weights) == 2
 
 
 def test_without_a_class_of_three_samples_or_a_second_class_nobody_is_judged():
