@@ -154,7 +154,8 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and
     number of threads, whether it was interrupted and resumed or not; the global generators
-    are left as they were. On CUDA devices some operations of torch add in no fixed order.
+    are left as they were. Epochs in several threads of a process wait for each other, since
+    they share these generators. On CUDA devices some operations of torch add in no fixed order.
     Parameters of the backbone that require no gradient are left as they are.
 
     Examples
