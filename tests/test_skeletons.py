@@ -380,3 +380,28 @@ def test_a_failed_fit_leaves_nothing_behind():
     with pytest.raises(ValueError, match="root"):
         descriptor.fit(hands())
     assert not hasattr(descriptor, "frame_shape_")
+
+
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [
+        ({"root": 9}, np.ones((2, 30))),
+        ({"blocks": ("joints",), "frame_shape": (1, 3)}, np.ones((2, 9))),
+        ({}, np.ones((2, 16))),
+        ({}, np.full((2, 15), np.nan)),
+        ({"frame_shape": None}, np.ones((2, 30))),
+    ],
+)
+def test_a_failed_refit_of_tables_changes_nothing(change, table):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(2, 45)))
+    descriptor = SkeletonDescriptor(frame_shape=(5, 3)).fit(frame.add_prefix("c"))
+    before = dict(vars(descriptor))
+    with pytest.raises(ValueError):
+        descriptor.set_params(**change).fit(table)
+    assert vars(descriptor) == before | change
+
+
+def test_a_list_has_no_columns():
+    descriptor = SkeletonDescriptor(frame_shape=(5, 3)).fit(np.ones((2, 45)))
+    descriptor.set_params(frame_shape=None).fit(hands())
+    assert not hasattr(descriptor, "n_features_in_")
