@@ -14,6 +14,7 @@ from torch import nn
 
 from ffnb_sklearn.backbones import NonFiniteFeaturesError, TorchFeatureExtractor
 from ffnb_sklearn.pipeline import make_continual_pipeline
+from tests.backbones.damaged_files import DAMAGED
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(23, 12))
@@ -293,6 +294,15 @@ def test_a_file_that_holds_no_state_dict(tmp_path):
         linear(weights=tmp_path / "list.pt").fit(ROWS)
     with pytest.raises(FileNotFoundError, match=r"nowhere\.pt"):
         linear(weights=tmp_path / "nowhere.pt").fit(ROWS)
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_file_of_weights_is_named(tmp_path, damage):
+    path = tmp_path / "weights.pt"
+    torch.save({key: torch.tensor(value) for key, value in LINEAR.items()}, path)
+    path.write_bytes(DAMAGED[damage](path.read_bytes()))
+    with pytest.raises(ValueError, match=r"weights='.*weights.pt' must be .* it is damaged"):
+        linear(weights=path).fit(ROWS)
 
 
 @pytest.mark.parametrize(
