@@ -1,5 +1,7 @@
 """Checks on what goes into a network and what comes out."""
 
+from collections.abc import Sized
+
 import numpy as np
 import torch
 
@@ -89,6 +91,12 @@ def check_features(output, n_rows, first_row):
             f"batch, the first of them row {first_row + bad[0]} of X."
         )
     return features
+
+
+def is_sequence(values):
+    """Whether something has elements that can be counted before they are read."""
+    # Arrays of no dimension have a length by their type, but raise where it is asked for.
+    return isinstance(values, Sized) and np.iterable(values)
 
 
 def differing_pair(rows):

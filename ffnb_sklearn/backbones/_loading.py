@@ -106,6 +106,8 @@ def remove_head(module, head):
     try:
         owner = module.get_submodule(parent)
         owner.get_submodule(name)
+        if not name:
+            raise AttributeError("an empty name stands for the module itself")
     except AttributeError as error:
         names = [name for name, _ in module.named_children()]
         raise ValueError(
