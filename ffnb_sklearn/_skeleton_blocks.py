@@ -79,6 +79,23 @@ class _Frames:
         means = _chunk_means(self.lengths, n_chunks or self.n_chunks)
         return (means @ values.reshape(len(values), -1)).reshape(len(self.lengths), -1)
 
+    def variance(self, values):
+        """Variance of a quantity of each frame in the chunks: (n_sequences, n_chunks * n_columns).
+
+        Two passes: a mean of squares less the square of the mean would leave rounding where
+        nothing moves, and the fourth root would enlarge it.
+        """
+        means = _chunk_means(self.lengths, self.n_chunks)
+        sizes = np.diff(means.indptr)
+        # One row for each frame of each chunk: a frame across a border is in both.
+        members = values.reshape(len(values), -1)[means.indices]
+        # Relative to the first frame of the chunk, so that means of equal rows are exact.
+        members -= np.repeat(members[means.indptr[:-1]], sizes, axis=0)
+        own = (means.data, np.arange(len(members)), means.indptr)
+        means = sparse.csr_array(own, shape=(len(sizes), len(members)))
+        members -= np.repeat(means @ members, sizes, axis=0)
+        return (means @ np.square(members)).reshape(len(self.lengths), -1)
+
     def spread_out(self, values):
         """Repeat a row of each sequence for all of its frames, to subtract it from joints."""
         repeated = np.repeat(values, self.lengths, axis=0)
@@ -148,9 +165,7 @@ def _distance_speed_block(frames, parameters):
 
 
 def _spread_block(frames, parameters):
-    joints = _centred_joints(frames, parameters)
-    variance = frames.average(np.square(joints)) - np.square(frames.average(joints))
-    return np.maximum(variance, 0) ** 0.25
+    return frames.variance(_centred_joints(frames, parameters)) ** 0.25
 
 
 _BLOCKS = {

@@ -179,6 +179,8 @@ n_persons, n_joints, n_dims)
             raise ValueError(
                 f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
             )
+        # Last, so that a failing call leaves nothing behind.
+        self._record_columns(X)
         self.frame_shape_ = shape
         return self
 
@@ -249,13 +251,24 @@ n_persons, n_joints, n_dims)
             expected = None if reset else self.frame_shape_
             return _check_list(X, expected)
         shape = _check_frame_shape(self.frame_shape)
-        rows = validate_data(self, X, dtype=np.float64, reset=reset)
+        if reset:
+            rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
+        else:
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
         if rows.shape[1] % np.prod(shape):
             raise ValueError(
                 f"The number of columns must be a multiple of prod(frame_shape) = "
                 f"{np.prod(shape)}, got {rows.shape[1]}."
             )
         return list(rows.reshape(len(rows), -1, *shape))
+
+    def _record_columns(self, X):
+        """Set the number and names of the columns of a table; a list has none."""
+        if self.frame_shape is not None:
+            validate_data(self, X, skip_check_array=True)
+            return
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(self).pop(name, None)
 
 
 def _check_frame_shape(frame_shape):

@@ -93,6 +93,11 @@ class StreamResult:
         """See :func:`ffnb_sklearn.backward_transfer`."""
         return metrics.backward_transfer(self.accuracy_matrix)
 
+    @property
+    def forward_transfer(self):
+        """See :func:`ffnb_sklearn.forward_transfer`; needs future tasks to have been scored."""
+        return metrics.forward_transfer(self.accuracy_matrix)
+
 
 @validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
 def class_incremental_tasks(

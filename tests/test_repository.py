@@ -150,6 +150,24 @@ def test_picture_is_small():
     assert 10_000 < size < 150_000
 
 
+def manifest(command):
+    """Return what the lines of MANIFEST.in with a command name."""
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
+    return {name for first, *names in lines if first == command for name in names}
+
+
+def test_a_source_distribution_holds_what_the_tests_need():
+    # What setuptools adds of itself, and what is of use in a checkout alone.
+    given = {"pyproject.toml", "setup.cfg", "README.md", "LICENSE", "MANIFEST.in"}
+    given |= {".gitignore", ".pre-commit-config.yaml"} | manifest("include")
+    names = {path.relative_to(ROOT) for path in tracked_files()}
+    folders = manifest("graft") | {"ffnb_sklearn"}
+    assert {str(n) for n in names if n.parts[0] not in folders} - given == set()
+    ignored = set((ROOT / ".gitignore").read_text().splitlines())
+    made = {name.rstrip("/") for name in ignored if name.startswith("docs/")}
+    assert manifest("prune") | manifest("exclude") == made
+
+
 def test_no_file_names_a_registry_or_a_place_on_one_machine():
     # Written in pieces, so that this file does not name them either.
     hosts = [rf"\b{name}\.org\b" for name in ("pypi", "pythonhosted", "npmjs", "anaconda")]

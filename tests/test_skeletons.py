@@ -108,7 +108,22 @@ def test_one_frame_has_no_motion():
     sequences = hands((1,))
     for name in ("speed", "distance_speed", "trajectory"):
         np.testing.assert_array_equal(block(name, sequences), 0)
-    np.testing.assert_allclose(block("spread", sequences), 0, atol=1e-3)
+    np.testing.assert_array_equal(block("spread", sequences), 0)
+
+
+@pytest.mark.parametrize("centring", ["frame", "sequence"])
+def test_a_motionless_skeleton_has_no_spread(centring):
+    still = np.repeat(hands((1,))[0], 20, axis=0)
+    rows = block("spread", [still, still[:3]], centring=centring, length_unit=None)
+    np.testing.assert_allclose(rows, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_frames", [3, 7, 11])
+def test_spread_where_chunk_borders_lie_inside_frames(n_frames):
+    sequence = hands((n_frames,))[0]
+    rows = block("spread", [sequence], n_chunks=4)
+    repeated = block("spread", [np.repeat(sequence, 4, axis=0)], n_chunks=4)
+    np.testing.assert_allclose(rows, repeated, rtol=1e-12)
 
 
 def test_scales_multiply_their_block_only():
@@ -380,3 +395,28 @@ def test_a_failed_fit_leaves_nothing_behind():
     with pytest.raises(ValueError, match="root"):
         descriptor.fit(hands())
     assert not hasattr(descriptor, "frame_shape_")
+
+
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [
+        ({"root": 9}, np.ones((2, 30))),
+        ({"blocks": ("joints",), "frame_shape": (1, 3)}, np.ones((2, 9))),
+        ({}, np.ones((2, 16))),
+        ({}, np.full((2, 15), np.nan)),
+        ({"frame_shape": None}, np.ones((2, 30))),
+    ],
+)
+def test_a_failed_refit_of_tables_changes_nothing(change, table):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(2, 45)))
+    descriptor = SkeletonDescriptor(frame_shape=(5, 3)).fit(frame.add_prefix("c"))
+    before = dict(vars(descriptor))
+    with pytest.raises(ValueError):
+        descriptor.set_params(**change).fit(table)
+    assert vars(descriptor) == before | change
+
+
+def test_a_list_has_no_columns():
+    descriptor = SkeletonDescriptor(frame_shape=(5, 3)).fit(np.ones((2, 45)))
+    descriptor.set_params(frame_shape=None).fit(hands())
+    assert not hasattr(descriptor, "n_features_in_")

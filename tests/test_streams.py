@@ -369,7 +369,9 @@ def test_future_tasks(blobs):
     assert (result.accuracy_matrix[above] == 0).all()
     assert np.isnan(plain.accuracy_matrix[above]).all()
     np.testing.assert_array_equal(result.accuracies, plain.accuracies)
-    assert metrics.forward_transfer(result.accuracy_matrix) == 0
+    assert result.forward_transfer == 0
+    with pytest.raises(ValueError, match="score_future=True"):
+        _ = plain.forward_transfer
 
 
 def test_future_tasks_do_not_count_as_learned(blobs):
@@ -381,7 +383,7 @@ def test_future_tasks_do_not_count_as_learned(blobs):
 
     np.testing.assert_array_equal(result.accuracy_matrix, np.tile([0, 0, 0, 0, 1], (5, 1)))
     assert (result.accuracies[:4] == 0).all()
-    assert metrics.forward_transfer(result.accuracy_matrix) == 0.25
+    assert result.forward_transfer == metrics.forward_transfer(result.accuracy_matrix) == 0.25
 
 
 @pytest.mark.parametrize(

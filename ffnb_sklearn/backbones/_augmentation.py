@@ -6,6 +6,8 @@ generator alone: a training is then the same on every run and every device.
 """
 
 from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
 
 import torch
 from torch import nn
@@ -38,6 +40,10 @@ class FlipCrop:
 
     padding: int = 4
     flip: bool = True
+
+    def __post_init__(self):
+        if not isinstance(self.padding, Integral) or self.padding < 0:
+            raise ValueError(f"padding must be an integer, at least 0; got {self.padding!r}.")
 
     def __call__(self, batch, generator):
         """Return the batch, each image shifted and perhaps mirrored."""
@@ -82,6 +88,11 @@ class Jitter:
 
     noise: float = 0.01
     scale: float = 0.1
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if not isinstance(value, Real) or not 0 <= value < inf:
+                raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
         """Return the batch, scaled and with noise."""

@@ -14,6 +14,8 @@ import joblib
 import numpy as np
 import torch
 
+from ffnb_sklearn.backbones._files import read_tensors
+
 _FORMAT = 1
 
 # Begins a setting that stands for something longer; comparing is all it is good for.
@@ -45,14 +47,11 @@ def read_checkpoint(path):
         raise FileNotFoundError(f"checkpoint={str(path)!r} is to lie in a folder that is missing.")
     if not path.exists():
         return None
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        # The reason is not repeated: torch advises to read the file without its safeguard.
-        raise ValueError(
-            f"checkpoint={str(path)!r} is damaged, or was not written by this package. Remove it "
-            "to start anew, or take another name."
-        ) from error
+    content = read_tensors(
+        path,
+        f"checkpoint={str(path)!r} is damaged, or was not written by this package. Remove it to "
+        "start anew, or take another name.",
+    )
     found = content.get("format") if isinstance(content, dict) else None
     if found != _FORMAT:
         raise ValueError(

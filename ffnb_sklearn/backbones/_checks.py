@@ -1,5 +1,7 @@
 """Checks on what goes into a network and what comes out."""
 
+from collections.abc import Sized
+
 import numpy as np
 import torch
 
@@ -89,3 +91,44 @@ def check_features(output, n_rows, first_row):
             f"batch, the first of them row {first_row + bad[0]} of X."
         )
     return features
+
+
+def is_sequence(values):
+    """Whether something has elements that can be counted before they are read."""
+    # Arrays of no dimension have a length by their type, but raise where it is asked for.
+    return isinstance(values, Sized) and np.iterable(values)
+
+
+def differing_pair(rows):
+    """Pick the first row and one that differs from it, to see whether they mix in a network.
+
+    The last that differs is taken: rows that lie far apart are less alike. Where there is
+    none, it is the first with every second of its values halved, or ones instead of zeros.
+    So integers stay integers between zero and what they were, which bytes of images and
+    indices of an embedding must, and no value changes its sign.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Finite rows.
+
+    Returns
+    -------
+    ndarray of shape (2, n_features)
+        The pair, of the dtype of the rows.
+    """
+    other = next((row for row in rows[:0:-1] if not np.array_equal(row, rows[0])), None)
+    return np.stack([rows[0], _altered(rows[0]) if other is None else other])
+
+
+def _altered(row):
+    """Return a copy of a row that differs from it, with values that are as plausible."""
+    altered = row.copy()
+    # Not all values: a network that scales each row to one length would not notice.
+    chosen = np.flatnonzero(row)[::2]
+    if not chosen.size:
+        altered[:] = 1
+        return altered
+    halves = row[chosen] / 2
+    altered[chosen] = halves if row.dtype.kind == "f" else np.fix(halves)
+    return altered

@@ -4,6 +4,8 @@ from numbers import Integral
 
 from torch import nn
 
+from ffnb_sklearn.backbones._checks import is_sequence
+
 __all__ = ["ConvNet"]
 
 
@@ -116,5 +118,6 @@ class _Block(nn.Module):
 
 def _check_counts(name, values):
     """Refuse what is not a non-empty sequence of positive integers."""
-    if not len(values) or not all(isinstance(one, Integral) and one > 0 for one in values):
+    counts = values if is_sequence(values) else ()
+    if not len(counts) or not all(isinstance(one, Integral) and one > 0 for one in counts):
         raise ValueError(f"{name} must hold positive integers; got {values!r}.")

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
-from ffnb_sklearn.backbones._checks import check_features
+from ffnb_sklearn.backbones._checks import check_features, differing_pair
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._loading import (
     build_backbone,
@@ -154,7 +154,8 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and
     number of threads, whether it was interrupted and resumed or not; the global generators
-    are left as they were. On CUDA devices some operations of torch add in no fixed order.
+    are left as they were. Epochs in several threads of a process wait for each other, since
+    they share these generators. On CUDA devices some operations of torch add in no fixed order.
     Parameters of the backbone that require no gradient are left as they are.
 
     Examples
@@ -257,7 +258,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows. Without pretraining, two of them are sent through the network.
+            Rows. Without pretraining, two that differ are sent through the network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -286,7 +287,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             module, learned = self._pretrain(rows, y)
         else:
             module, learned = self._build(self.weights), {}
-        n_features_out = self._probe(freeze(module), rows[[0, -1]])
+        n_features_out = self._probe(freeze(module), differing_pair(rows))
         state = state_to_arrays(module)
         # Last, so that a failing call leaves nothing behind.
         validate_data(self, X, skip_check_array=True)
@@ -308,7 +309,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         module = self._build(self.weights, seed)
         # A copy, because what a network keeps of a call in inference mode cannot be trained.
-        n_features = self._probe(freeze(deepcopy(module)), rows[[0, -1]])
+        n_features = self._probe(freeze(deepcopy(module)), differing_pair(rows))
         history, n_epochs = pretrain(
             module,
             n_features,

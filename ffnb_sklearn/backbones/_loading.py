@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ffnb_sklearn.backbones._files import read_tensors
 from ffnb_sklearn.backbones._seeding import seeded_layers
 
 _SHOWN_KEYS = 5
@@ -105,6 +106,8 @@ def remove_head(module, head):
     try:
         owner = module.get_submodule(parent)
         owner.get_submodule(name)
+        if not name:
+            raise AttributeError("an empty name stands for the module itself")
     except AttributeError as error:
         names = [name for name, _ in module.named_children()]
         raise ValueError(
@@ -128,12 +131,18 @@ def read_weights(weights):
 
     Raises
     ------
+    OSError
+        If the file is missing or cannot be read.
     ValueError
-        If the file does not hold a state dict.
+        If the file is damaged, or does not hold a state dict.
     """
     if not isinstance(weights, Mapping):
         path = weights
-        weights = torch.load(path, map_location="cpu", weights_only=True)
+        weights = read_tensors(
+            path,
+            f"weights={str(path)!r} must be a file of tensors and plain types, written by "
+            "torch.save; it is damaged, or something else.",
+        )
         if not isinstance(weights, Mapping):
             raise ValueError(
                 f"weights={str(path)!r} must hold a state dict; it holds an instance of "

@@ -51,7 +51,7 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
     Returns
     -------
     history : dict of str -> list of float
-        Course of the training, one entry per epoch.
+        Course of the training, one entry per epoch; of what was measured only.
     n_epochs : int
         Epochs behind the weights that were kept.
 
@@ -81,7 +81,8 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
             print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
         if checkpoint is not None:
             write_checkpoint(checkpoint, {"settings": settings, "state": run.state()})
-    return run.history, run.keep_best()
+    measured = {name: values for name, values in run.history.items() if values}
+    return measured, run.keep_best()
 
 
 class _Classifier(nn.Module):

@@ -1,11 +1,16 @@
 """Seeds of a training, and a torch generator that is lent and given back."""
 
 from contextlib import contextmanager
+from threading import RLock
 
 import numpy as np
 import torch
 
 _CPU = torch.device("cpu")
+
+# The generators are those of the process: a second thread in the block would draw from the seed
+# of the first, and might give back the wrong state. Reentrant, for blocks inside each other.
+_GENERATORS = RLock()
 
 
 def derived_seeds(seed, index, n_seeds):
@@ -36,6 +41,7 @@ def seeded_torch(seed, device=_CPU):
     """Seed the global generators of torch, and put their state back at the end.
 
     Layers draw from nothing else: initial weights where they are made, dropout on the device.
+    One thread of a process at a time is in such a block; others wait for its end.
 
     Parameters
     ----------
@@ -44,7 +50,8 @@ def seeded_torch(seed, device=_CPU):
     device : torch.device, default=CPU
         Whose generator is lent, beside that of the CPU.
     """
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    forked = [device] if device.type == "cuda" else []
+    with _GENERATORS, torch.random.fork_rng(devices=forked):
         torch.default_generator.manual_seed(seed)
         if device.type == "cuda":
             with torch.cuda.device(device):

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ffnb_sklearn.backbones._checks import is_sequence
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 
 __all__ = ["SKELETON_PARENTS", "skeleton_nodes", "tree_adjacency"]
@@ -86,7 +87,7 @@ def tree_adjacency(parents):
     Raises
     ------
     ValueError
-        If a parent is not the index of a joint.
+        If they are no sequence, or a parent is not the index of a joint.
 
     Examples
     --------
@@ -96,6 +97,8 @@ def tree_adjacency(parents):
            [-1.,  1.,  0.],
            [ 0., -1.,  1.]])
     """
+    if not is_sequence(parents):
+        raise ValueError(f"parents must be a sequence, one index per joint; got {parents!r}.")
     n_nodes = len(parents)
     if not n_nodes or not all(isinstance(j, Integral) and 0 <= j < n_nodes for j in parents):
         raise ValueError(

@@ -110,11 +110,13 @@ class AccuracyMatrixDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the matrix is no accuracy matrix, or the labels are not one per task.
+            If the matrix is no accuracy matrix, the labels are not one per task, or
+            `include_values` is neither a bool nor "auto".
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         matrix = _check_accuracy_matrix(self.accuracy_matrix)
         labels = self._check_labels(len(matrix))
+        _check_include_values(include_values)
         if ax is None:
             ax = _new_axes(len(matrix), colorbar)
 
@@ -127,7 +129,9 @@ class AccuracyMatrixDisplay:
         cell = _cell_points(ax, len(matrix))
         _tilt_wide_labels(ax, cell)
         self.text_ = None
-        if include_values is True or (include_values == "auto" and cell >= _SMALLEST_CELL):
+        if include_values == "auto":
+            include_values = cell >= _SMALLEST_CELL
+        if include_values:
             self.text_ = _write_values(self.im_, matrix, cell, values_format, text_kw or {})
         return self
 
@@ -235,6 +239,13 @@ class AccuracyMatrixDisplay:
                 f"got {len(self.task_labels)}."
             )
         return [str(label) for label in self.task_labels]
+
+
+def _check_include_values(include_values):
+    """Refuse what is neither a truth value nor "auto"."""
+    is_bool = isinstance(include_values, bool | np.bool_)
+    if not is_bool and not (isinstance(include_values, str) and include_values == "auto"):
+        raise ValueError(f"include_values must be a bool or 'auto'; got {include_values!r}.")
 
 
 def _new_axes(n_tasks, colorbar):

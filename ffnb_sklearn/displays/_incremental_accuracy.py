@@ -84,7 +84,8 @@ class IncrementalAccuracyDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the numbers of curves or of tasks differ, or a value is no accuracy in [0, 1].
+            If there is no curve, the numbers of curves or of tasks differ, or a value is no
+            accuracy in [0, 1].
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         curves = self._check_curves()
@@ -221,6 +222,8 @@ class IncrementalAccuracyDisplay:
                 "n_classes, accuracies and names must hold one entry per curve; got "
                 f"{len(self.n_classes)}, {len(self.accuracies)} and {len(self.names)}."
             )
+        if not len(self.names):
+            raise ValueError("names must hold the name of one curve at least; got none.")
         curves = []
         for n_classes, accuracies, name in zip(*columns, strict=True):
             n_classes, accuracies = np.asarray(n_classes), np.asarray(accuracies, dtype=float)
@@ -228,6 +231,11 @@ class IncrementalAccuracyDisplay:
                 raise ValueError(
                     f"curve {name!r} needs one number of classes and one accuracy per task; got "
                     f"shapes {n_classes.shape} and {accuracies.shape}."
+                )
+            if np.isnan(accuracies).any():
+                raise ValueError(
+                    f"accuracies must be known after every task; got NaN in curve {name!r}, after "
+                    f"task {int(np.flatnonzero(np.isnan(accuracies))[0])}."
                 )
             _check_fractions(accuracies, "accuracies")
             curves.append((n_classes, accuracies, name))

@@ -55,6 +55,21 @@ def test_flip_crop_refuses_rows():
         FlipCrop()(torch.zeros(4, 6), seeded())
 
 
+@pytest.mark.parametrize(
+    ("hook", "parameters", "message"),
+    [
+        (FlipCrop, {"padding": -1}, "padding must be an integer, at least 0; got -1"),
+        (FlipCrop, {"padding": 1.5}, r"padding must be an integer, at least 0; got 1\.5"),
+        (Jitter, {"noise": -1}, "noise must be a finite number, at least 0; got -1"),
+        (Jitter, {"scale": float("nan")}, "scale must be a finite number, at least 0; got nan"),
+        (Jitter, {"scale": "0.1"}, r"scale must be a finite number, at least 0; got '0\.1'"),
+    ],
+)
+def test_parameters_that_make_no_hook(hook, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        hook(**parameters)
+
+
 @pytest.mark.parametrize("shape", [(500, 40), (500, 8, 5)])
 def test_jitter_has_the_moments_it_was_given(shape):
     ones = torch.ones(shape, dtype=torch.float64)

@@ -13,6 +13,7 @@ from ffnb_sklearn.backbones._checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from tests.backbones.damaged_files import DAMAGED
 
 CONTENT = {"settings": {"epochs": 3}, "state": {"weights": torch.arange(4.0), "best": None}}
 
@@ -44,19 +45,25 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, error):
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
 
-@pytest.mark.parametrize("damage", ["empty", "text", "cut", "pickle"])
+@pytest.mark.parametrize("damage", ["pickle", *DAMAGED])
 def test_a_damaged_file_is_named(tmp_path, damage):
     path = tmp_path / "run.pt"
     write_checkpoint(path, CONTENT)
-    whole = path.read_bytes()
     if damage == "pickle":
         # A pickle could run anything; only tensors and plain types are read.
         torch.save({"format": 1, "state": builtins.print}, path)
     else:
-        path.write_bytes({"empty": b"", "text": b"not a file", "cut": whole[:200]}[damage])
+        path.write_bytes(DAMAGED[damage](path.read_bytes()))
     with pytest.raises(ValueError, match=r"run.pt' is damaged, or was not written by") as caught:
         read_checkpoint(path)
     assert "weights_only" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_not_called_damaged(tmp_path):
+    folder = tmp_path / "run.pt"
+    folder.mkdir()
+    with pytest.raises(OSError, match=r"run\.pt"):
+        read_checkpoint(folder)
 
 
 @pytest.mark.parametrize("content", [{"format": 0}, {"weight": torch.ones(2)}, [1, 2]])

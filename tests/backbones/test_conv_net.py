@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -50,6 +51,8 @@ def test_every_stage_but_the_first_halves_the_image():
         ({"widths": (8, 8)}, "widths and blocks must have one entry per stage; got 2 and 4"),
         ({"widths": (), "blocks": ()}, r"widths must hold positive integers; got \(\)"),
         ({"blocks": (1, 0, 1, 1)}, r"blocks must hold positive integers; got \(1, 0, 1, 1\)"),
+        ({"widths": 4}, r"widths must hold positive integers; got 4"),
+        ({"blocks": np.array(2)}, r"blocks must hold positive integers; got array\(2\)"),
         ({"in_channels": 0}, r"in_channels must hold positive integers; got \[0\]"),
         ({"stem_width": 2.5}, r"stem_width must hold positive integers; got \[2.5\]"),
     ],

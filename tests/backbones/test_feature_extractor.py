@@ -13,7 +13,9 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from ffnb_sklearn.backbones import NonFiniteFeaturesError, TorchFeatureExtractor
+from ffnb_sklearn.backbones._checks import differing_pair
 from ffnb_sklearn.pipeline import make_continual_pipeline
+from tests.backbones.damaged_files import DAMAGED
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(23, 12))
@@ -295,6 +297,15 @@ def test_a_file_that_holds_no_state_dict(tmp_path):
         linear(weights=tmp_path / "nowhere.pt").fit(ROWS)
 
 
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_file_of_weights_is_named(tmp_path, damage):
+    path = tmp_path / "weights.pt"
+    torch.save({key: torch.tensor(value) for key, value in LINEAR.items()}, path)
+    path.write_bytes(DAMAGED[damage](path.read_bytes()))
+    with pytest.raises(ValueError, match=r"weights='.*weights.pt' must be .* it is damaged"):
+        linear(weights=path).fit(ROWS)
+
+
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
@@ -309,6 +320,38 @@ def test_a_file_that_holds_no_state_dict(tmp_path):
 def test_outputs_that_are_no_features(function, error, message):
     with pytest.raises(error, match=message):
         TorchFeatureExtractor(lambda: Returning(function)).fit(ROWS)
+
+
+@pytest.mark.parametrize(
+    "scale", [nn.Identity(), nn.functional.normalize], ids=["as is", "length 1"]
+)
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.vstack([ROWS[0], ROWS[1], ROWS[0]]),
+        ROWS[:1],
+        np.ones((5, 12)),
+        np.zeros((1, 12), dtype=np.uint8),
+    ],
+)
+def test_rows_that_mix_are_found_among_rows_that_are_equal(scale, rows):
+    def mix(inputs):
+        return scale(inputs) + scale(inputs).mean(dim=0)
+
+    with pytest.raises(ValueError, match="must treat each row by itself"):
+        TorchFeatureExtractor(lambda: Returning(mix)).fit(rows)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float64])
+@pytest.mark.parametrize("row", [[0, 0, 0], [1, 1, 1], [-1, -1, 0], [255, 6, 3], [0, 7, 0]])
+def test_a_row_is_altered_within_its_range(row, dtype):
+    row = np.abs(row).astype(dtype) if dtype == np.uint8 else np.array(row, dtype=dtype)
+    first, other = differing_pair(np.array([row, row]))
+    assert_array_equal(first, row)
+    assert other.dtype == dtype
+    assert not np.array_equal(other, row)
+    if row.any():
+        assert np.all((np.abs(other * 1.0) <= np.abs(row * 1.0)) & (other * 1.0 * row >= 0))
 
 
 def test_non_finite_features_name_the_row():

@@ -61,7 +61,9 @@ def test_a_head_may_be_nested():
     assert set(extractor.state_dict_) == {"features.1.weight", "features.1.bias"}
 
 
-@pytest.mark.parametrize("head", ["fc", "classifier.7", "nowhere.fc", "avgpool.output_size"])
+@pytest.mark.parametrize(
+    "head", ["fc", "classifier.7", "nowhere.fc", "avgpool.output_size", "", "classifier."]
+)
 def test_a_head_that_is_not_there(head):
     message = rf"such as one of \['features', 'avgpool', 'classifier'\]; got '{head}'"
     with pytest.raises(ValueError, match=message):

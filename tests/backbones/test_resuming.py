@@ -47,6 +47,7 @@ def test_a_resumed_training_gives_the_same_weights_bit_by_bit(tmp_path, run, met
     extractor.fit(X, Y)
     assert_same_state(extractor, whole)
     assert extractor.history_ == whole.history_
+    assert ("validation_loss" in whole.history_) == ("validation_fraction" in parameters)
     assert extractor.n_epochs_ == whole.n_epochs_
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 

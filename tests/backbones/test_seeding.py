@@ -1,3 +1,5 @@
+from threading import Event, Thread
+
 import pytest
 import torch
 
@@ -20,3 +22,21 @@ def test_the_generator_is_given_back_also_after_an_error():
     with pytest.raises(RuntimeError), seeded_torch(5):
         torch.rand(3, 2) @ torch.rand(3)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_second_thread_waits_for_the_generator():
+    begun, drawn = Event(), []
+
+    def second():
+        begun.set()
+        with seeded_torch(7):
+            drawn.append(torch.rand(3))
+
+    thread = Thread(target=second)
+    with seeded_torch(5), seeded_torch(6):
+        thread.start()
+        begun.wait()
+        thread.join(timeout=0.05)
+        assert drawn == []
+    thread.join()
+    assert torch.equal(drawn[0], torch.rand(3, generator=torch.Generator().manual_seed(7)))

@@ -296,6 +296,12 @@ def test_parents_that_are_no_joints(parents):
         tree_adjacency(parents)
 
 
+@pytest.mark.parametrize("parents", [5, np.array(0), iter([0, 0])])
+def test_parents_that_are_no_sequence(parents):
+    with pytest.raises(ValueError, match="parents must be a sequence, one index per joint; got "):
+        tree_adjacency(parents)
+
+
 # ---- real data
 
 

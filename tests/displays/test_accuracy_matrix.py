@@ -86,7 +86,16 @@ def test_small_cells_drop_the_decimal_place_then_the_number():
 
 def test_include_values():
     assert AccuracyMatrixDisplay(HAND).plot(include_values=False).text_ is None
-    assert AccuracyMatrixDisplay(triangle(70)).plot(include_values=True).text_.shape == (70, 70)
+    for shown in (True, np.True_):
+        display = AccuracyMatrixDisplay(triangle(70)).plot(include_values=shown)
+        assert display.text_.shape == (70, 70)
+
+
+@pytest.mark.parametrize("value", ["yes", None, 1])
+def test_include_values_is_a_bool_or_auto(value):
+    with pytest.raises(ValueError, match=f"include_values must be a bool or 'auto'; got {value!r}"):
+        AccuracyMatrixDisplay(HAND).plot(include_values=value)
+    assert plt.get_fignums() == []
 
 
 def test_many_tasks_share_few_ticks():

@@ -176,6 +176,10 @@ def test_from_estimator_passes_the_stream_on(digits):
             r"'first' needs .* got shapes \(2,\) and \(1,\)",
         ),
         ({"accuracies": [[0.9, 80.0], [0.6, 0.5, 0.4]]}, "fractions"),
+        (
+            {"accuracies": [[0.9, np.nan], [0.6, 0.5, 0.4]]},
+            "accuracies must be known .* got NaN in curve 'first', after task 1",
+        ),
         ({"n_classes": [[], [5, 6, 7]], "accuracies": [[], [0.6, 0.5, 0.4]]}, "one accuracy per"),
     ],
 )
@@ -186,6 +190,12 @@ def test_refuses_to_draw(change, message):
 
     with pytest.raises(ValueError, match=message):
         display.plot()
+
+
+def test_refuses_to_draw_no_curve():
+    with pytest.raises(ValueError, match="name of one curve at least; got none"):
+        IncrementalAccuracyDisplay.from_stream({})
+    assert plt.get_fignums() == []
 
 
 def test_says_that_matplotlib_is_missing(monkeypatch):
