@@ -149,7 +149,7 @@ def _embolden_best(records, rows):
 def _command_lines():
     """The command that is running, if it is a script of this folder; no place on this machine."""
     script = Path(sys.argv[0]).resolve()
-    if script.parent != Path(__file__).resolve().parent:
+    if script.parent != Path(__file__).resolve().parent or not script.is_file():
         return []
     words = [Path(one).name if Path(one).is_absolute() else one for one in sys.argv[1:]]
     return [f"- command: `python benchmarks/{' '.join([script.name, *words])}`"]
