@@ -313,6 +313,22 @@ def test_classes_of_equal_samples(params, copies):
     assert_allclose(scores(scaled, 3.0 * NEW), expected, rtol=1e-7, atol=atol)
 
 
+@exact
+def test_classes_of_the_same_single_sample_are_even(params):
+    """What rounding makes of the distance between them says nothing."""
+    Z, same = RNG.normal(size=(8, N_FEATURES)), [0, 3, 7]
+    Z[same] = Z[0]
+    # The last row is alone in its chunk, where products round in another way.
+    reference = model(**params, chunk_size=7).fit(Z, np.arange(8))
+    expected = scores(reference)
+    atol = 1e-7 * np.abs(expected).max()
+    assert_allclose(expected[:, same], expected[:, [0, 0, 0]], atol=atol)
+    one_by_one = model(**params)
+    for label in RNG.permutation(8):
+        one_by_one.partial_fit(Z[[label]], [label])
+    assert_allclose(scores(one_by_one), expected, atol=atol)
+
+
 def test_a_class_of_equal_samples_among_large_ones_leaves_the_shrinkage_to_them():
     n, copies = 2000, 16
     y = np.repeat([0, 1, 2], n)

@@ -22,6 +22,9 @@ __all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
 # Pair systems solved at one time fill about this many bytes.
 _PAIR_BYTES = 64e6
 
+# A spread or a distance of classes below this share of their energy is rounding.
+_ROUNDING_SHARE = 1e-26
+
 # Rows of so many classes make a product efficient.
 _ROWS_TOGETHER = 256
 
@@ -75,12 +78,16 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     weights = gaussians.weights
     residual = (gaussians.residuals / gaussians.penalties).mean(1) / weights
     own = epsilon * gaussians.mean_variances() + residual
-    # Two classes of one sample each have no spread: the distance between them stands in.
+    # Two classes of one sample each have no spread: the distance between them stands in, and where
+    # that is rounding, their size.
     scaled = gaussians.means / gaussians.penalties.sqrt()
     gap = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
     gap = epsilon * gap / len(gaussians.penalties)
+    size = epsilon * scaled.square().mean(1)
+    size = size[:, None] + size
     scale = own[:, None] + own
     scale = torch.where(scale > 1e-12 * gap, scale, gap)
+    scale = torch.where(scale > _ROUNDING_SHARE * size, scale, size)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
     base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
     return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
