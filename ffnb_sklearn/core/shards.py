@@ -88,10 +88,8 @@ def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device
     ClassMoments
         What one machine keeps of the same samples.
     """
-    rows, rounding = (
-        as_tensor(moments.factor, device=device),
-        rounding_of(moments.weight, moments.mean),
-    )
+    rows = as_tensor(moments.factor, device=device)
+    rounding = rounding_of(moments.weight, moments.mean)
     factor, left_out = principal_factor(rows, max_rank, rounding)
     return replace(moments, blocks=(factor,), residual=moments.residual + left_out)
 

@@ -225,3 +225,21 @@ def test_a_sample_alone_has_taught_all_that_is_known_of_it():
 
         assert torch.any(fitted.rows)
         assert fitted.responses.item() == 0.0
+
+
+def test_a_small_gamma_leaves_digits_of_what_is_left_out():
+    rng = np.random.default_rng(0)
+    features, past = (torch.as_tensor(rng.normal(size=(n, 40))) for n in (12, 3))
+    codes = torch.eye(2, dtype=torch.float64).repeat_interleave(6, dim=0)
+    weights, order = torch.ones(12, dtype=torch.float64), torch.as_tensor(rng.permutation(12))
+
+    def responses(chosen, gamma):
+        axes = null_space(past, 3)
+        one = regression_rows(past, features[chosen], codes[chosen], weights, axes, gamma)
+        return one.responses
+
+    for gamma in (1e-4, 1e-8, 1e-300):
+        found = responses(slice(None), gamma)
+        assert_allclose(responses(order, gamma), found[order], atol=1e-5)
+        # Less than the least counts as it.
+        assert_allclose(found, responses(slice(None), 1e-4), rtol=1e-12)

@@ -33,7 +33,6 @@ def second_moment(moments):
 
 @pytest.mark.parametrize("init", ["multi", "mono", "random"])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-# In the smaller unit neurons are scaled down, so as not to drown the inputs.
 @pytest.mark.parametrize("unit", [1.0, 2.0**-20])
 def test_band_and_what_it_gives_without_each_sample(init, activation, unit):
     new = in_unit(unit, NEW)
@@ -41,8 +40,9 @@ def test_band_and_what_it_gives_without_each_sample(init, activation, unit):
     extended, band = learn_band(model, sums_of(model, new), device=CPU)
     expected, fresh = append_drafts(model, new, draft_bands(model, new))
     its = expected.features.bands[-1]
-    assert (its.scale < 1.0) == (unit < 1.0)
-    assert_allclose(band.band.scale, its.scale)
+    # Neurons have the size of the first task's features.
+    size = (OLD.weights @ OLD.X.square() / OLD.weights.sum()).mean().sqrt()
+    assert_allclose([its.scale, band.band.scale], unit * float(size))
     assert_allclose(band.band.weights, its.weights, atol=1e-12 / unit)
     codes = band_codes(new.X, new.classes - 3, new.weights, 1)
     outputs = band.outputs(new.X, codes, new.weights)
