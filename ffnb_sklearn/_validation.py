@@ -7,8 +7,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._targets import check_labels, unmixed
-from .core.descent import Descent
 from .core.model import Settings
+from .core.settings import Descent
 
 __all__ = [
     "check_continuation",
