@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn.distributed import partial_fit_shards
 
 RNG = np.random.default_rng(0)
@@ -302,9 +302,10 @@ def test_arguments(arguments, error, message):
         partial_fit_shards(estimator(), *arguments)
 
 
-def test_estimators_of_another_type():
-    with pytest.raises(TypeError, match="estimator must be an FFNBClassifier; got Naive"):
-        partial_fit_shards(NaiveIncrementalClassifier(), shards(X, CODES))
+@pytest.mark.parametrize("kind", [NaiveIncrementalClassifier, JointClassifier])
+def test_estimators_of_another_type(kind):
+    with pytest.raises(TypeError, match=f"must be an FFNBClassifier; got {kind.__name__}"):
+        partial_fit_shards(kind(), shards(X, CODES))
 
 
 def test_without_dask(monkeypatch):

@@ -113,6 +113,12 @@ def test_dependencies_have_lower_bounds_only():
         assert operators == [">="], requirement
 
 
+def test_torch_reads_checkpoints_safely():
+    # weights_only=True: CVE-2025-32434 up to 2.5.1, CVE-2026-24747 before 2.10.
+    (torch,) = (one for one in requirements() if one.name == "torch")
+    assert not any(torch.specifier.contains(version) for version in ("2.5.1", "2.9.1"))
+
+
 def test_versions_agree():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]

@@ -1,8 +1,11 @@
-"""Line-numbered reading of text files, shared by the skeleton loaders."""
+"""Line-numbered reading of text files, and messages about files, shared by the loaders."""
 
 from pathlib import Path
 
 import numpy as np
+
+# Characters or bytes of a file that a message repeats; a path of the data sets has fewer.
+LONGEST_SHOWN = 80
 
 
 def data_folder(data_home):
@@ -76,9 +79,16 @@ def count(lines):
     return enumerate(lines, start=1)
 
 
-def text(field):
-    """Show bytes of a file in a message."""
-    return repr(field)[1:]
+def shown(value):
+    """Return a short text that shows a value of a file in a message, whatever its size."""
+    if isinstance(value, bytes | str):
+        text = repr(value[:LONGEST_SHOWN]).removeprefix("b")
+        return text if len(value) <= LONGEST_SHOWN else f"{text}... of length {len(value)}"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"  # Python prints no more than 4300 digits
+    if value is None or isinstance(value, int | float):
+        return repr(value)
+    return f"an object of type {type(value).__name__}"
 
 
 def _numbers(path, number, line, separator, n_fields):
@@ -92,7 +102,7 @@ def _numbers(path, number, line, separator, n_fields):
     except ValueError:
         pass
     wrong = next(field for field in fields if not _is_number(field))
-    raise malformed(path, number, f"expected a number, got {text(wrong)}.")
+    raise malformed(path, number, f"expected a number, got {shown(wrong)}.")
 
 
 def _is_number(field):
@@ -119,5 +129,5 @@ def _check_frame_numbers(path, frames):
     if falling.size:
         i = falling[0]
         raise malformed(
-            path, i + 1, f"frame number {frames[i]:.0f} does not exceed {frames[i - 1]:.0f}."
+            path, i + 1, f"frame number {frames[i]:.15g} does not exceed {frames[i - 1]:.15g}."
         )

@@ -1,12 +1,12 @@
-"""Loader of CIFAR-100, and an unpickler that builds nothing but plain data and arrays."""
+"""Loader of CIFAR-100."""
 
-import pickle
 from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from ffnb_sklearn.datasets._base import data_folder, require_file
+from ffnb_sklearn.datasets._base import data_folder, require_file, shown
+from ffnb_sklearn.datasets._plain_pickle import read_pickle, uint8_array
 
 N_CLASSES, N_SUPERCLASSES, N_VALUES = 100, 20, 3072
 
@@ -22,32 +22,13 @@ Licence: the data set is distributed by its author, who asks for this citation, 
 this package.
 """
 
-# The function that rebuilds an array has moved between NumPy versions; both old names mean it.
-_RECONSTRUCT = np.empty(0).__reduce__()[0]
-_ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-}
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Unpickle containers, strings, numbers and arrays; refuse every other object."""
-
-    def find_class(self, module, name):
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in this file") from None
-
 
 def load_cifar100(data_home):
     """Read CIFAR-100 from the official files of its python version.
 
-    The files are the pickles `train`, `test` and `meta`. They are read by an unpickler that
-    refuses anything but plain data and arrays, so a tampered file cannot run code. Nothing is
-    downloaded.
+    The files are the pickles `train`, `test` and `meta`. Their reader builds nothing but plain
+    data and arrays of bytes whose description it has checked, so a tampered file can neither run
+    code nor touch other memory. Nothing is downloaded.
 
     Parameters
     ----------
@@ -108,9 +89,9 @@ def _unpickle(path: Path):
     require_file(path, "expected the files train, test and meta of the python version")
     with path.open("rb") as file:
         try:
-            content = _ArrayUnpickler(file, encoding="bytes").load()
-        except Exception as error:  # a damaged stream raises almost any type
-            raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from error
+            content = read_pickle(file)
+        except ValueError as error:
+            raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
     return content
@@ -124,9 +105,11 @@ def _entry(path, content, key):
 
 def _images_and_labels(path, content):
     """Return the checked images, classes and superclasses of one file."""
-    data = _entry(path, content, b"data")
-    if not (isinstance(data, np.ndarray) and data.dtype == np.uint8):
-        raise ValueError(f"{path}: entry 'data' must be an array of uint8.")
+    record = _entry(path, content, b"data")
+    try:
+        data = uint8_array(record)
+    except ValueError as error:
+        raise ValueError(f"{path}: entry 'data' {error}.") from None
     if data.ndim != 2 or data.shape[1] != N_VALUES:
         raise ValueError(
             f"{path}: entry 'data' must have shape (n_images, {N_VALUES}), got {data.shape}."
@@ -146,7 +129,7 @@ def _labels(path, content, key, n_images, n_classes):
         if type(label) is not int or not 0 <= label < n_classes:
             raise ValueError(
                 f"{path}: entry {name!r}, item {i}: expected an integer from 0 to "
-                f"{n_classes - 1}, got {label!r}."
+                f"{n_classes - 1}, got {shown(label)}."
             )
     return np.array(labels, dtype=np.int64)
 

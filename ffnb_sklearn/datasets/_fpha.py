@@ -14,10 +14,14 @@ from ffnb_sklearn.datasets._base import (
     read_frames,
     read_lines,
     require_file,
-    text,
+    shown,
 )
 
 N_JOINTS = 21
+
+# Every number fits an int64, and every action the name of a folder.
+NUMBER = rb"\d{1,9}"
+SEQUENCE = rb"Subject_(%b)/(\w{1,200})/(%b)" % (NUMBER, NUMBER)
 
 FINGERS = ("thumb", "index", "middle", "ring", "pinky")
 JOINT_NAMES = (
@@ -125,7 +129,7 @@ def _read_split(path):
         if fields and fields[0] in (b"Training", b"Test"):
             _open_section(path, number, fields, sections)
         elif not sections:
-            raise malformed(path, number, f"expected 'Training <count>', got {text(line)}.")
+            raise malformed(path, number, f"expected 'Training <count>', got {shown(line)}.")
         else:
             entries.append(_parse_entry(path, number, fields, b"Test" not in sections))
     _check_counts(path, sections, entries)
@@ -137,8 +141,8 @@ def _open_section(path, number, fields, sections):
     """Record the header of a section: its line and the number of sequences it announces."""
     expected = b"Test" if sections else b"Training"
     if fields[0] != expected or expected in sections:
-        raise malformed(path, number, f"unexpected header {text(fields[0])}.")
-    if len(fields) != 2 or not fields[1].isdigit():
+        raise malformed(path, number, f"unexpected header {shown(fields[0])}.")
+    if len(fields) != 2 or not re.fullmatch(NUMBER, fields[1]):
         raise malformed(path, number, f"expected '{expected.decode()} <count>'.")
     sections[expected] = (number, int(fields[1]))
 
@@ -147,13 +151,13 @@ def _parse_entry(path, number, fields, train):
     """Parse a line such as `Subject_1/open_juice_bottle/2 0`."""
     if len(fields) != 2:
         raise malformed(path, number, f"expected '<sequence> <label>', got {len(fields)} fields.")
-    match = re.fullmatch(rb"Subject_(\d+)/(\w+)/(\d+)", fields[0])
+    match = re.fullmatch(SEQUENCE, fields[0])
     if match is None:
         raise malformed(
-            path, number, f"expected 'Subject_<k>/<action>/<n>', got {text(fields[0])}."
+            path, number, f"expected 'Subject_<k>/<action>/<n>', got {shown(fields[0])}."
         )
-    if not fields[1].isdigit():
-        raise malformed(path, number, f"expected a label >= 0, got {text(fields[1])}.")
+    if not re.fullmatch(NUMBER, fields[1]):
+        raise malformed(path, number, f"expected a label >= 0, got {shown(fields[1])}.")
     subject, action = int(match[1]), match[2].decode()
     return _Entry(number, train, subject, action, fields[0].decode(), int(fields[1]))
 

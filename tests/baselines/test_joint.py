@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, train_test_split
 
-from ffnb_sklearn import FFNBClassifier, JointClassifier
+from ffnb_sklearn import FFNBClassifier, JointClassifier, make_continual_pipeline
 
 X, Y = load_digits(return_X_y=True)
 X_TRAIN, X_TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, stratify=Y, random_state=0)
@@ -38,10 +38,26 @@ def test_it_learns_digits():
     assert JointClassifier(random_state=0).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST) > 0.985
 
 
-def test_it_does_not_learn_incrementally():
-    assert not hasattr(JointClassifier(), "partial_fit")
-    with pytest.raises(TypeError, match="classes_per_task"):
-        JointClassifier(classes_per_task=2)
+@pytest.mark.parametrize("name", ["partial_fit", "merge", "forget", "forgetting_bound"])
+def test_it_does_not_learn_incrementally(name):
+    model = JointClassifier(**SMALL)
+
+    assert hasattr(FFNBClassifier, name)
+    assert not hasattr(JointClassifier, name)
+    with pytest.raises(AttributeError, match=f"'JointClassifier' has no attribute '{name}'"):
+        getattr(model, name)
+    assert not hasattr(make_continual_pipeline(model), "partial_fit")
+    assert not hasattr(model, "set_partial_fit_request")
+
+
+def test_parameters_of_the_past_have_no_effect():
+    past = {"p": 3, "null_space": False, "old_statistics": "zero", "classes_per_task": 2}
+    plain = JointClassifier(**SMALL).fit(X_TRAIN, Y_TRAIN)
+    changed = JointClassifier(**SMALL, **past).fit(X_TRAIN, Y_TRAIN)
+
+    assert changed.n_tasks_ == 1
+    assert_array_equal(changed.decision_function(X_TEST), plain.decision_function(X_TEST))
+    assert vars(JointClassifier()) == vars(FFNBClassifier())
 
 
 def test_fit_starts_anew():

@@ -31,10 +31,12 @@ def test_values_shape_and_line_ends(tmp_path, end):
         (b"0 1 2 3\n1 1 2 x\n", 2, "expected a number, got 'x'"),
         (b"0 1 2 3\n1 1 2 \xff\n", 2, r"expected a number, got '\\xff'"),
         (b"0 1 2 3\n1 1_0 2 3\n", 2, "expected a number, got '1_0'"),
+        (b"0 1 2 3\n1 1 2 " + b"\xff" * 10**6, 2, "of length 1000000"),
         (b"0 1 2 3\n1 1 2 3\n2 1 nan 3\n", 3, "finite"),
         (b"0 1 2 inf\n", 1, "finite"),
         (b"0 1 2 3\n.5 1 2 3\n", 2, "expected an integer frame number, got 0.5"),
         (b"3 1 2 3\n3 1 2 3\n", 2, "frame number 3 does not exceed 3"),
+        (b"1e300 1 2 3\n3 1 2 3\n", 2, r"frame number 3 does not exceed 1e\+300"),
     ],
 )
 def test_malformed_file_is_named_with_its_line(tmp_path, content, line, message):
@@ -42,6 +44,7 @@ def test_malformed_file_is_named_with_its_line(tmp_path, content, line, message)
     with pytest.raises(ValueError, match=message) as error:
         read_frames(path, (1, 3))
     assert str(error.value).startswith(f"{path}, line {line}: ")
+    assert len(str(error.value)) < len(str(path)) + 1000
 
 
 def test_separator_is_required(tmp_path):

@@ -1,0 +1,266 @@
+"""Read pickles of plain data and of arrays of bytes, and build nothing else.
+
+A pickle is a program for a machine with a stack and a memo; `pickletools` of the standard library
+describes its instructions. An unpickler that allows `numpy.ndarray` by name lets a file call
+`ndarray.__setstate__` and set items, which trust what they are given: a tampered file reads and
+writes out of bounds. The machine below has only the instructions that plain data needs. It imports
+and calls nothing: an array is a `Record` of what the file holds about it, until `uint8_array` has
+checked every entry.
+"""
+
+import math
+import os
+import pickle
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from ffnb_sklearn.datasets._base import shown
+
+# Bytes; the names below have at most 22.
+_LONGEST_NAME = 100
+
+
+class _Name(Enum):
+    """A name by which a pickle asks for a function or a class; it stands for nothing else."""
+
+    RECONSTRUCT = "_reconstruct"
+    NDARRAY = "ndarray"
+    DTYPE = "dtype"
+
+
+# The function that rebuilds an array has moved between NumPy versions.
+_NAMES = {
+    ("numpy.core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
+    ("numpy", "ndarray"): _Name.NDARRAY,
+    ("numpy", "dtype"): _Name.DTYPE,
+}
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Record:
+    """What a pickle holds of an array or a dtype: the call that makes it, and its state."""
+
+    name: _Name
+    arguments: object
+    state: object = None
+
+
+def read_pickle(file):
+    """Return the content of a pickle: plain data, and a `Record` for every array.
+
+    Parameters
+    ----------
+    file : binary file
+        Open for reading, at the first byte of the pickle. Strings of Python 2 are read as bytes.
+
+    Returns
+    -------
+    object
+        Numbers, text, bytes, lists, tuples, dictionaries with text or bytes as keys, and records.
+
+    Raises
+    ------
+    ValueError
+        If the stream is cut short, inconsistent, or has an instruction that plain data does not
+        need.
+    """
+    machine = _Machine(file)
+    while (code := machine.read(1)) != pickle.STOP:
+        try:
+            if code in _VALUES:
+                value = _VALUES[code](machine)  # may close a mark, and so change the stack
+                machine.stack.append(value)
+            elif code in _ACTIONS:
+                _ACTIONS[code](machine)
+            else:
+                raise ValueError(f"the instruction {shown(code)} is not allowed in this file")
+        except LookupError:
+            raise ValueError(
+                f"the instruction {shown(code)} lacks an operand on the stack or in the memo"
+            ) from None
+    if machine.outer or len(machine.stack) != 1:
+        raise ValueError("the stream ends with a stack that does not hold exactly one object")
+    return machine.stack[0]
+
+
+def uint8_array(value):
+    """Return the array of uint8 that a record describes, as a read-only view of its bytes.
+
+    Raises
+    ------
+    ValueError
+        If the value is no record of such an array, or if its shape does not fit its bytes.
+    """
+    match value:
+        case Record(
+            _Name.RECONSTRUCT,
+            (_Name.NDARRAY, (0,), b"b"),
+            (1, tuple(shape), dtype, (0 | 1) as fortran, bytes(content)),
+        ) if _is_uint8(dtype):
+            pass
+        case _:
+            raise ValueError("must be an array of uint8")
+    # NumPy has at most 64 axes, each of an int64 length; so the product is quick and can be shown.
+    valid = len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**63 for n in shape)
+    if not valid or math.prod(shape) != len(content):
+        size = shape if valid else "that is invalid"
+        raise ValueError(f"must hold one byte per value, got {len(content)} for a shape {size}")
+    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
+
+
+def _is_uint8(dtype):
+    """Whether a record describes the plain uint8, as every version of NumPy writes it."""
+    match dtype:
+        case Record(
+            _Name.DTYPE,
+            (b"u1" | "u1", 0, 1),
+            (3, b"|" | "|", None, None, None, -1, -1, 0),
+        ):
+            return True
+    return False
+
+
+class _Machine:
+    """The state of the machine: what is left of the stream, the stack and the memo."""
+
+    def __init__(self, file):
+        self.file = file
+        self.left = os.fstat(file.fileno()).st_size
+        self.stack = []
+        self.outer = []  # the stacks below each open mark
+        self.memo = {}
+
+    def read(self, n_bytes):
+        """Read so many bytes; memory is only asked for if the file has them."""
+        if not 0 <= n_bytes <= self.left:
+            raise ValueError(f"expected {n_bytes} more bytes, {self.left} are left")
+        self.left -= n_bytes
+        return self.file.read(n_bytes)
+
+    def line(self):
+        """Read a line of text."""
+        line = self.file.readline(_LONGEST_NAME)
+        self.left -= len(line)
+        if not line.endswith(b"\n"):
+            raise ValueError(f"expected a name, got {shown(line)}")
+        return line[:-1].decode()
+
+    def integer(self, n_bytes, *, signed=False):
+        return int.from_bytes(self.read(n_bytes), "little", signed=signed)
+
+    def text(self, n_bytes):
+        return self.read(n_bytes).decode()
+
+    def take(self, n_objects):
+        """Remove the topmost objects from the stack."""
+        if len(self.stack) < n_objects:
+            raise LookupError
+        taken = self.stack[-n_objects:]
+        del self.stack[-n_objects:]
+        return taken
+
+    def mark(self):
+        """Open a mark."""
+        self.outer.append(self.stack)
+        self.stack = []
+
+    def take_marked(self):
+        """Remove all objects above the last mark, and the mark."""
+        taken, self.stack = self.stack, self.outer.pop()
+        return taken
+
+    def remember(self, index):
+        self.memo[index] = self.stack[-1]
+
+    def extend(self, items):
+        """Append items to the list on top of the stack."""
+        if type(self.stack[-1]) is not list:
+            raise ValueError("items are appended to an object that is no list")
+        self.stack[-1].extend(items)
+
+    def update(self, items):
+        """Add keys and values in turn to the dictionary on top of the stack."""
+        if type(self.stack[-1]) is not dict:
+            raise ValueError("items are set in an object that is no dictionary")
+        keys, values = items[::2], items[1::2]
+        # Other keys are not needed, and the hash of deeply nested tuples overflows the C stack.
+        if len(keys) != len(values) or not all(type(key) in (bytes, str) for key in keys):
+            raise ValueError("a dictionary must have text as keys, and a value for each")
+        self.stack[-1].update(zip(keys, values, strict=True))
+
+    def build(self, state):
+        """Keep the state of the record on top of the stack."""
+        record = self.stack[-1]
+        if type(record) is not Record or record.state is not None:
+            raise ValueError("a state is given to an object that takes none")
+        record.state = state
+
+
+def _named(module, name):
+    """Return what a global name stands for."""
+    if type(module) is not str or type(name) is not str:
+        raise ValueError("a global name must be text")
+    if (module, name) not in _NAMES:
+        full_name = shown(f"{module}.{name}").strip("'")
+        raise ValueError(f"{full_name} is not allowed in this file")
+    return _NAMES[module, name]
+
+
+def _called(name, arguments):
+    """Return the record of a call."""
+    if not isinstance(name, _Name):
+        raise ValueError("an object is called that is no function")
+    return Record(name, arguments)
+
+
+# Instructions that put a value on the stack. The numbers are the bytes of an integer or a length.
+_VALUES = {
+    pickle.NONE: lambda m: None,
+    pickle.NEWTRUE: lambda m: True,
+    pickle.NEWFALSE: lambda m: False,
+    pickle.BININT: lambda m: m.integer(4, signed=True),
+    pickle.BININT1: lambda m: m.integer(1),
+    pickle.BININT2: lambda m: m.integer(2),
+    pickle.LONG1: lambda m: m.integer(m.integer(1), signed=True),
+    pickle.LONG4: lambda m: m.integer(m.integer(4), signed=True),
+    pickle.BINFLOAT: lambda m: struct.unpack(">d", m.read(8))[0],
+    pickle.SHORT_BINSTRING: lambda m: m.read(m.integer(1)),
+    pickle.BINSTRING: lambda m: m.read(m.integer(4)),
+    pickle.SHORT_BINBYTES: lambda m: m.read(m.integer(1)),
+    pickle.BINBYTES: lambda m: m.read(m.integer(4)),
+    pickle.BINBYTES8: lambda m: m.read(m.integer(8)),
+    pickle.SHORT_BINUNICODE: lambda m: m.text(m.integer(1)),
+    pickle.BINUNICODE: lambda m: m.text(m.integer(4)),
+    pickle.BINUNICODE8: lambda m: m.text(m.integer(8)),
+    pickle.EMPTY_LIST: lambda m: [],
+    pickle.EMPTY_DICT: lambda m: {},
+    pickle.EMPTY_TUPLE: lambda m: (),
+    pickle.TUPLE1: lambda m: tuple(m.take(1)),
+    pickle.TUPLE2: lambda m: tuple(m.take(2)),
+    pickle.TUPLE3: lambda m: tuple(m.take(3)),
+    pickle.TUPLE: lambda m: tuple(m.take_marked()),
+    pickle.BINGET: lambda m: m.memo[m.integer(1)],
+    pickle.LONG_BINGET: lambda m: m.memo[m.integer(4)],
+    pickle.GLOBAL: lambda m: _named(m.line(), m.line()),
+    pickle.STACK_GLOBAL: lambda m: _named(*m.take(2)),
+    pickle.REDUCE: lambda m: _called(*m.take(2)),
+}
+
+# Instructions that change what is on the stack, in the memo or in the stream.
+_ACTIONS = {
+    pickle.PROTO: lambda m: m.read(1),
+    pickle.FRAME: lambda m: m.read(8),
+    pickle.MARK: lambda m: m.mark(),
+    pickle.APPEND: lambda m: m.extend(m.take(1)),
+    pickle.APPENDS: lambda m: m.extend(m.take_marked()),
+    pickle.SETITEM: lambda m: m.update(m.take(2)),
+    pickle.SETITEMS: lambda m: m.update(m.take_marked()),
+    pickle.BUILD: lambda m: m.build(*m.take(1)),
+    pickle.BINPUT: lambda m: m.remember(m.integer(1)),
+    pickle.LONG_BINPUT: lambda m: m.remember(m.integer(4)),
+    pickle.MEMOIZE: lambda m: m.remember(len(m.memo)),
+}
