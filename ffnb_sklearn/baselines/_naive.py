@@ -195,7 +195,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self : NaiveIncrementalClassifier
             The estimator. If an error is raised it is as it was before.
         """
-        return self._learn(X, y, classes=classes, reset=not self.__sklearn_is_fitted__())
+        return self._learn(X, y, classes=classes)
 
     def _updated(self, model, task):
         """The network after a task; its outputs are trained with its bands."""
