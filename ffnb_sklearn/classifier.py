@@ -142,7 +142,8 @@ class FFNBClassifier(BlockClassifier):
 
     Notes
     -----
-    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
+    Another thread that predicts meanwhile finds what was known before the call, or after it.
 
     Where shrinkage or ridge is "auto", these and the weight of the inputs beside the shared band
     are chosen for all classes together whenever the discriminants are solved, by the

@@ -85,7 +85,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     Notes
     -----
-    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
+    Another thread that predicts meanwhile finds what was known before the call, or after it.
 
     Samples of known classes take part in the training of the call that brings them. If a call
     brings no new class, the newest task's parameters are trained on.
