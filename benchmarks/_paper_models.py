@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.baselines import JointClassifier, NaiveIncrementalClassifier
-from ffnb_sklearn.core.finetune import _Tuning
+from ffnb_sklearn.core.tuning.finetune import _Tuning
 
 
 class Logged(BaseEstimator):

@@ -6,8 +6,8 @@ from _speed_cases import gaussian_classes
 from _speed_clock import alternate, comparison, seconds_of
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.fisher import fit_pairwise
-from ffnb_sklearn.core.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.fisher import fit_pairwise
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import moments_of
 
 SETTINGS = {"shrinkage": 0.25, "epsilon": 0.3}

@@ -13,9 +13,9 @@ from ._probabilities import vote_probabilities
 from ._state import learned_attribute
 from ._validation import check_continuation, check_inputs, check_settings
 from .core.device import as_array, as_tensor, resolve_device
+from .core.features.feature_map import classifier_columns
 from .core.learning import learn
 from .core.model import empty_model
-from .core.view import classifier_columns
 
 __all__ = ["BlockClassifier"]
 

@@ -10,8 +10,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._state import State
 from ._targets import check_labels, unmixed
-from .core.descent import Descent
 from .core.model import Settings
+from .core.settings import Descent
 
 __all__ = [
     "check_continuation",

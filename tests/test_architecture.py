@@ -1,4 +1,4 @@
-"""Imports point downwards only, and linear algebra stays in the core."""
+"""Imports point downwards only, also between the rooms of the core; linear algebra stays there."""
 
 import ast
 from pathlib import Path
@@ -11,6 +11,35 @@ PACKAGE = Path(ffnb_sklearn.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 CORE = [path for path in MODULES if path.is_relative_to(PACKAGE / "core")]
 OUTSIDE = [path for path in MODULES if path not in CORE]
+
+# The rooms of the core, a module or a package each, from the lowest floor up.
+FLOORS = [
+    ["settings", "device", "linalg"],
+    ["statistics"],
+    ["features"],
+    ["classifier"],
+    ["model"],
+    ["drafts", "bound"],
+    ["tuning", "revision", "shards"],
+    ["learning"],
+]
+
+# The rooms from which each room imports, all of them on lower floors.
+ARROWS = {
+    "settings": set(),
+    "device": set(),
+    "linalg": set(),
+    "statistics": {"device", "linalg"},
+    "features": {"device", "linalg", "statistics"},
+    "classifier": {"settings", "device", "linalg", "statistics", "features"},
+    "model": {"settings", "statistics", "features", "classifier"},
+    "drafts": {"device", "statistics", "features", "model"},
+    "bound": {"device", "features", "model"},
+    "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
+    "revision": {"device", "statistics", "features", "model", "drafts"},
+    "shards": {"device", "statistics", "features", "model", "drafts"},
+    "learning": {"device", "statistics", "features", "model", "drafts", "tuning"},
+}
 
 
 def imported(path):
@@ -32,6 +61,16 @@ def attributes(path):
             yield f"{node.value.id}.{node.attr}"
 
 
+def rooms_of_the_core():
+    """Modules of each room; ``__init__`` of the core itself is in none."""
+    rooms = {}
+    for path in CORE:
+        name = path.relative_to(PACKAGE / "core").parts[0].removesuffix(".py")
+        rooms.setdefault(name, []).append(path)
+    assert rooms.pop("__init__") == [PACKAGE / "core" / "__init__.py"]
+    return rooms
+
+
 def ids(path):
     return path.relative_to(PACKAGE).as_posix()
 
@@ -40,8 +79,31 @@ def ids(path):
 def test_core_imports_neither_scikit_learn_nor_the_rest_of_the_package(path):
     for name in imported(path):
         assert name.split(".")[0] != "sklearn"
-        assert name.split(".")[0] != "scipy" or path.name == "eigen.py"
+        assert name.split(".")[0] != "scipy"
         assert not name.startswith("ffnb_sklearn") or name.startswith("ffnb_sklearn.core.")
+
+
+def test_the_core_has_few_rooms_each_on_one_floor():
+    rooms = rooms_of_the_core()
+
+    assert len(rooms) <= 15
+    assert sorted(room for floor in FLOORS for room in floor) == sorted(rooms) == sorted(ARROWS)
+
+
+def test_arrows_between_rooms_point_to_lower_floors():
+    below = set()
+    for floor in FLOORS:
+        assert all(ARROWS[room] <= below for room in floor)
+        below.update(floor)
+
+
+@pytest.mark.parametrize("room", ARROWS)
+def test_a_room_imports_from_the_rooms_that_are_listed_for_it(room):
+    core = "ffnb_sklearn.core."
+    names = {name for path in rooms_of_the_core()[room] for name in imported(path)}
+    found = {name.removeprefix(core).split(".")[0] for name in names if name.startswith(core)}
+
+    assert found - {room} == ARROWS[room]
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=ids)

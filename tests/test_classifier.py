@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, _block_classifier
-from ffnb_sklearn.core.features import FeatureMap
+from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of
 
 N_SHARED = 10
@@ -289,7 +289,7 @@ def test_fine_tuning_repeats_with_random_state():
 def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
     model = tuned(estimator(**TUNED), [0, 1])
     before, scores = vars(model).copy(), model.decision_function(OVERLAPPING)
-    monkeypatch.setattr("ffnb_sklearn.core.finetune.rate_factor", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.tuning.finetune.rate_factor", failing)
     with pytest.raises(RuntimeError, match="told to fail"):
         tuned(model, [2, 3, 4, 5, 6, 7])
     assert vars(model).keys() == before.keys()

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._base import ClassIncrementalClassifier
 from .._validation import descent_of
-from ..core.naive import empty_network, grow, train_newest
+from ..core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
 

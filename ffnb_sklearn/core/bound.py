@@ -20,9 +20,9 @@ from typing import NamedTuple
 import torch
 
 from .device import as_tensor
-from .features import Band, FeatureMap
+from .features.feature_map import Band, FeatureMap
+from .features.nullspace import NullSpace
 from .model import Model
-from .nullspace import NullSpace
 
 __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from .device import as_array, as_tensor
-from .features import FeatureMap
-from .finetune import finetune
-from .growth import append_drafts, draft_bands
+from .drafts import append_drafts, draft_bands
+from .features.feature_map import FeatureMap
 from .model import Model, Settings, Task, updated_moments
 from .statistics import Array, principal_rows
+from .tuning.finetune import finetune
 
 __all__ = ["learn"]
 

@@ -12,13 +12,12 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from .features import FeatureMap, as_slice
-from .fisher import PairwiseFisher
+from .classifier.fisher import PairwiseFisher
+from .classifier.solve import Solution, n_classifier_weights, solve
+from .features.feature_map import FeatureMap, as_slice, classifier_columns
+from .features.shared_band import draw_shared_band
 from .settings import Settings
-from .shared_band import draw_shared_band
-from .solution import Solution, n_classifier_weights, solve
 from .statistics import Array, ClassMoments, merge, moments_of
-from .view import classifier_columns
 
 __all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from .device import as_array, as_tensor
-from .features import Index
-from .growth import append_band
+from .drafts import append_band
+from .features.feature_map import Index
+from .features.nullspace import moment_rows
 from .model import Model
-from .nullspace import moment_rows
 from .statistics import Array, ClassMoments, merge, principal_rows
 
 __all__ = ["forget_classes", "merge_models"]

@@ -2,9 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from .descent import Descent
+__all__ = ["Descent", "Settings"]
 
-__all__ = ["Settings"]
+
+@dataclass(frozen=True)
+class Descent:
+    """How parameters are trained by gradients; not at all with ``max_epochs=0``."""
+
+    max_epochs: int = 0
+    learning_rate: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 50
 
 
 @dataclass(frozen=True)
@@ -12,7 +21,7 @@ class Settings:
     """What the estimator's parameters come to; their meaning is documented there.
 
     `p` has one entry per layer, and so settles the number of layers. A shrinkage or a ridge of
-    None is left to `ffnb_sklearn.core.selection.choose`.
+    None is left to `ffnb_sklearn.core.classifier.selection.choose`.
     """
 
     p: tuple[int | float, ...]

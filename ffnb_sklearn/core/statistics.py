@@ -18,8 +18,13 @@ import numpy.typing as npt
 import torch
 
 from .device import as_array, as_tensor
-from .eigen import longest_rows, longest_rows_of_gram
-from .linalg import NotPositiveDefiniteError, column_energies, lower_gram
+from .linalg import (
+    NotPositiveDefiniteError,
+    column_energies,
+    longest_rows,
+    longest_rows_of_gram,
+    lower_gram,
+)
 
 __all__ = [
     "Array",

@@ -11,8 +11,8 @@ from .._validation import check_samples, validated
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task
-from ..core.shard_bands import ShardBand, pooled
-from ..core.shards import limited, shard_moments, union
+from ..core.shards.bands import ShardBand, pooled
+from ..core.shards.moments import limited, shard_moments, union
 
 __all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
 

@@ -8,9 +8,9 @@ import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.bound import forgetting_bound
-from ffnb_sklearn.core.descent import Descent
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.settings import Descent
 from tests.core.small_models import SETTINGS, learnt
 
 BANDS_ONLY = replace(SETTINGS, p=(0.9,) * 3, band_size=2, shared_band_size=0, skip_connection=False)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.bands import band_codes, regression_rows
+from ffnb_sklearn.core.features.bands import band_codes, regression_rows
+from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import empty_model
-from ffnb_sklearn.core.nullspace import null_space
 from ffnb_sklearn.core.statistics import principal_rows
 from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
-from ffnb_sklearn.core.statistics import (
-    ClassMoments,
-    merge,
-    moments_of,
-    principal_rows,
-    subtract,
-)
+from ffnb_sklearn.core.statistics import ClassMoments, merge, moments_of, principal_rows, subtract
 
 CPU = torch.device("cpu")
 

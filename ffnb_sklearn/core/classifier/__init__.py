@@ -1,0 +1,1 @@
+"""The classifier: Gaussian classes, the hyperplanes between them, and the choice of the ridge."""

@@ -1,0 +1,154 @@
+r"""Pairwise Fisher discriminants of all classes, and their aggregation [Sec. 3.2.3].
+
+For classes t and r, Gaussian with regularised covariances,
+
+.. math:: w_{tr} = (\tilde\Sigma_t + \tilde\Sigma_r + s I)^{-1} (\mu_t - \mu_r), \qquad
+          b_{tr} = -\tfrac12 w_{tr} \cdot (\mu_t + \mu_r), \qquad
+          \tilde\Sigma_c = (1 - \rho) \Sigma_c + \rho \Sigma_{pooled} .
+
+(The paper prints b without the 1/2, which puts the threshold off the midpoint.) With equal
+covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so that its tanh is the
+posterior of t minus that of r.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..device import as_array, as_tensor
+from ..statistics import Array
+from .gaussians import ClassGaussians
+from .pair_systems import PairSolver, pair_system
+
+__all__ = ["PairwiseFisher", "fit_pairwise"]
+
+# So many samples are scored at one time, and against so many hyperplanes that the outputs fill
+# about this many bytes: products stay efficient, and their outputs near the processor.
+_SAMPLES_TOGETHER = 2048
+_SCORE_BYTES = 16e6
+
+
+@dataclass(frozen=True)
+class PairwiseFisher:
+    """Hyperplanes of all pairs of classes.
+
+    Attributes
+    ----------
+    planes : ndarray of shape (C (C - 1) / 2, d)
+        w of the pairs (t, r), r < t, in the order (1, 0), (2, 0), (2, 1), (3, 0), ...: those
+        of a new class come behind all others.
+    offsets : ndarray of shape (C (C - 1) / 2,)
+        b of the pairs.
+    n_classes : int
+        C.
+    """
+
+    planes: Array
+    offsets: Array
+    n_classes: int
+
+    def first(self, n_classes: int) -> "PairwiseFisher":
+        """Hyperplanes of the pairs among the first classes."""
+        n_pairs = _n_pairs(n_classes)
+        return PairwiseFisher(self.planes[:n_pairs], self.offsets[:n_pairs], n_classes)
+
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
+        """Sum of each class's pair outputs, of shape (n_samples, C).
+
+        Class t receives those of its pairs (t, r) as they are and class r their negative, so
+        that scores are between -(C - 1) and C - 1 and sum to zero.
+        """
+        planes = as_tensor(self.planes, device=features.device)
+        offsets = as_tensor(self.offsets, device=features.device)
+        parts = torch.split(features, _SAMPLES_TOGETHER)
+        groups = self._groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
+        most = max((_n_pairs(stop) - _n_pairs(first) for first, stop in groups), default=0)
+        # Written in place again and again: fresh memory would take an eighth of the time.
+        room = features.new_empty(most * len(parts[0]))
+        scores = features.new_empty((len(features), self.n_classes))
+        for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
+            pooled = found.new_zeros((self.n_classes, len(part)))
+            for first, stop in groups:
+                pairs = slice(_n_pairs(first), _n_pairs(stop))
+                rows = planes[pairs]
+                outputs = room[: len(rows) * len(part)].view(len(rows), len(part))
+                torch.mm(rows, part.T, out=outputs).add_(offsets[pairs, None]).tanh_()
+                _pool(outputs, first, stop, pooled)
+            found[:] = pooled.T
+        return scores
+
+    def _groups(self, most: int) -> list[tuple[int, int]]:
+        """First class, and the one after the last, of groups with at most so many pairs or one."""
+        groups, first = [], 1
+        for t in range(1, self.n_classes):
+            if t > first and _n_pairs(t + 1) - _n_pairs(first) > most:
+                groups.append((first, t))
+                first = t
+        return [*groups, (first, self.n_classes)] if self.n_classes > 1 else []
+
+
+def _n_pairs(n_classes: int) -> int:
+    """Number of pairs among the first classes."""
+    return n_classes * (n_classes - 1) // 2
+
+
+def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) -> None:
+    """Add the outputs of the pairs (t, r), r < t, for all t in a range to the scores of both."""
+    ones = outputs.new_ones(stop)
+    for t, against in zip(
+        range(first, stop), torch.split(outputs, [*range(first, stop)]), strict=True
+    ):
+        # As a product: sums down the columns take Torch several times as long.
+        pooled[t].addmv_(against.T, ones[:t])
+        pooled[:t] -= against
+
+
+def fit_pairwise(
+    gaussians: ClassGaussians,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
+    known: PairwiseFisher | None = None,
+) -> PairwiseFisher:
+    """Fisher discriminants of all pairs of classes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    covariance : {"class", "identity"}
+        Whether the covariances are used, or the identity times the mean variance in their
+        place.
+    shrinkage : float
+        rho in [0, 1]. With 0 the pairs of two classes depend on these two alone, the ridge
+        included; with 1 all pairs share the pooled covariance.
+    epsilon : float
+        Ridge, relative to the mean variance within classes.
+    known : PairwiseFisher or None, default=None
+        Discriminants of the first classes, taken over as they are.
+
+    Returns
+    -------
+    PairwiseFisher
+        The hyperplanes of all pairs.
+    """
+    system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
+    first = known.n_classes if known is not None else 0
+    planes = PairSolver(system, gaussians.means).planes(first)
+    new_planes, new_offsets = as_array(planes), as_array(_offsets(planes, gaussians.means, first))
+    if first and known is not None:
+        new_planes = np.concatenate([known.planes, new_planes])
+        new_offsets = np.concatenate([known.offsets, new_offsets])
+    return PairwiseFisher(new_planes, new_offsets, len(gaussians.means))
+
+
+def _offsets(planes: torch.Tensor, means: torch.Tensor, first: int) -> torch.Tensor:
+    """Thresholds midway between the means, for the planes of classes from ``first`` on."""
+    offsets = planes.new_empty(len(planes))
+    stop = 0
+    for t in range(first, len(means)):
+        start, stop = stop, stop + t
+        offsets[start:stop] = torch.linalg.vecdot(planes[start:stop], means[t] + means[:t])
+    return offsets.mul_(-0.5)

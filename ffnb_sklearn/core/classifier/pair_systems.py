@@ -1,0 +1,288 @@
+r"""The systems behind the pairwise Fisher discriminants, and their solution [Sec. 3.2.3].
+
+No pair has a d x d system of its own. What is common to all pairs, B, is factored once; a pair
+adds only the factors of its two classes, U, and by the Woodbury identity
+
+.. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
+          \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta ,
+
+where all the products needed are blocks of one Gram matrix.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..linalg import DiagonalPlusGram, cholesky, lower_gram, solve_in_place
+from .gaussians import ClassGaussians
+
+__all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
+
+# Pair systems solved at one time fill about this many bytes.
+_PAIR_BYTES = 64e6
+
+# A spread or a distance of classes below this share of their energy is rounding.
+_ROUNDING_SHARE = 1e-26
+
+# Rows of so many classes make a product efficient.
+_ROWS_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class PairSystem:
+    """The matrices of all pairs: ``scale[t, r] * B`` plus the Gram matrix of both classes' rows.
+
+    Attributes
+    ----------
+    base : DiagonalPlusGram
+        B.
+    rows : Tensor of shape (R, d)
+        Rows of all classes, one class under the other, up to a factor.
+    lengths : tuple of int
+        Number of rows of each class.
+    factors : Tensor of shape (C,)
+        What the rows of each class are multiplied by. (There may be so many rows that a copy of
+        them takes its time.)
+    scale : Tensor of shape (C, C)
+        s of each pair.
+    """
+
+    base: DiagonalPlusGram
+    rows: torch.Tensor
+    lengths: tuple[int, ...]
+    factors: torch.Tensor
+    scale: torch.Tensor
+
+
+def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) -> PairSystem:
+    """Shrunk covariances: B holds the pooled part, the ridge and the mean of the residuals."""
+    weights = gaussians.weights
+    diagonal = 2.0 * (
+        epsilon * gaussians.pooled_variance() * gaussians.penalties
+        + shrinkage * gaussians.residuals.sum(0) / weights.sum()
+        + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
+    )
+    rows, pooled = gaussians.rows, 2.0 * shrinkage / float(weights.sum())
+    gram = lower_gram(rows.T) if len(rows) >= rows.shape[1] else None
+    base = DiagonalPlusGram(diagonal, rows, name="the pooled covariance", scale=pooled, gram=gram)
+    one = weights.new_ones((len(weights), len(weights)))
+    if shrinkage == 1.0:
+        return PairSystem(base, rows[:0], (0,) * len(weights), one[0], one)
+    factors = ((1.0 - shrinkage) / weights).sqrt()
+    return PairSystem(base, rows, gaussians.lengths, factors, one)
+
+
+def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
+    """Class covariances alone: each pair has its own ridge, so that no other class matters."""
+    weights = gaussians.weights
+    residual = (gaussians.residuals / gaussians.penalties).mean(1) / weights
+    own = epsilon * gaussians.mean_variances() + residual
+    # Two classes of one sample each have no spread: the distance between them stands in, and where
+    # that is rounding, their size.
+    scaled = gaussians.means / gaussians.penalties.sqrt()
+    gap = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
+    gap = epsilon * gap / len(gaussians.penalties)
+    size = epsilon * scaled.square().mean(1)
+    size = size[:, None] + size
+    scale = own[:, None] + own
+    scale = torch.where(scale > 1e-12 * gap, scale, gap)
+    scale = torch.where(scale > _ROUNDING_SHARE * size, scale, size)
+    scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
+    base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
+    return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
+
+
+def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
+    """Every covariance the identity, times the mean variance within classes."""
+    variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
+    nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
+    base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
+    one = gaussians.weights.new_ones((n_classes, n_classes))
+    return PairSystem(base, nothing, (0,) * n_classes, one[0], one)
+
+
+def pair_system(
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+) -> PairSystem:
+    """The matrices of all pairs of some classes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    covariance, shrinkage, epsilon
+        As in `ffnb_sklearn.core.classifier.fisher.fit_pairwise`.
+
+    Returns
+    -------
+    PairSystem
+        With B factored.
+    """
+    if covariance == "identity":
+        return _identity_system(gaussians, epsilon)
+    if shrinkage == 0.0:
+        return _separate_system(gaussians, epsilon)
+    return _shrunk_system(gaussians, shrinkage, epsilon)
+
+
+class PairSolver:
+    r"""Solves pairs from blocks of one Gram matrix, class after class.
+
+    With the diagonal blocks :math:`D_c = s I + U_c B^{-1} U_c^\top` and
+    :math:`D_c^{-1} = R_c^\top R_c`, the system of a pair becomes, in :math:`V_c = R_c U_c`,
+
+    .. math:: \begin{pmatrix} I & X \\ X^\top & I \end{pmatrix}
+              \begin{pmatrix} a_t \\ a_r \end{pmatrix} =
+              \begin{pmatrix} V_t B^{-1} \delta \\ V_r B^{-1} \delta \end{pmatrix} , \qquad
+              X = V_t B^{-1} V_r^\top ,
+
+    and eliminating the coefficients of class r leaves :math:`I - X X^\top`, of half the size. With
+    s = 1 for all pairs, R is the inverse of the Cholesky factor of D. Where s differs, the rows of
+    a class are turned so that its D are diagonal for all s, and scaled for each pair.
+
+    Parameters
+    ----------
+    system : PairSystem
+        The matrices.
+    means : Tensor of shape (C, d)
+        Class means.
+
+    Attributes
+    ----------
+    solved_means : Tensor of shape (C, d)
+        Means times the inverse of B.
+    solved_rows : Tensor of shape (C, width, d)
+        Turned rows of each class times the inverse of B, and zeros behind them where other
+        classes have more.
+    """
+
+    def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
+        self._scale, self._means = system.scale, means
+        self._rows = padded_rows(system.rows, system.lengths)
+        solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
+        factors = system.factors[:, None, None]
+        grams = self._rows @ solved_rows.mT * factors.square()
+        # Energies of the turned rows of each class; None where s is 1 for all pairs.
+        self._own: torch.Tensor | None = None
+        if bool((system.scale == 1.0).all()):
+            grams.diagonal(dim1=1, dim2=2).add_(1.0)
+            lower = cholesky(grams, name="the covariance of a class")
+            identity = torch.eye(grams.shape[1], dtype=grams.dtype, device=grams.device)
+            self._turns = torch.linalg.solve_triangular(lower, identity * factors, upper=False)
+        else:
+            values, axes = torch.linalg.eigh(grams)
+            self._own, self._turns = values.clamp_min(0.0), (axes * factors).mT
+        self.solved_rows = self._turns @ solved_rows
+        self.solved_means = system.base.solve(means)
+        self._mean_gram = self._turns @ (self._rows @ self.solved_means.T)
+
+    def planes(self, first: int) -> torch.Tensor:
+        """Hyperplanes of the pairs (t, r), r < t, for all classes t from ``first`` on.
+
+        Parameters
+        ----------
+        first : int
+            The first class t.
+
+        Returns
+        -------
+        Tensor of shape (n_pairs, d)
+            w of the pairs (t, 0), (t, 1), ..., class after class.
+        """
+        (n_classes, d), width = self._means.shape, self._rows.shape[1]
+        start = first * (first - 1) // 2
+        n_pairs = n_classes * (n_classes - 1) // 2 - start
+        planes = self._means.new_empty((n_pairs, d))
+        against = self._means.new_empty((n_pairs, width))
+        for t, own, others in self.coefficients(first):
+            pairs = slice(t * (t - 1) // 2 - start, t * (t + 1) // 2 - start)
+            block, against[pairs] = planes[pairs], others
+            torch.sub(self.solved_means[t], self.solved_means[:t], out=block)
+            if self._own is not None:
+                block /= self._scale[t, :t, None]
+            block.addmm_(own, self.solved_rows[t], alpha=-1.0)
+        for r in range(n_classes - 1):
+            later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
+            pairs_of_r = later * (later - 1) // 2 - start + r
+            part = against[pairs_of_r] @ self.solved_rows[r]
+            planes.index_add_(0, pairs_of_r, part, alpha=-1.0)
+        return planes
+
+    def coefficients(self, first: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """Woodbury coefficients a / s of the pairs (t, r), r < t.
+
+        Parameters
+        ----------
+        first : int
+            The first class t.
+
+        Yields
+        ------
+        t : int
+            A class, from ``first`` on.
+        own, others : Tensor of shape (t, width)
+            Coefficients of the rows of class t, and of class r, against each other.
+        """
+        width, d = self._rows.shape[1:]
+        # Some classes at a time: a product of few rows is slower than its arithmetic.
+        n_together = max(1, _ROWS_TOGETHER // max(1, width))
+        classes = range(max(first, 1), len(self._means))
+        for start in range(0, len(classes), n_together):
+            block = classes[start : start + n_together]
+            taken = slice(block[0], block[-1] + 1)
+            left = (self._turns[taken] @ self._rows[taken]).reshape(-1, d)
+            right = self.solved_rows[: block[-1]].reshape(-1, d)
+            # Those of one pair lie close together.
+            cross = (right @ left.T).reshape(block[-1], width, len(block), width)
+            for t, products in zip(block, cross.unbind(2), strict=True):
+                yield t, *self._solved(t, products[:t].mT)
+
+    def _solved(self, t: int, products: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Coefficients of class t's pairs from X of each, of shape (t, width, width)."""
+        width = products.shape[1]
+        identity = torch.eye(width, dtype=products.dtype, device=products.device)
+        n_together = max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))
+        solved = []
+        for start in range(0, t, n_together):
+            r = slice(start, min(start + n_together, t))
+            mine = (self._mean_gram[t, :, t, None] - self._mean_gram[t][:, r]).T
+            theirs = self._mean_gram[r, :, t] - self._mean_gram[r].diagonal(start, 0, 2).T
+            x, scale = products[r], self._scale[t, r, None]
+            if self._own is not None:
+                root, their_root = (self._own[t] + scale).rsqrt(), (self._own[r] + scale).rsqrt()
+                x = x * root[:, :, None] * their_root[:, None]
+                mine, theirs = mine * root, theirs * their_root
+            system = torch.baddbmm(identity, x, x.mT, alpha=-1.0)
+            factor = cholesky(system, name=f"the covariance of class {t} against another")
+            own = solve_in_place(factor, mine[..., None] - x @ theirs[..., None])
+            others = theirs - (x.mT @ own)[..., 0]
+            own = own[..., 0]
+            if self._own is not None:
+                own, others = own * root / scale, others * their_root / scale
+            solved.append(torch.stack([own, others]))
+        own, others = torch.cat(solved, dim=1)
+        return own, others
+
+
+def padded_rows(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    """Rows of each class with zeros behind them.
+
+    Parameters
+    ----------
+    rows : Tensor of shape (R, d)
+        Rows of all classes, one class under the other.
+    lengths : sequence of int
+        Number of rows of each class.
+
+    Returns
+    -------
+    Tensor of shape (C, width, d)
+        Where width is the largest of the lengths; not a copy where all are equal.
+    """
+    if min(lengths) == max(lengths):
+        return rows.reshape(len(lengths), lengths[0], rows.shape[1])
+    padded = rows.new_zeros((len(lengths), max(lengths), rows.shape[1]))
+    for block, part in zip(padded, torch.split(rows, list(lengths)), strict=True):
+        block[: len(part)] = part
+    return padded

@@ -1,0 +1,1 @@
+"""The feature map psi: inputs, shared band, trained bands, and how a band is fitted."""

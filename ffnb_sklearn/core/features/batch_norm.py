@@ -1,0 +1,59 @@
+"""Batch normalisation of trained neurons: the ablation that moves old features."""
+
+from dataclasses import dataclass
+
+import torch
+
+from ..device import as_array, as_tensor
+from ..statistics import Array
+
+__all__ = ["BatchNorm"]
+
+# Share of a mini-batch in the running statistics, and what is added to the variance: torch's.
+_MOMENTUM = 0.1
+_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class BatchNorm:
+    """Running statistics of some neurons' responses.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of shape (n_neurons,)
+        Of the responses; those of the newest task weigh most.
+
+    References
+    ----------
+    S. Ioffe and C. Szegedy. Batch normalization: accelerating deep network training by
+    reducing internal covariate shift. ICML 2015.
+    """
+
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, responses: torch.Tensor, weights: torch.Tensor) -> "BatchNorm":
+        """Statistics of some weighted responses of shape (n_samples, n_neurons)."""
+        share = weights / weights.sum()
+        mean = share @ responses
+        return cls(as_array(mean), as_array(share @ (responses - mean).square()))
+
+    @property
+    def scale(self) -> Array:
+        """What the responses are multiplied by, of shape (n_neurons,)."""
+        scale: Array = (self.variance + _EPSILON) ** -0.5
+        return scale
+
+    def __call__(self, responses: torch.Tensor) -> torch.Tensor:
+        """Normalised responses."""
+        mean = as_tensor(self.mean, device=responses.device)
+        return (responses - mean) * as_tensor(self.scale, device=responses.device)
+
+    def moved_to(self, seen: "BatchNorm", n_steps: int) -> "BatchNorm":
+        """Running statistics after as many mini-batches with the statistics of ``seen``."""
+        kept = (1.0 - _MOMENTUM) ** n_steps
+        return BatchNorm(
+            kept * self.mean + (1.0 - kept) * seen.mean,
+            kept * self.variance + (1.0 - kept) * seen.variance,
+        )

@@ -1,0 +1,119 @@
+r"""The shared band: random neurons that are drawn once and that no task changes.
+
+Every neuron responds with :math:`z = r \cdot x + b \|x\|`, and gives either the rectified z or the
+cosine :math:`\|x\| \cos(z / \|x\|)` [1]_: at any scale of x they say the same.
+
+Beyond its linear part a rectified neuron is above all a quadratic form of the direction, and by
+quadratic forms, d (d + 1) / 2 of d inputs, classes of different covariances are told apart. Neurons
+that are left over, where inputs are few, are worth more as cosines: random features of a local
+kernel, for classes that lie in several places.
+
+References
+----------
+.. [1] A. Rahimi and B. Recht. Random features for large-scale kernel machines. NeurIPS 2007.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..device import as_tensor
+from ..statistics import Array
+
+__all__ = ["SharedBand", "draw_shared_band"]
+
+# Of so many rectified neurons one has a bias.
+_NEURONS_PER_BIASED = 4
+
+# Rectified neurons per quadratic form of the inputs before there are cosines, of which there are
+# at most as many.
+_NEURONS_PER_FORM = 3
+
+
+@dataclass(frozen=True)
+class SharedBand:
+    r"""Random neurons over the inputs, all homogeneous.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_neurons, n_inputs + 1)
+        r and, last, b.
+    mirrored : bool
+        Whether each rectified neuron is the sum of two mirrored ReLUs, `|z|`, or one ReLU. Where
+        the classifier also sees the inputs, they carry the linear part of
+        relu(z) = (z + abs(z)) / 2, and only the other is worth adding.
+    n_cosines : int, default=0
+        How many neurons are cosines; they are the last ones.
+    """
+
+    rows: Array
+    mirrored: bool
+    n_cosines: int = 0
+
+    @classmethod
+    def empty(cls, n_inputs: int) -> "SharedBand":
+        """A band without neurons."""
+        return cls(np.empty((0, n_inputs + 1)), mirrored=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def without_neurons(self) -> "SharedBand":
+        """The band without its neurons."""
+        return SharedBand.empty(self.rows.shape[1] - 1)
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """Outputs of shape (n_samples, n_neurons) for inputs of shape (n_samples, n_inputs)."""
+        norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
+        outputs = torch.cat([X, norms], dim=1) @ as_tensor(self.rows, device=X.device).T
+        n_rectified = len(self) - self.n_cosines
+        rectified, cosines = outputs[:, :n_rectified], outputs[:, n_rectified:]
+        if self.mirrored:
+            # Divided by the root of 2, both have the energy of the inputs on average.
+            rectified.abs_().mul_(0.5**0.5)
+        else:
+            rectified.relu_()
+        if self.n_cosines:
+            angles = cosines.div_(norms.clamp_min(torch.finfo(norms.dtype).tiny))
+            angles.cos_().mul_(norms * (2.0 / len(self)) ** 0.5)
+        return outputs
+
+
+def draw_shared_band(
+    n_neurons: int, n_inputs: int, *, mirrored: bool, rng: np.random.Generator
+) -> SharedBand:
+    r"""Draw a shared band.
+
+    With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
+    average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
+    :math:`b \|x\|`, with r and b of half that variance. With few inputs some of the neurons are
+    cosines, :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + b)` with
+    :math:`r \sim N(0, I)` and b uniform in the circle: M less three times the number of quadratic
+    forms of the inputs, but no more than M / 2.
+
+    Parameters
+    ----------
+    n_neurons, n_inputs : int
+        M and the width of psi_0.
+    mirrored : bool
+        Whether rectified neurons are sums of two mirrored ReLUs.
+    rng : numpy.random.Generator
+        Source of the draw.
+
+    Returns
+    -------
+    SharedBand
+        Neurons with a bias first, cosines last.
+    """
+    scale = np.sqrt(2.0 / max(n_neurons, 1))
+    rows = rng.normal(scale=scale, size=(n_neurons, n_inputs + 1))
+    spare = n_neurons - _NEURONS_PER_FORM * n_inputs * (n_inputs + 1) // 2
+    n_cosines = max(0, min(spare, n_neurons // 2))
+    rectified, cosines = np.split(rows, [n_neurons - n_cosines])
+    n_biased = len(rectified) // _NEURONS_PER_BIASED
+    rectified[:n_biased] *= 0.5**0.5
+    rectified[n_biased:, -1] = 0.0
+    cosines /= scale
+    cosines[:, -1] = rng.uniform(0.0, 2.0 * np.pi, n_cosines)
+    return SharedBand(rows, mirrored, n_cosines)

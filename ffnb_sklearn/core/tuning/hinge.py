@@ -1,0 +1,114 @@
+"""The multi-class hinge as a function of the rows of new bands, all else being constant."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from ..classifier.fisher import PairwiseFisher
+from ..classifier.one_vs_all import OneVsAllRidge
+from ..classifier.solve import Classifier
+from ..device import as_tensor
+from ..features.feature_map import Band
+from .descent import multi_class_hinge
+
+__all__ = ["Network", "Samples"]
+
+
+class Samples(NamedTuple):
+    """Samples, real or drawn, as far as new bands do not change them.
+
+    Attributes
+    ----------
+    old : tuple of Tensor of shape (n_samples, d_l)
+        Features of each layer that feeds a band, psi_0 first, without the new neurons.
+    corrections : tuple of Tensor of shape (n_samples, n_neurons)
+        Per layer, what is added to the responses of the new neurons.
+    fixed : Tensor of shape (n_samples, d)
+        What the classifier sees besides the new neurons.
+    classes, weights : Tensor of shape (n_samples,)
+        Classes, and weights whose mean is 1.
+    """
+
+    old: tuple[torch.Tensor, ...]
+    corrections: tuple[torch.Tensor, ...]
+    fixed: torch.Tensor
+    classes: torch.Tensor
+    weights: torch.Tensor
+
+    def take(self, index: torch.Tensor) -> "Samples":
+        """Some of the samples."""
+        old = tuple(one[index] for one in self.old)
+        corrections = tuple(one[index] for one in self.corrections)
+        rest = (one[index] for one in (self.fixed, self.classes, self.weights))
+        return Samples(old, corrections, *rest)
+
+    def followed_by(self, others: "Samples") -> "Samples":
+        """These samples and others behind them."""
+        joined = zip(self.old, others.old, strict=True)
+        added = zip(self.corrections, others.corrections, strict=True)
+        rest = (torch.cat(pair) for pair in zip(self[2:], others[2:], strict=True))
+        return Samples(tuple(map(torch.cat, joined)), tuple(map(torch.cat, added)), *rest)
+
+
+class Network:
+    """A model as a function of the rows of its newest bands, all else being constant.
+
+    Parameters
+    ----------
+    bands : sequence of Band
+        Those that are to move, one per layer.
+    classifier : PairwiseFisher or OneVsAllRidge
+        Solved with them as they are.
+    device : torch.device
+        Where to compute.
+    """
+
+    def __init__(self, bands: Sequence[Band], classifier: Classifier, device: torch.device) -> None:
+        assert isinstance(classifier, (PairwiseFisher, OneVsAllRidge))
+        self._bands = bands
+        self._planes = as_tensor(classifier.planes, device=device)
+        self._offsets = as_tensor(classifier.offsets, device=device)
+        self._pooling = None
+        if isinstance(classifier, PairwiseFisher):
+            self._pooling = _pooling(classifier.n_classes, device)
+
+    def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Multi-class hinge of some samples.
+
+        Parameters
+        ----------
+        samples : Samples
+            n_samples of them.
+        rows : sequence of Tensor of shape (..., n_neurons, d)
+            Per layer, the rows W of its newest band, or of several copies of it.
+
+        Returns
+        -------
+        Tensor of shape (..., n_samples)
+            What the own class lacks to a lead of 1 over the best other.
+        """
+        n_fixed = samples.fixed.shape[1]
+        fixed = torch.addmm(self._offsets, samples.fixed, self._planes[:, :n_fixed].T)
+        scores = fixed + self._new_neurons(samples, rows) @ self._planes[:, n_fixed:].T
+        if self._pooling is not None:
+            scores = scores.tanh() @ self._pooling
+        return multi_class_hinge(scores, samples.classes)
+
+    def _new_neurons(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Outputs of the newest band of the last layer."""
+        outputs = samples.fixed[:, :0]
+        layers = zip(self._bands, samples.old, samples.corrections, rows, strict=True)
+        for band, old, corrections, weights in layers:
+            n_old = old.shape[1]
+            responses = old @ weights[..., :n_old].mT + outputs @ weights[..., n_old:].mT
+            responses = responses + corrections
+            outputs = band.output(responses)
+        return outputs
+
+
+def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
+    """Matrix that adds up each class's pair outputs as `PairwiseFisher.scores` does."""
+    t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
+    identity = torch.eye(n_classes, dtype=torch.float64, device=device)
+    return identity[t] - identity[r]

@@ -1,0 +1,137 @@
+"""The stacked moments of all classes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.statistics import ClassMoments
+
+CPU = torch.device("cpu")
+COLUMNS = np.array([0, 2, 3])
+PENALTIES = np.array([1.0, 4.0, 0.5])
+
+
+def classes(spread=1.0, gap=1.0):
+    rng = np.random.default_rng(0)
+    return [
+        ClassMoments(
+            weight,
+            5.0 + gap * rng.normal(size=4),
+            (spread * rng.normal(size=(n_rows, 4)),),
+            spread**2 * rng.random(4),
+        )
+        for weight, n_rows in [(4.0, 3), (1.0, 0), (2.5, 2)]
+    ]
+
+
+def stacked(moments, penalties=PENALTIES):
+    return ClassGaussians.from_moments(moments, COLUMNS, penalties, device=CPU)
+
+
+def test_moments_of_the_chosen_features_are_stacked():
+    moments = classes()
+
+    gaussians = stacked(moments)
+
+    assert gaussians.lengths == (3, 0, 2)
+    assert [len(part) for part in gaussians.parts()] == [3, 0, 2]
+    assert_array_equal(gaussians.weights, [4.0, 1.0, 2.5])
+    assert_array_equal(gaussians.means, [one.mean[COLUMNS] for one in moments])
+    assert_array_equal(gaussians.rows[3:], moments[2].factor[:, COLUMNS])
+    assert_array_equal(gaussians.residuals[1], moments[1].residual[COLUMNS])
+    assert_array_equal(gaussians.penalties, PENALTIES)
+
+
+def test_mean_variances_are_those_of_scaled_features():
+    moments = classes()
+
+    gaussians = stacked(moments)
+
+    scale = np.sqrt(1.0 / PENALTIES)
+    expected = [
+        np.trace(one.scatter(COLUMNS) * np.outer(scale, scale)) / one.weight / 3 for one in moments
+    ]
+    assert_allclose(gaussians.mean_variances(), expected, rtol=1e-12)
+    assert_allclose(
+        gaussians.pooled_variance(), np.average(expected, weights=[4, 1, 2.5]), rtol=1e-12
+    )
+
+
+def test_other_penalties_change_nothing_but_what_depends_on_them():
+    known, fresh = stacked(classes(), np.ones(3)), stacked(classes())
+    rows = [one.factor[:, COLUMNS] for one in classes()]
+
+    other = known.with_penalties(fresh.penalties)
+
+    assert_allclose(other.energies, [np.square(part).sum(axis=0) for part in rows], rtol=1e-12)
+    assert_array_equal(other.rows, fresh.rows)
+    assert_array_equal(other.mean_variances(), fresh.mean_variances())
+    assert not np.allclose(known.mean_variances(), fresh.mean_variances())
+
+
+@pytest.mark.parametrize("factor", [1e-120, 1.0, 1e120])
+def test_covariance_errors_are_those_of_gaussian_samples_at_any_scale(factor):
+    moments = classes()
+    known = stacked(moments)
+    known = replace(known, rows=known.rows * factor, residuals=known.residuals * factor * factor)
+
+    errors = known.covariance_errors()
+
+    scale = np.sqrt(1.0 / PENALTIES)
+    for one, error in zip(moments, errors.tolist(), strict=True):
+        scatter = one.scatter(COLUMNS) * np.outer(scale, scale)
+        n_axes = np.trace(scatter) ** 2 / np.square(scatter).sum()
+        assert_allclose(error, (1.0 + n_axes) / one.weight, rtol=1e-12)
+
+
+def test_the_error_of_a_covariance_is_what_many_draws_have():
+    root = np.diag([2.0, 1.0, 0.5])
+    draws = np.random.default_rng(0).standard_normal((4000, 10, 3)) @ root
+    covariances = draws.transpose(0, 2, 1) @ draws / 10
+    measured = np.square(covariances - root @ root).sum() / np.square(root @ root).sum() / 4000
+    gaussians = ClassGaussians(
+        weights=torch.tensor([10.0], dtype=torch.float64),
+        means=torch.zeros((1, 3), dtype=torch.float64),
+        rows=torch.as_tensor(root) * 10**0.5,
+        lengths=(3,),
+        residuals=torch.zeros((1, 3), dtype=torch.float64),
+        penalties=torch.ones(3, dtype=torch.float64),
+    )
+
+    assert_allclose(gaussians.covariance_errors(), measured, rtol=0.05)
+
+
+def test_where_no_class_has_spread_that_between_the_classes_counts():
+    moments = classes(0.0)
+
+    variance = stacked(moments).pooled_variance()
+
+    means = np.stack([one.mean[COLUMNS] for one in moments])
+    centred = means - np.average(means, axis=0, weights=[4, 1, 2.5])
+    expected = np.average((centred**2 / PENALTIES).mean(axis=1), weights=[4, 1, 2.5])
+    assert_allclose(variance, expected, rtol=1e-12)
+
+
+def test_where_there_is_no_spread_at_all_it_is_the_energy_or_one():
+    assert_allclose(stacked(classes(0.0, 0.0)).pooled_variance(), np.mean(25.0 / PENALTIES))
+    nothing = [replace(one, mean=0.0 * one.mean) for one in classes(0.0)]
+    assert stacked(nothing).pooled_variance() == 1.0
+
+
+def test_a_penalty_is_a_scaled_feature():
+    moments, scale = classes(), np.array([2.0, 1.0, 0.1, 3.0])
+    scaled = [
+        ClassMoments(one.weight, scale * one.mean, (scale * one.factor,), scale**2 * one.residual)
+        for one in moments
+    ]
+
+    plain = stacked(moments, 1.0 / scale[COLUMNS] ** 2)
+
+    assert_allclose(
+        stacked(scaled, np.ones(3)).mean_variances(), plain.mean_variances(), rtol=1e-12
+    )
+    assert isinstance(plain.pooled_variance(), torch.Tensor)

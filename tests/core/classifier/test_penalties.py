@@ -1,0 +1,100 @@
+"""How much the classifier trusts each block of the features that it sees."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.penalties import block_penalties
+from ffnb_sklearn.core.features.feature_map import (
+    Band,
+    FeatureMap,
+    classifier_blocks,
+    classifier_columns,
+)
+from ffnb_sklearn.core.features.shared_band import SharedBand
+from ffnb_sklearn.core.statistics import moments_of
+from tests.core.small_models import CPU
+
+RNG = np.random.default_rng(0)
+N_INPUTS, N_SHARED = 4, 6
+SHARED = SharedBand(RNG.normal(size=(N_SHARED, N_INPUTS + 1)), mirrored=True)
+BARE = FeatureMap(N_INPUTS, SHARED)
+BANDS = BARE.with_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
+DEEP = BANDS.with_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
+X = RNG.normal(size=(30, N_INPUTS)) + 2.0 * RNG.normal(size=(3, N_INPUTS)).repeat(10, axis=0)
+
+
+def moments(features, samples=X, n_classes=3):
+    values = features(torch.as_tensor(samples))
+    return [
+        moments_of([(part, torch.ones(len(part)).double())]) for part in values.chunk(n_classes)
+    ]
+
+
+def penalties(features, samples=X, *, skip_connection=True, pooled=True, n_classes=3):
+    gaussians = ClassGaussians.from_moments(
+        moments(features, samples, n_classes),
+        classifier_columns(features, skip_connection),
+        device=CPU,
+    )
+    blocks = classifier_blocks(features, skip_connection)
+    return block_penalties(gaussians, blocks, pooled=pooled).numpy()
+
+
+def index(values):
+    """Calinski-Harabasz index of three classes of ten, up to a common factor."""
+    groups = values.reshape(3, 10, -1)
+    means = groups.mean(axis=1, keepdims=True)
+    between = 10 * np.square(means - means.mean(axis=0)).sum()
+    return between / np.square(groups - means).sum()
+
+
+def test_inputs_and_shared_band_enter_by_their_class_separation():
+    values = BARE(torch.as_tensor(X)).numpy()
+    separation = np.array([index(values[:, :4]), index(values[:, 4:])])
+
+    energies = (separation / separation.max()) ** 2
+
+    assert energies.min() < 0.9
+    assert_allclose(penalties(BARE), np.repeat(1.0 / energies, [4, 6]), rtol=1e-9)
+
+
+def test_where_pairs_stand_alone_inputs_have_a_fixed_energy():
+    assert_array_equal(penalties(BARE, pooled=False), np.repeat([4.0, 1.0], [4, 6]))
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_single_kind_of_features_is_not_penalised(pooled):
+    alone = [
+        penalties(BARE, skip_connection=False, pooled=pooled),
+        penalties(BARE.without_shared(), pooled=pooled),
+        penalties(BANDS.without_shared(), skip_connection=False, pooled=pooled),
+    ]
+    for one in alone:
+        assert_array_equal(one, np.ones(len(one)))
+
+
+def test_trained_bands_enter_with_one_thousandth_of_the_spread_of_the_rest():
+    result = penalties(DEEP)
+
+    spread = DEEP(torch.as_tensor(X)).numpy()[:, classifier_columns(DEEP, True)].var(axis=0)
+    scaled = spread / result
+    assert len(set(result[10:])) == 1
+    assert_allclose(scaled[10:].sum(), 0.001 * scaled[:10].sum(), rtol=1e-9)
+
+
+def test_penalties_are_free_of_scale_and_of_the_order_of_the_classes():
+    expected = penalties(DEEP)
+
+    assert_allclose(penalties(DEEP, 1e6 * X), expected, rtol=1e-9)
+    assert_allclose(penalties(DEEP, X[::-1].copy()), expected, rtol=1e-9)
+
+
+def test_where_separation_says_nothing_blocks_are_alike():
+    one_class = penalties(BARE, n_classes=1)
+    no_spread = penalties(BARE, np.ones((3, N_INPUTS)))
+
+    assert_array_equal(one_class, np.ones(10))
+    assert_array_equal(no_spread, np.ones(10))

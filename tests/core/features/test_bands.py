@@ -1,0 +1,245 @@
+"""Codes and rows of a new band, against explicit formulas and real refits."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import null_space as scipy_null_space
+
+from ffnb_sklearn.core.features.bands import band_codes, random_rows, regression_rows
+from ffnb_sklearn.core.features.nullspace import null_space
+from ffnb_sklearn.core.statistics import principal_rows
+
+
+def tensors(*arrays):
+    return tuple(torch.as_tensor(np.asarray(array)) for array in arrays)
+
+
+def codes_of(X, targets, weights, band_size):
+    X, weights = tensors(np.asarray(X, dtype=float), np.asarray(weights, dtype=float))
+    return band_codes(X, torch.as_tensor(targets), weights, band_size).numpy()
+
+
+def test_one_neuron_per_class_has_the_indicator_of_its_class():
+    targets = [1, -1, 0, 1, -3]
+
+    codes = codes_of(np.random.default_rng(0).normal(size=(5, 3)), targets, np.ones(5), 1)
+
+    assert_array_equal(codes, [[0, 1], [0, 0], [1, 0], [0, 1], [0, 0]])
+
+
+def test_several_neurons_share_a_class_along_its_principal_axis():
+    # The axis is (0, 1): the coordinate that spreads most.
+    X = [[0.1, 5.0], [0.0, -2.0], [0.1, 1.0], [-0.1, 9.0], [0.0, -7.0], [0.1, 3.0]]
+
+    codes = codes_of(X, np.zeros(6, dtype=int), np.ones(6), 3)
+
+    assert_array_equal(codes, [[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
+
+
+def test_a_sample_across_a_cut_belongs_to_both_parts():
+    X = np.arange(4.0)[:, None]
+
+    codes = codes_of(X, np.zeros(4, dtype=int), np.ones(4), 3)
+
+    third = 1.0 / 3.0
+    assert_allclose(
+        codes, [[1, 0, 0], [third, 2 * third, 0], [0, 2 * third, third], [0, 0, 1]], atol=1e-15
+    )
+
+
+def test_parts_have_equal_weight_and_samples_are_given_out_whole():
+    rng = np.random.default_rng(0)
+    X, targets, weights = rng.normal(size=(40, 4)), rng.integers(-1, 3, 40), rng.uniform(0.1, 3, 40)
+
+    codes = codes_of(X, targets, weights, 3)
+
+    assert codes.shape == (40, 9)
+    assert (codes[targets < 0] == 0).all()
+    for label in range(3):
+        own, others = codes[:, 3 * label : 3 * label + 3], targets != label
+        assert (own[others] == 0).all()
+        assert_allclose(own[~others].sum(axis=1), 1.0)
+        assert_allclose(weights @ own, weights[~others].sum() / 3)
+
+
+@pytest.mark.parametrize("band_size", [1, 3])
+def test_a_weight_is_a_number_of_repetitions(band_size):
+    rng = np.random.default_rng(0)
+    X, targets, counts = rng.normal(size=(15, 4)), np.arange(15) % 2, rng.integers(1, 5, 15)
+
+    weighted = codes_of(X, targets, counts, band_size)
+    repeated = codes_of(
+        *(np.repeat(one, counts, axis=0) for one in (X, targets, np.ones(15))), band_size
+    )
+
+    assert_allclose(repeated, np.repeat(weighted, counts, axis=0), atol=1e-12)
+
+
+def test_the_order_of_the_samples_does_not_matter():
+    rng = np.random.default_rng(0)
+    X, targets, weights = rng.normal(size=(20, 4)), np.arange(20) % 2, rng.uniform(0.1, 3, 20)
+    order = rng.permutation(20)
+
+    shuffled = codes_of(X[order], targets[order], weights[order], 3)
+
+    assert_allclose(shuffled, codes_of(X, targets, weights, 3)[order], atol=1e-12)
+
+
+def test_equal_samples_share_equally_in_all_parts():
+    for X in (np.ones((4, 3)), np.zeros((4, 3)), np.ones((1, 3))):
+        codes = codes_of(X, np.zeros(len(X), dtype=int), np.ones(len(X)), 3)
+        assert_allclose(codes, 1.0 / 3.0)
+
+
+class Problem:
+    """A past, a task and codes, small enough to write the formulas out."""
+
+    def __init__(self, n=9, d=12, n_past=4, gamma=0.3):
+        rng = np.random.default_rng(3)
+        self.past = rng.normal(size=(n_past, d)) * np.linspace(2.0, 0.5, n_past)[:, None]
+        self.Z, self.weights = rng.normal(size=(n, d)), rng.uniform(0.3, 3.0, n)
+        self.codes, self.gamma = (rng.random((n, 2)) > 0.5).astype(float), gamma
+        self.kept = principal_rows(torch.as_tensor(self.past)).numpy()[:2]
+
+    def fit(self, past):
+        arrays = tensors(past, self.Z, self.codes, self.weights)
+        return regression_rows(*arrays, null_space(torch.as_tensor(self.kept), 2), self.gamma)
+
+    def explicit(self, past, weights, ridge=None):
+        """Eq. 6 and 7 with the residual axes written out."""
+        Phi = scipy_null_space(self.kept)
+        S = past.T @ past + self.Z.T @ (self.Z * weights[:, None])
+        ridge = self.ridge(past) if ridge is None else ridge
+        system = ridge * np.eye(Phi.shape[1]) + Phi.T @ S @ Phi
+        alpha = np.linalg.solve(system, Phi.T @ self.Z.T @ (self.codes * weights[:, None]))
+        return (Phi @ alpha).T
+
+    def reach(self):
+        open_part = self.Z @ scipy_null_space(self.kept)
+        return np.average(np.square(open_part).sum(axis=1), weights=self.weights) ** 0.5
+
+    def ridge(self, past):
+        S = past.T @ past + self.Z.T @ (self.Z * self.weights[:, None])
+        return self.gamma * np.trace(S) / len(S)
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(9, 12), (40, 6), (9, 3)], ids=["few samples", "many samples", "one axis"]
+)
+@pytest.mark.parametrize("init", ["mono", "multi"])
+def test_rows_are_those_of_the_explicit_regression(init, n, d):
+    problem = Problem(n, d)
+    past = problem.past if init == "multi" else problem.past[:0]
+
+    fitted = problem.fit(past)
+
+    rows = fitted.rows.numpy()
+    assert_allclose(fitted.reach, problem.reach(), rtol=1e-12)
+    assert_allclose(rows, problem.explicit(past, problem.weights), rtol=1e-9, atol=1e-12)
+    assert_allclose(rows @ problem.kept.T, 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(9, 12), (40, 6), (9, 3)], ids=["few samples", "many samples", "one axis"]
+)
+@pytest.mark.parametrize("init", ["mono", "multi"])
+def test_responses_are_those_of_really_leaving_each_sample_out(init, n, d):
+    problem = Problem(n, d)
+    past = problem.past if init == "multi" else problem.past[:0]
+
+    responses = problem.fit(past).responses.numpy()
+
+    for i in range(n):
+        # Of a sample that weighs more than 1, one repetition is left out.
+        weights = problem.weights.copy()
+        weights[i] -= min(weights[i], 1.0)
+        refit = problem.explicit(past, weights, problem.ridge(past))
+        assert_allclose(responses[i], refit @ problem.Z[i], rtol=1e-8, atol=1e-11)
+
+
+def test_features_of_zero_give_rows_of_zero():
+    problem = Problem()
+    problem.Z[:] = 0.0
+
+    fitted = problem.fit(problem.past[:0])
+
+    assert (fitted.rows == 0).all()
+    assert (fitted.responses == 0).all()
+    assert fitted.reach == 1.0
+
+
+def test_the_ridge_is_relative_to_the_scale_of_the_features():
+    problem = Problem()
+    plain = problem.fit(problem.past)
+    problem.Z, past = 1e3 * problem.Z, 1e3 * problem.past
+
+    scaled = problem.fit(past)
+
+    assert_allclose(1e3 * scaled.rows, plain.rows, rtol=1e-9)
+    assert_allclose(scaled.magnitude, 1e3 * plain.magnitude, rtol=1e-12)
+    assert_allclose(scaled.responses, plain.responses, rtol=1e-9)
+
+
+def test_random_rows_have_unit_energy_outside_the_kept_axes():
+    problem = Problem()
+    draw, Z, weights = tensors(
+        np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
+    )
+
+    rows, responses, reach, magnitude = random_rows(
+        draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2)
+    )
+
+    assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
+    assert_allclose(responses, Z @ rows.T, rtol=1e-12)
+    assert_allclose(reach, problem.reach(), rtol=1e-12)
+    squares = np.average(problem.Z**2, axis=0, weights=problem.weights)
+    assert_allclose(magnitude, squares.mean() ** 0.5, rtol=1e-12)
+    assert_allclose(rows.numpy() @ problem.kept.T, 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("unit", [0.0, 1e-9, 1.0])
+def test_random_rows_without_energy_but_rounding_are_zero(unit):
+    rng = np.random.default_rng(0)
+    kept, draw = (torch.as_tensor(rng.normal(size=(3, 10))) for _ in range(2))
+    features = unit * torch.as_tensor(rng.normal(size=(20, 3))) @ kept
+    axes = null_space(kept, 3)
+    assert unit == 0.0 or torch.any(axes.coordinates(features))
+
+    fitted = random_rows(draw, features, torch.ones(20, dtype=torch.float64), axes)
+
+    assert not torch.any(fitted.rows)
+    length = torch.linalg.vector_norm(features) / 20**0.5
+    assert_allclose(fitted.reach, length if unit else 1.0, rtol=1e-12)
+
+
+def test_a_sample_alone_has_taught_all_that_is_known_of_it():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        features = torch.as_tensor(rng.normal(size=(1, 9)))
+        past = torch.as_tensor(rng.normal(size=(4, 9)))
+        one = torch.ones(1, dtype=torch.float64)
+
+        fitted = regression_rows(past, features, one[:, None], one, null_space(past, 2), 0.1)
+
+        assert torch.any(fitted.rows)
+        assert fitted.responses.item() == 0.0
+
+
+def test_a_small_gamma_leaves_digits_of_what_is_left_out():
+    rng = np.random.default_rng(0)
+    features, past = (torch.as_tensor(rng.normal(size=(n, 40))) for n in (12, 3))
+    codes = torch.eye(2, dtype=torch.float64).repeat_interleave(6, dim=0)
+    weights, order = torch.ones(12, dtype=torch.float64), torch.as_tensor(rng.permutation(12))
+
+    def responses(chosen, gamma):
+        axes = null_space(past, 3)
+        one = regression_rows(past, features[chosen], codes[chosen], weights, axes, gamma)
+        return one.responses
+
+    for gamma in (1e-4, 1e-8, 1e-300):
+        found = responses(slice(None), gamma)
+        assert_allclose(responses(order, gamma), found[order], atol=1e-5)
+        # Less than the least counts as it.
+        assert_allclose(found, responses(slice(None), 1e-4), rtol=1e-12)

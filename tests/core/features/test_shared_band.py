@@ -1,0 +1,108 @@
+"""The shared band: what its neurons give, their energy, and what they can tell apart."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
+
+RNG = np.random.default_rng(0)
+X = torch.as_tensor(RNG.normal(size=(20, 5)))
+
+
+def drawn(n_neurons, n_inputs=5, seed=0, *, mirrored=True):
+    return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, rng=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_neurons_are_relus_or_sums_of_two_mirrored_ones(mirrored):
+    band = SharedBand(RNG.normal(size=(4, 6)), mirrored)
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    z = X.numpy() @ band.rows[:, :5].T + norms * band.rows[:, 5]
+
+    values = band(X)
+
+    assert_allclose(values, np.abs(z) / np.sqrt(2.0) if mirrored else z.clip(0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_the_band_carries_the_energy_of_the_inputs(mirrored):
+    energy = drawn(20_000, mirrored=mirrored)(X).square().sum(1)
+
+    assert_allclose(energy, X.square().sum(1), rtol=0.06)
+
+
+def test_a_quarter_of_the_rectified_has_a_bias_and_all_kinds_have_the_same_energy():
+    band = drawn(20_000)
+
+    rectified, cosines = np.split(band.rows[:, -1], [len(band) - band.n_cosines])
+
+    assert np.count_nonzero(rectified) == np.count_nonzero(rectified[:2500]) == 2500
+    assert np.count_nonzero(cosines) == len(cosines) == 10_000
+    energies = np.split(band(X).square().mean(0).numpy(), [2500, 10_000])
+    assert_allclose([one.mean() for one in energies], energies[0].mean(), rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("n_neurons", "n_inputs", "n_cosines"),
+    [(100, 5, 50), (80, 5, 35), (45, 5, 0), (40, 5, 0), (2000, 12, 1000), (2000, 36, 2), (7, 1, 3)],
+)
+def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_inputs, n_cosines):
+    assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
+
+
+def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions():
+    band = drawn(40_000)
+    norms = np.linalg.norm(X, axis=1)
+    directions = X.numpy() / norms[:, None]
+    gaps = np.square(directions[:, None] - directions).sum(2)
+
+    cosines = band(X).numpy()[:, -band.n_cosines :]
+
+    # Half of the neurons carry half of the energy.
+    expected = 0.5 * np.exp(-0.5 * gaps) * np.outer(norms, norms)
+    assert_allclose(cosines @ cosines.T, expected, atol=0.02 * norms.max() ** 2)
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6])
+def test_the_band_is_homogeneous(factor):
+    band = drawn(40)
+
+    assert_allclose(band(factor * X) / factor, band(X), rtol=1e-12)
+
+
+def test_a_sample_of_zeros_gives_zeros():
+    assert not drawn(40)(torch.zeros((2, 5), dtype=torch.float64)).any()
+
+
+def test_a_band_comes_from_its_seed_alone():
+    first, again, other = (drawn(16, seed=seed).rows for seed in (1, 1, 2))
+
+    assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("band", [drawn(0), SharedBand.empty(5), drawn(16).without_neurons()])
+def test_a_band_may_have_no_neurons(band):
+    assert len(band) == 0
+    assert band(X).shape == (20, 0)
+
+
+def share_of_energy(values, target):
+    """Share of a target that a linear function of some values explains."""
+    fitted = values @ np.linalg.lstsq(values, target, rcond=1e-6)[0]
+    return np.square(fitted).sum() / np.square(target).sum()
+
+
+def test_neurons_tell_apart_what_neurons_without_bias_cannot():
+    # An odd harmonic of degree three: no sum of abs(r x) and x has a share in it.
+    angles = np.linspace(0.0, 2.0 * np.pi, 64, endpoint=False)
+    circle = torch.as_tensor(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    target = np.cos(3.0 * angles)
+
+    biased, others, cosines = np.split(drawn(160, 2)(circle).numpy(), [20, 80], axis=1)
+
+    assert share_of_energy(biased, target) > 0.9
+    assert share_of_energy(cosines, target) > 0.99
+    assert share_of_energy(others, target) < 1e-9
