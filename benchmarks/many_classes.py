@@ -94,10 +94,10 @@ def predict_among(estimator, X, width):
     labels : ndarray of shape (n_samples,)
         The labels.
     """
-    model, device = estimator._model, resolve_device(estimator.device)
+    model, device = estimator._state.model, resolve_device(estimator.device)
     classifier = replace(model.solution(device).classifier, n_listed=width)
     scores = classifier.scores(model.view(as_tensor(X, device=device)))
-    return estimator._arrived[scores.argmax(1).cpu().numpy()]
+    return estimator._state.arrived[scores.argmax(1).cpu().numpy()]
 
 
 def measure(options):

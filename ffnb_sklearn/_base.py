@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
+from ._state import learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -14,98 +15,96 @@ from .streams import class_incremental_tasks
 
 __all__ = ["ClassIncrementalClassifier"]
 
-# What is learnt besides the public attributes.
-_PRIVATE_STATE = ("_model", "_arrived")
-
 
 class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes as they come.
 
-    They keep `_model`, which scores samples by class in the order of arrival, and `_arrived`, the
-    labels in that order. The model is replaced, never changed, so a call that fails leaves the
-    old one in place. Subclasses say how it takes in a task (`_updated`) and what of it is
-    public (`_describe`).
+    All that they have learned is their `_state`. It is replaced, never changed, so a call that
+    fails leaves the old one in place, and a prediction, which reads it once, never mixes two.
+    Subclasses define how the model takes in a task (`_updated`).
     """
 
-    def _learn(self, X, y, *, classes=None, sample_weight=None, reset, classes_per_task=None):
+    # Not fitted.
+    _state = None
+
+    def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
         """Validate the samples, learn them task by task, and keep the result if all went well."""
-        if not reset:
+        state = None if reset else self._state
+        if state is not None:
             # scikit-learn checks the parameters of the first call only.
             self._validate_params()
-        before = vars(self).copy()
-        try:
-            if reset:
-                self._start()
-            X, y, classes, weights = check_samples(
-                self, X, y, classes=classes, sample_weight=sample_weight, reset=reset
-            )
-            tasks = [slice(None)]
-            if classes_per_task is not None:
-                tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
-            for task in tasks:
-                self._learn_task(X[task], y[task], weights[task])
-            self._describe()
-            if classes is not None and len(classes):
-                self.classes_ = np.union1d(self.classes_, classes)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        X, y, classes, weights, state = check_samples(
+            self, X, y, classes=classes, sample_weight=sample_weight, state=state
+        )
+        tasks = [slice(None)]
+        if classes_per_task is not None:
+            tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
+        for task in tasks:
+            state = self._after_samples(state, X[task], y[task], weights[task])
+        self._state = state.declaring(classes)
         return self
 
-    def _start(self):
-        """Forget everything that was learnt."""
-        learnt = [name for name in vars(self) if name.endswith("_") or name in _PRIVATE_STATE]
-        for name in learnt:
-            delattr(self, name)
-
-    def _learn_task(self, X, y, weights):
-        """Learn samples that are valid."""
+    def _after_samples(self, state, X, y, weights):
+        """The state after a task of samples that are valid."""
         device = resolve_device(self.device)
-        arrived = getattr(self, "_arrived", None)
-        positions, now = label_positions(y, arrived)
-        new = now[0 if arrived is None else len(arrived) :]
+        positions, arrived = label_positions(y, state.arrived)
         task = Task(
             as_tensor(X, device=device, dtype=_tensor_type(X)),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
-        model = getattr(self, "_model", None)
-        self._model, self._arrived = self._updated(model, task), now
-        self.task_classes_ = getattr(self, "task_classes_", []) + ([new] if len(new) else [])
+        return self._after_task(state, self._updated(state.model, task), arrived, len(X))
+
+    def _after_task(self, state, model, arrived, n_samples):
+        """The state after a task, whose line is printed."""
+        n_known = 0 if state.arrived is None else len(state.arrived)
+        state = state.after_task(model, arrived)
         if self.verbose:
             print(
-                f"[{type(self).__name__}] task {len(self.task_classes_)}: {len(X)} samples, "
-                f"{len(new)} new classes, {len(now)} known"
+                f"[{type(self).__name__}] task {len(state.task_classes)}: {n_samples} samples, "
+                f"{len(arrived) - n_known} new classes, {len(arrived)} known"
             )
+        return state
 
     def _updated(self, model, task):
         """The model after a task: of a new one if it is None."""
         raise NotImplementedError
 
-    def _describe(self):
-        """Set the public attributes from the model and the labels in order of arrival."""
-        declared = getattr(self, "classes_", self._arrived[:0])
-        self.classes_ = np.union1d(declared, self._arrived)
-        self.n_tasks_ = len(self.task_classes_)
-        self.n_parameters_ = self._model.n_weights
-        self.loss_curve_ = list(self._model.loss_curve)
-        self.n_iter_ = len(self.loss_curve_)
+    def _learned_state(self):
+        """What has been learned, read once, so that it may be replaced meanwhile."""
+        state = self._state
+        if state is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+        return state
 
     def __sklearn_is_fitted__(self):
-        """Whether anything has been learnt."""
-        return hasattr(self, "_model")
+        """Whether anything has been learned."""
+        return self._state is not None
 
-    def _scores(self, X):
+    classes_ = learned_attribute(lambda state: state.classes)
+    n_features_in_ = learned_attribute(lambda state: state.n_features_in)
+    n_tasks_ = learned_attribute(lambda state: len(state.task_classes))
+    task_classes_ = learned_attribute(lambda state: list(state.task_classes))
+    n_parameters_ = learned_attribute(lambda state: state.model.n_weights)
+    loss_curve_ = learned_attribute(lambda state: list(state.model.loss_curve))
+    n_iter_ = learned_attribute(lambda state: len(state.model.loss_curve))
+
+    @property
+    def feature_names_in_(self):
+        """Names of the features, where X had string column names."""
+        names = self._learned_state().feature_names_in
+        if names is None:
+            raise AttributeError(f"This {type(self).__name__} has learned features without names.")
+        return names
+
+    def _scores(self, state, X):
         """Scores of the known classes, in order of arrival."""
-        check_is_fitted(self)
-        X = check_inputs(self, X)
+        X, _ = check_inputs(self, X, state=state)
         device = resolve_device(self.device)
-        return as_array(self._model.scores(as_tensor(X, device=device, dtype=_tensor_type(X))))
-
-    def _columns(self):
-        """Column in `classes_` of each known class, in order of arrival."""
-        return np.searchsorted(self.classes_, self._arrived)
+        return as_array(state.model.scores(as_tensor(X, device=device, dtype=_tensor_type(X))))
 
     def decision_function(self, X):
         """Scores of the classes.
@@ -122,9 +121,10 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             and never seen. For two classes, half the difference of their scores: positive
             values speak for the second.
         """
-        scores = self._scores(X)
-        full = np.full((len(scores), len(self.classes_)), -np.inf)
-        full[:, self._columns()] = scores
+        state = self._learned_state()
+        scores = self._scores(state, X)
+        full = np.full((len(scores), len(state.classes)), -np.inf)
+        full[:, state.columns] = scores
         if full.shape[1] == 2:
             return 0.5 * (full[:, 1] - full[:, 0])
         return full
@@ -142,9 +142,9 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        scores = self._scores(X)
-        order = np.argsort(self._arrived)
-        return self._arrived[order][scores[:, order].argmax(axis=1)]
+        state = self._learned_state()
+        order = np.argsort(state.arrived)
+        return state.arrived[order][self._scores(state, X)[:, order].argmax(axis=1)]
 
     def predict_proba(self, X):
         """Probabilities of the classes.
@@ -160,12 +160,13 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             One column per entry of `classes_`, zero for a class that was declared and never
             seen. The largest is that of the label which `predict` gives.
         """
-        scores = self._scores(X)
-        full = np.zeros((len(scores), len(self.classes_)))
-        full[:, self._columns()] = self._probabilities(scores)
+        state = self._learned_state()
+        scores = self._scores(state, X)
+        full = np.zeros((len(scores), len(state.classes)))
+        full[:, state.columns] = self._probabilities(state.model, scores)
         return full
 
-    def _probabilities(self, scores):
+    def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores: the softmax of these."""
         return softmax(scores, axis=1)
 

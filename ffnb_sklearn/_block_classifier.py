@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import ClassIncrementalClassifier
 from ._probabilities import vote_probabilities
-from ._validation import check_continuation, check_magnitude, check_settings
+from ._state import learned_attribute
+from ._validation import check_continuation, check_inputs, check_settings
 from .core.device import as_array, as_tensor, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
@@ -54,24 +54,25 @@ class BlockClassifier(
         "verbose": ["verbose"],
     }
 
+    null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
+
     def _updated(self, model, task):
         """The model after a task."""
+        model, settings = self._begun(model, task.X.shape[1])
+        return learn(model, task, settings)
+
+    def _begun(self, model, n_inputs):
+        """The model before a task, a new one if it is None, and the settings of the task."""
         settings = check_settings(self)
         if model is not None:
             check_continuation(model.settings, settings)
-        else:
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            model = empty_model(task.X.shape[1], settings, int(seed))
-        return learn(model, task, settings)
+            return model, settings
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return empty_model(n_inputs, settings, int(seed)), settings
 
-    def _describe(self):
-        """Set the public attributes from the model and the labels in order of arrival."""
-        super()._describe()
-        self.null_space_dims_ = list(self._model.null_space_dims)
-
-    def _probabilities(self, scores):
+    def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""
-        return vote_probabilities(scores, pairwise=self._model.settings.classifier == "ovo")
+        return vote_probabilities(scores, pairwise=model.settings.classifier == "ovo")
 
     def transform(self, X):
         """The feature map that the classifier sees.
@@ -88,11 +89,10 @@ class BlockClassifier(
         ndarray of shape (n_samples, n_features_out)
             Inputs where ``skip_connection=True``, shared band, last layer of trained bands.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        check_magnitude(X)
+        state = self._learned_state()
+        X, _ = check_inputs(self, X, state=state, dtype=np.float64)
         samples = as_tensor(X, device=resolve_device(self.device))
-        features = self._model.view(samples)
+        features = state.model.view(samples)
         # Where there are no neurons these are the samples themselves, which are the caller's.
         return as_array(features.clone() if features is samples else features)
 
@@ -109,10 +109,11 @@ class BlockClassifier(
     @property
     def _choice(self):
         """What the discriminants are solved with."""
-        check_is_fitted(self)
-        return self._model.solution(resolve_device(self.device)).choice
+        model = self._learned_state().model
+        return model.solution(resolve_device(self.device)).choice
 
     @property
     def _n_features_out(self):
         """Number of columns of `transform`."""
-        return len(classifier_columns(self._model.features, self._model.settings.skip_connection))
+        model = self._learned_state().model
+        return len(classifier_columns(model.features, model.settings.skip_connection))

@@ -1,11 +1,14 @@
 """Checks of what the classifier is given: samples, parameters, and another classifier."""
 
+from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ._state import State
 from ._targets import check_labels, unmixed
 from .core.model import Settings
 from .core.settings import Descent
@@ -18,6 +21,7 @@ __all__ = [
     "check_samples",
     "check_settings",
     "descent_of",
+    "validated",
 ]
 
 # Neurons of the automatic shared band, whatever the width of the inputs.
@@ -27,19 +31,17 @@ _AUTO_SHARED_BAND_SIZE = 2000
 _LARGEST, _SMALLEST = 1e70, 1e-70
 
 
-def check_samples(estimator, X, y, *, classes, sample_weight, reset):
+def check_samples(estimator, X, y, *, classes, sample_weight, state):
     """Check the samples of one call.
-
-    Targets come first: a first call that fails must leave no trace of the shape of X.
 
     Parameters
     ----------
     estimator : FFNBClassifier
-        Who is to learn them; its `n_features_in_` is set if `reset`.
+        Who is to learn them.
     X, y, classes, sample_weight
         Arguments of `FFNBClassifier.partial_fit`.
-    reset : bool
-        Whether this is the first call.
+    state : State or None
+        What is known before; None at the first call.
 
     Returns
     -------
@@ -51,8 +53,10 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
         Declared labels.
     weights : ndarray of shape (n_samples,)
         Their weights.
+    state : State
+        The state given, or one that knows the inputs alone.
     """
-    known = getattr(estimator, "classes_", None)
+    known = None if state is None else state.classes
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
@@ -63,7 +67,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
     if classes is not None:
         seen = y if known is None else np.concatenate([known, y])
         classes = check_labels(classes, seen, "classes")
-    X = check_inputs(estimator, X, reset=reset, smallest=_SMALLEST)
+    X, state = check_inputs(estimator, X, state=state, smallest=_SMALLEST)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -74,31 +78,59 @@ def check_samples(estimator, X, y, *, classes, sample_weight, reset):
         raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
     if not used.all():
         X, y, weights = X[used], y[used], weights[used]
-    return X, y, classes, weights
+    return X, y, classes, weights, state
 
 
-def check_inputs(estimator, X, *, reset=False, smallest=0.0):
-    """Check samples without copying those that are float64 or float32 in memory, or on disk.
+def check_inputs(estimator, X, *, state, dtype=(np.float64, np.float32), smallest=0.0):
+    """Check samples without copying those that are of a type wanted, in memory or on disk.
 
     Parameters
     ----------
     estimator : estimator
-        Whose number of features it is to be; set if `reset`.
+        Who is named in messages.
     X : array-like of shape (n_samples, n_features)
         Samples.
-    reset : bool, default=False
-        Whether this is the first call.
+    state : State or None
+        Whose features they are to have; None at the first call.
+    dtype : type or tuple of types, default=(float64, float32)
+        Types wanted. Samples of another are converted to the first.
     smallest : float, default=0.0
         As in `check_magnitude`.
 
     Returns
     -------
-    ndarray of shape (n_samples, n_features)
-        Samples, C-ordered, float64 or float32.
+    X : ndarray of shape (n_samples, n_features)
+        Samples, C-ordered.
+    state : State
+        The state given, or one that knows the inputs alone.
     """
-    X = validate_data(estimator, X, dtype=[np.float64, np.float32], order="C", reset=reset)
+    X, state = validated(estimator, X, state, dtype=dtype, order="C")
     check_magnitude(X, smallest=smallest)
-    return X
+    return X, state
+
+
+def validated(estimator, X, state, **checks):
+    """Call scikit-learn's `validate_data`; return the samples and a state that knows them.
+
+    It records the features of a first call on the estimator that it is given, and compares those
+    of later calls with the estimator's. A stand-in takes that part, so that the estimator does
+    not change, and a call sees the features of one state alone.
+    """
+    stand_in = _stand_in(type(estimator).__name__)()
+    if state is not None:
+        stand_in.n_features_in_ = state.n_features_in
+        stand_in.feature_names_in_ = state.feature_names_in
+    X = validate_data(stand_in, X, reset=state is None, **checks)
+    if state is None:
+        names = getattr(stand_in, "feature_names_in_", None)
+        state = State(stand_in.n_features_in_, names)
+    return X, state
+
+
+@cache
+def _stand_in(name):
+    """A class of estimators without parameters that messages call by a given name."""
+    return type(name, (BaseEstimator,), {})
 
 
 def check_magnitude(X, *, smallest=0.0):
@@ -228,12 +260,11 @@ def check_continuation(before, now):
             )
 
 
-def check_mergeable(estimator, other):
-    """Refuse to merge with an estimator that measures other features."""
-    _check_feature_names(estimator, other)
-    check_labels(other._arrived, estimator._arrived, "other.classes_")
-    mine, theirs = estimator._model, other._model
-    ours, others = _named_settings(mine.settings), _named_settings(theirs.settings)
+def check_mergeable(mine, theirs):
+    """Refuse to merge with the state of an estimator that measures other features."""
+    _check_feature_names(mine, theirs)
+    check_labels(theirs.arrived, mine.arrived, "other.classes_")
+    ours, others = (_named_settings(state.model.settings) for state in (mine, theirs))
     different = [name for name, value in ours.items() if value != others[name]]
     if different:
         raise ValueError(
@@ -241,7 +272,7 @@ def check_mergeable(estimator, other):
             + ", ".join(different)
             + "."
         )
-    if mine.seed != theirs.seed:
+    if mine.model.seed != theirs.model.seed:
         raise ValueError(
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
@@ -255,12 +286,11 @@ def _named_settings(settings):
 
 
 def _check_feature_names(first, second):
-    """Refuse two estimators of other inputs."""
-    if first.n_features_in_ != second.n_features_in_:
+    """Refuse two states of other inputs."""
+    if first.n_features_in != second.n_features_in:
         raise ValueError(
-            f"other must have been fitted on {first.n_features_in_} features; "
-            f"got {second.n_features_in_}."
+            f"other must have been fitted on {first.n_features_in} features; "
+            f"got {second.n_features_in}."
         )
-    names = getattr(first, "feature_names_in_", None), getattr(second, "feature_names_in_", None)
-    if not np.array_equal(*names):
+    if not np.array_equal(first.feature_names_in, second.feature_names_in):
         raise ValueError("other must have been fitted on features of the same names and order.")

@@ -6,11 +6,10 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
-from ._validation import check_magnitude, check_mergeable
+from ._validation import check_inputs, check_mergeable
 from .core.bound import forgetting_bound
 from .core.device import as_tensor, resolve_device
 from .core.revision import forget_classes, merge_models
@@ -143,7 +142,8 @@ class FFNBClassifier(BlockClassifier):
 
     Notes
     -----
-    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
+    Another thread that predicts meanwhile finds what was known before the call, or after it.
 
     Where shrinkage or ridge is "auto", these and the weight of the inputs beside the shared band
     are chosen for all classes together whenever the discriminants are solved, by the
@@ -307,8 +307,7 @@ class FFNBClassifier(BlockClassifier):
         self : FFNBClassifier
             The estimator. If an error is raised it is as it was before.
         """
-        reset = not self.__sklearn_is_fitted__()
-        return self._learn(X, y, classes=classes, sample_weight=sample_weight, reset=reset)
+        return self._learn(X, y, classes=classes, sample_weight=sample_weight)
 
     def forgetting_bound(self, X_previous):
         """How far the newest task's bands may have moved, and have moved, previous features.
@@ -339,10 +338,9 @@ class FFNBClassifier(BlockClassifier):
         .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
            Visual Learning. arXiv:2111.11366, 2021.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X_previous, dtype=np.float64, order="C", reset=False)
-        check_magnitude(X)
-        model = self._model
+        state = self._learned_state()
+        X, _ = check_inputs(self, X_previous, state=state, dtype=np.float64)
+        model = state.model
         if model.settings.batch_norm:
             raise ValueError(
                 "forgetting_bound needs batch_norm=False: the running statistics move old "
@@ -382,24 +380,20 @@ class FFNBClassifier(BlockClassifier):
         ValueError
             If a label is not in `classes_`.
         """
-        check_is_fitted(self)
-        gone = check_labels(np.atleast_1d(classes), self.classes_, "classes")
-        unknown = np.setdiff1d(gone, self.classes_)
+        state = self._learned_state()
+        gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
+        unknown = np.setdiff1d(gone, state.classes)
         if len(unknown):
             raise ValueError(
                 f"classes must be labels in classes_ to be forgotten; got {unknown.tolist()}, "
-                f"known are {self.classes_.tolist()}."
+                f"known are {state.classes.tolist()}."
             )
-        left = ~np.isin(self._arrived, gone)
-        if not left.any():
-            self._start()
-            return self
-        self._model = forget_classes(self._model, np.flatnonzero(~left).tolist())
-        tasks = [np.setdiff1d(task, gone) for task in self.task_classes_]
-        self.task_classes_ = [task for task in tasks if len(task)]
-        self.classes_ = np.setdiff1d(self.classes_, gone)
-        self._arrived = self._arrived[left]
-        self._describe()
+        lost = np.flatnonzero(np.isin(state.arrived, gone)).tolist()
+        if len(lost) == len(state.arrived):
+            state = None
+        else:
+            state = state.without(gone, forget_classes(state.model, lost))
+        self._state = state
         return self
 
     def merge(self, other):
@@ -429,20 +423,13 @@ class FFNBClassifier(BlockClassifier):
         ValueError
             If it differs in its features, its kind of labels, a parameter or its seed.
         """
-        check_is_fitted(self)
+        mine = self._learned_state()
         if not isinstance(other, FFNBClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        check_is_fitted(other)
-        check_mergeable(self, other)
-        positions, arrived = label_positions(other._arrived, self._arrived)
-        model = merge_models(
-            self._model, other._model, positions.tolist(), device=resolve_device(self.device)
-        )
-        self._model = model
-        known = self._arrived
-        tasks = [np.setdiff1d(task, known) for task in other.task_classes_]
-        self.task_classes_ = self.task_classes_ + [task for task in tasks if len(task)]
-        self.classes_ = np.union1d(self.classes_, other.classes_)
-        self._arrived = arrived
-        self._describe()
+        theirs = other._learned_state()
+        check_mergeable(mine, theirs)
+        positions, arrived = label_positions(theirs.arrived, mine.arrived)
+        device = resolve_device(self.device)
+        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+        self._state = mine.merged(theirs, model, arrived)
         return self

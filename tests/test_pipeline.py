@@ -225,6 +225,29 @@ def test_methods_that_fit_anew_are_those_of_pipeline(tasks):
         ContinualPipeline([("a", GaussianNB()), ("b", GaussianNB())]).fit(X, y)
 
 
+def test_steps_are_restored_at_once(tasks):
+    seen = []
+
+    class Witness:
+        """Notes which attributes a step has at the moment that it is removed from the step."""
+
+        def __init__(self, step):
+            self.step = step
+
+        def __del__(self):
+            seen.append(set(vars(self.step)))
+
+    class Witnessed(NearestMean):
+        def partial_fit(self, X, y):
+            self.witness_ = Witness(self)
+            return super().partial_fit(X, y)
+
+    pipe = make_continual_pipeline(Normalizer(), Witnessed(fail=True))
+    with pytest.raises(RuntimeError, match="told to fail"):
+        pipe.partial_fit(*tasks[0])
+    assert seen == [{"fail"}]
+
+
 def test_a_transformer_that_fails_changes_nothing(tasks):
     (X1, y1), (X2, y2) = tasks
     pipe = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)

@@ -155,12 +155,12 @@ def test_what_was_forgotten_can_be_learnt_again():
 def assert_silent_on_the_past(clf, tasks):
     """Learn tasks with p the numerical rank of the past; new neurons must be 0 on all of it."""
     clf.partial_fit(*tasks[0])
-    past, n_before = tasks[0][0], len(clf._model.features.bands)
+    past, n_before = tasks[0][0], len(clf._state.model.features.bands)
     for samples, labels in tasks[1:]:
         below = [_layer(clf, past, layer) for layer in range(clf.n_layers)]
         clf.set_params(p=[int(np.linalg.matrix_rank(one)) for one in below])
         clf.partial_fit(samples, labels)
-        new = clf._model.features.bands[n_before:]
+        new = clf._state.model.features.bands[n_before:]
         assert len(new) == clf.n_layers
         for band in new:
             old, now = (
@@ -174,7 +174,7 @@ def assert_silent_on_the_past(clf, tasks):
 def _layer(clf, samples, layer):
     """psi of some layer, from the weights alone; these tests use ReLU."""
     values = samples
-    bands = clf._model.features.bands
+    bands = clf._state.model.features.bands
     for below in range(1, layer + 1):
         columns = [
             np.maximum(values[:, : band.weights.shape[1]] @ band.weights.T, 0.0)
@@ -231,7 +231,7 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane():
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])
-        fisher = clf._model.solution(torch.device("cpu")).classifier
+        fisher = clf._state.model.solution(torch.device("cpu")).classifier
         n_classes = len(clf.classes_)
         assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
         assert_array_equal(fisher.planes[: len(planes)], planes)

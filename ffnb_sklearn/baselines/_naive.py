@@ -85,7 +85,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     Notes
     -----
-    `partial_fit` is a transaction: whatever it raises, the estimator predicts as before.
+    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
+    Another thread that predicts meanwhile finds what was known before the call, or after it.
 
     Samples of known classes take part in the training of the call that brings them. If a call
     brings no new class, the newest task's parameters are trained on.
@@ -195,7 +196,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self : NaiveIncrementalClassifier
             The estimator. If an error is raised it is as it was before.
         """
-        return self._learn(X, y, classes=classes, reset=not self.__sklearn_is_fitted__())
+        return self._learn(X, y, classes=classes)
 
     def _updated(self, model, task):
         """The network after a task; its outputs are trained with its bands."""

@@ -4,18 +4,15 @@ The graph is dask's, so it runs on a `dask.distributed` cluster where a client i
 else in the threads of this process. dask is imported only when it is used.
 """
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from .._targets import check_labels, label_positions
-from .._validation import check_continuation, check_settings
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
-from ..core.model import Model, empty_model
+from ..core.model import Model
 from ..core.shards.bands import learn_band, only_inputs, with_past_of
 from ..core.shards.moments import learn_moments
 from ._shards import import_dask, list_of_shards
@@ -84,12 +81,9 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     if not isinstance(estimator, FFNBClassifier) or not hasattr(estimator, "partial_fit"):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
     shards = list_of_shards(X, y, sample_weight)
-    # Whatever fails from here on, the estimator itself has not been touched.
-    learnt = copy(estimator)
-    learnt._validate_params()
-    _check_bands(learnt)
-    _learn(learnt, shards, classes)
-    vars(estimator).update(vars(learnt))
+    estimator._validate_params()
+    _check_bands(estimator)
+    estimator._state = _learned(estimator, shards, classes)
     return estimator
 
 
@@ -106,63 +100,43 @@ def _check_bands(estimator):
             )
 
 
-def _learn(learnt, shards, classes):
-    """Take the samples of all shards into an estimator, in one pass or, with bands, in two."""
-    device = resolve_device(learnt.device)
-    model = _begun(learnt, shards)
-    plan = Plan(_blank(learnt), _light(model))
-    if model.settings.band_size:
+def _learned(estimator, shards, classes):
+    """The state after the samples of all shards, taken in one pass or, with bands, in two."""
+    device = resolve_device(estimator.device)
+    state = estimator._state
+    if state is None:
+        state = _first_state(estimator, shards)
+    model, settings = estimator._begun(state.model, state.n_features_in)
+    model = replace(model, settings=settings, loss_curve=())
+    plan = Plan(_blank(estimator, state), _light(model))
+    if settings.band_size:
         sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
-        moments, arrived, _ = _numbered(learnt, sums)
+        moments, arrived, _ = _numbered(state, sums)
         if len(arrived) > len(model.moments):
             model, band = learn_band(model, moments, device=device)
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
         model = with_past_of(model, moments, device=device)
     statistics = _map_reduce(plan, shards)
-    moments, arrived, labels = _numbered(learnt, statistics)
+    moments, arrived, labels = _numbered(state, statistics)
     if classes is not None:
         classes = check_labels(classes, labels, "classes")
-    learnt._model = learn_moments(model, moments, device=device)
-    _describe(learnt, arrived, classes, statistics.n_samples)
+    model = learn_moments(model, moments, device=device)
+    return estimator._after_task(state, model, arrived, statistics.n_samples).declaring(classes)
 
 
-def _describe(learnt, arrived, classes, n_samples):
-    """Set what is public after a task, and print its line."""
-    new = arrived[len(getattr(learnt, "_arrived", ())) :]
-    learnt._arrived = arrived
-    learnt.task_classes_ = getattr(learnt, "task_classes_", []) + ([new] if len(new) else [])
-    learnt._describe()
-    if classes is not None and len(classes):
-        learnt.classes_ = np.union1d(learnt.classes_, classes)
-    if learnt.verbose:
-        print(
-            f"[{type(learnt).__name__}] task {len(learnt.task_classes_)}: {n_samples} samples, "
-            f"{len(new)} new classes, {len(arrived)} known"
-        )
-
-
-def _begun(learnt, shards):
-    """The model before the task, with its settings; the first shard says what inputs it has."""
+def _first_state(estimator, shards):
+    """The state of an estimator that knows the inputs of the first shard, and no class."""
     dask = import_dask()
-    # It is needed again, and would be made anew.
+    # The shard is needed again, and would be made anew.
     (shards[0],) = dask.persist(shards[0])
-    (inputs,) = dask.compute(dask.delayed(inputs_of, pure=False)(_blank(learnt), shards[0]))
-    vars(learnt).update(inputs)
-    settings = check_settings(learnt)
-    model = getattr(learnt, "_model", None)
-    if model is not None:
-        check_continuation(model.settings, settings)
-        return replace(model, settings=settings, loss_curve=())
-    seed = check_random_state(learnt.random_state).randint(np.iinfo(np.int32).max)
-    return empty_model(learnt.n_features_in_, settings, int(seed))
+    (state,) = dask.compute(dask.delayed(inputs_of, pure=False)(clone(estimator), shards[0]))
+    return state
 
 
-def _blank(estimator):
-    """An estimator that checks samples as the given one does, and has learnt nothing."""
+def _blank(estimator, state):
+    """An estimator that checks samples as the given one does, and has no model."""
     blank = clone(estimator)
-    for name in ("n_features_in_", "feature_names_in_", "classes_"):
-        if hasattr(estimator, name):
-            setattr(blank, name, getattr(estimator, name))
+    blank._state = replace(state, model=None)
     return blank
 
 
@@ -187,20 +161,20 @@ def _map_reduce(plan, shards):
     return result
 
 
-def _numbered(learnt, statistics):
+def _numbered(state, statistics):
     """Moments by number of class, the labels in order of arrival, and all labels.
 
     The labels of all shards are checked together.
     """
     if not statistics.labels:
         raise ValueError("X must hold at least one sample; all of its shards are empty.")
-    labels = getattr(learnt, "classes_", None)
+    labels = state.classes
     for some in statistics.labels:
         some = check_labels(some, labels, "y")
         labels = some if labels is None else np.union1d(labels, some)
     if not statistics.moments:
         raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
     seen = labels[[label in statistics.moments for label in labels.tolist()]]
-    positions, arrived = label_positions(seen, getattr(learnt, "_arrived", None))
+    positions, arrived = label_positions(seen, state.arrived)
     found = zip(positions.tolist(), seen.tolist(), strict=True)
     return {number: statistics.moments[label] for number, label in found}, arrived, labels

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples
 
 from .._targets import label_positions
-from .._validation import check_samples
+from .._validation import check_samples, validated
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task
@@ -67,10 +67,10 @@ class Statistics:
 
 
 def inputs_of(blank, shard):
-    """What a first shard says of the inputs: their number, and their names if they have any."""
-    _samples(blank, shard, reset=not hasattr(blank, "n_features_in_"))
-    names = ("n_features_in_", "feature_names_in_")
-    return {name: vars(blank)[name] for name in names if name in vars(blank)}
+    """The state that knows the inputs of a first shard: their number, and their names if any."""
+    X, _, _ = _parts(shard)
+    _, state = validated(blank, X, None, skip_check_array=_num_samples(X) == 0)
+    return state
 
 
 def statistics_of(plan, shard):
@@ -124,24 +124,28 @@ def whole(plan, parts):
     return Statistics(total.n_samples, total.labels, moments)
 
 
-def _samples(blank, shard, *, reset=False):
-    """Samples, labels and weights where these are positive, and all labels; None if empty."""
+def _parts(shard):
+    """Samples, labels and weights of a shard, as they are given."""
     if not isinstance(shard, (list, tuple)) or len(shard) not in (2, 3):
         size = f" of {len(shard)}" if isinstance(shard, (list, tuple)) else ""
         raise TypeError(
             f"a shard must be (X, y) or (X, y, sample_weight); got {type(shard).__name__}{size}."
         )
-    X, y, weights = (*shard, None)[:3]
+    return (*shard, None)[:3]
+
+
+def _samples(blank, shard):
+    """Samples, labels and weights where these are positive, and all labels; None if empty."""
+    X, y, weights = _parts(shard)
+    known = {"classes": None, "state": blank._state}
     if _num_samples(X) == 0:
-        validate_data(blank, X, reset=reset, skip_check_array=True)
+        validated(blank, X, blank._state, skip_check_array=True)
         return None
     if np.shape(weights) == (_num_samples(X),) and not np.any(weights):
         # An error only if no other shard has any weight either.
-        _, y, _, _ = check_samples(blank, X, y, classes=None, sample_weight=None, reset=reset)
+        _, y, *_ = check_samples(blank, X, y, sample_weight=None, **known)
         return X[:0], y[:0], weights[:0], np.unique(y)
-    X, used, _, weights = check_samples(
-        blank, X, y, classes=None, sample_weight=weights, reset=reset
-    )
+    X, used, _, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
     return X, used, weights, np.unique(np.asarray(y))
 
 

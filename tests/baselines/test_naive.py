@@ -112,13 +112,15 @@ def test_the_scale_of_the_features_does_not_matter(factor):
 def test_old_parameters_are_the_same_arrays_after_a_new_task():
     model = learned(estimator(n_layers=2), [0, 1])
     bands, outputs, size = (
-        model._model.features.bands,
-        model._model.outputs,
+        model._state.model.features.bands,
+        model._state.model.outputs,
         model.n_parameters_,
     )
     learned(model, [2, 3])
-    assert all(new is old for new, old in zip(model._model.features.bands, bands, strict=False))
-    assert model._model.outputs[0] is outputs[0]
+    assert all(
+        new is old for new, old in zip(model._state.model.features.bands, bands, strict=False)
+    )
+    assert model._state.model.outputs[0] is outputs[0]
     # Neurons of 16 per layer and task, of which the newer see the older.
     assert size == 16 * 6 + 16 * 16 + 2 * 16 + 2
     assert model.n_parameters_ == size + 16 * 6 + 16 * 32 + 2 * 32 + 2
@@ -140,14 +142,14 @@ def test_classes_per_task_is_for_fit_alone():
 
 def test_a_call_without_a_new_class_trains_the_newest_parameters_on():
     model = learned(estimator(max_epochs=1), [0, 1], [2, 3])
-    old = model._model.outputs[0]
+    old = model._state.model.outputs[0]
     size, before = model.n_parameters_, model.decision_function(X)
     losses = []
     for _ in range(3):
         learned(model, [1, 2, 3])
         losses += model.loss_curve_
     assert (model.n_tasks_, model.n_parameters_) == (2, size)
-    assert model._model.outputs[0] is old
+    assert model._state.model.outputs[0] is old
     after = model.decision_function(X)
     assert_array_equal(after[:, :2], before[:, :2])
     assert (after[:, 2:] != before[:, 2:]).any()

@@ -1,0 +1,89 @@
+"""All that a classifier has learned, as one value that is replaced and never changed."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+__all__ = ["State", "learned_attribute"]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a classifier knows after some tasks.
+
+    A call that learns computes a new state and stores it by a single assignment. So the estimator
+    has either the old state or the new one, whenever an error or an interrupt ends the call, and
+    whenever another thread predicts.
+
+    Attributes
+    ----------
+    n_features_in : int
+        Number of input features.
+    feature_names_in : ndarray of shape (n_features_in,) or None
+        Their names, if they have any.
+    model : object or None
+        Scores samples by class, in order of arrival. None before the first task.
+    arrived : ndarray of shape (n_arrived,) or None
+        Labels seen, in order of arrival. None before the first task.
+    classes : ndarray of shape (n_classes,) or None
+        Labels seen or declared, sorted. None before the first task.
+    task_classes : tuple of ndarray
+        Labels that each task brought.
+    """
+
+    n_features_in: int
+    feature_names_in: np.ndarray | None = None
+    model: object = None
+    arrived: np.ndarray | None = None
+    classes: np.ndarray | None = None
+    task_classes: tuple = ()
+
+    @property
+    def columns(self):
+        """Column in `classes` of each label seen, in order of arrival."""
+        return np.searchsorted(self.classes, self.arrived)
+
+    def after_task(self, model, arrived):
+        """Return the state after a task: its model, and the labels seen by then."""
+        new = arrived[0 if self.arrived is None else len(self.arrived) :]
+        tasks = (*self.task_classes, new) if len(new) else self.task_classes
+        state = replace(self, model=model, arrived=arrived, task_classes=tasks)
+        return state.declaring(arrived)
+
+    def declaring(self, labels):
+        """Return the state with columns for more labels, if there are any."""
+        if labels is None or not len(labels):
+            return self
+        known = labels[:0] if self.classes is None else self.classes
+        return replace(self, classes=np.union1d(known, labels))
+
+    def without(self, labels, model):
+        """Return the state without some labels, of which the model is free."""
+        tasks = (np.setdiff1d(task, labels) for task in self.task_classes)
+        return replace(
+            self,
+            model=model,
+            arrived=self.arrived[~np.isin(self.arrived, labels)],
+            classes=np.setdiff1d(self.classes, labels),
+            task_classes=tuple(task for task in tasks if len(task)),
+        )
+
+    def merged(self, other, model, arrived):
+        """Return the state of this one and another: their model, and the labels of both."""
+        tasks = (np.setdiff1d(task, self.arrived) for task in other.task_classes)
+        return replace(
+            self,
+            model=model,
+            arrived=arrived,
+            classes=np.union1d(self.classes, other.classes),
+            task_classes=self.task_classes + tuple(task for task in tasks if len(task)),
+        )
+
+
+def learned_attribute(read):
+    """Make a read-only attribute that `read` computes from the state of an estimator.
+
+    Before the estimator has learned anything the attribute raises `NotFittedError`, which is an
+    `AttributeError`, so that `hasattr` is False.
+    """
+    return property(lambda estimator: read(estimator._learned_state()))
