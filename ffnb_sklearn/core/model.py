@@ -8,6 +8,7 @@ numbered in the order of their arrival.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from .classifier.solve import Solution, n_classifier_weights, solve
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
-from .statistics import Array, ClassMoments, merge, moments_of
+from .statistics import Array, ClassMoments, merge_classes, moments_of
 
 __all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
 
@@ -188,15 +189,10 @@ def updated_moments(
     tuple of ClassMoments
         New classes behind the known ones.
     """
-    moments, rank, device = list(model.moments), model.settings.rank, task.X.device
-    pieces = groupby(_class_pieces(model, task, fresh), key=lambda piece: piece[0])
-    for label, group in pieces:
-        new = moments_of(((features, weights) for _, features, weights in group), rank)
-        if label < len(model.moments):
-            moments[label] = merge(moments[label], new, rank, device=device)
-        else:
-            moments.append(new)
-    return tuple(moments)
+    rank = model.settings.rank
+    pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
+    new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
+    return merge_classes(model.moments, new, rank, device=task.X.device)
 
 
 def _class_pieces(

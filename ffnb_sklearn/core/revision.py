@@ -12,7 +12,7 @@ from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
 from .model import Model
-from .statistics import Array, ClassMoments, merge, principal_rows
+from .statistics import Array, ClassMoments, merge_classes, principal_rows
 
 __all__ = ["forget_classes", "merge_models"]
 
@@ -82,18 +82,12 @@ def merge_models(
     n_second = end - start
     # The second model has its own bands before those of the first.
     order = np.r_[:n_fixed, n_fixed + n_second : end, n_fixed : n_fixed + n_second]
-    rank = first.settings.rank
-    moments = list(left.moments)
-    # New classes are numbered in another order than that in which the second met them.
+    # The second may have met its classes in another order than the result numbers them.
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
-    for position, one in aligned:
-        if position < len(first.moments):
-            moments[position] = merge(moments[position], one.take(order), rank, device=device)
-        else:
-            moments.append(one.take(order))
+    new = ((position, one.take(order)) for position, one in aligned)
     return replace(
         left,
-        moments=tuple(moments),
+        moments=merge_classes(left.moments, new, first.settings.rank, device=device),
         past=tuple(
             _joined(rows, others, first.features.layer(layer), device)
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))

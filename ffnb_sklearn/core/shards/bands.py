@@ -95,9 +95,8 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
     dict to ClassMoments
         The first class has the scatter of all, in at most as many rows as there are features.
     """
-    everything = np.concatenate([one.factor for one in moments.values()])
-    if len(everything) > everything.shape[1]:
-        everything = as_array(principal_rows(as_tensor(everything, device=device)))
+    factors = (as_tensor(one.factor, device=device) for one in moments.values())
+    everything = as_array(principal_rows(*factors))
     bare = {key: replace(one, blocks=(everything[:0],)) for key, one in moments.items()}
     first = next(iter(bare))
     return {**bare, first: replace(bare[first], blocks=(everything,))}

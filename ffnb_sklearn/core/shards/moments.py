@@ -7,17 +7,15 @@ Shards keep every axis of their scatters. Where shards i have weights :math:`W_i
 once, so that no cut of the samples into shards shows in the result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import torch
 
-from ..device import as_array, as_tensor
 from ..model import Model, Task, updated_moments
-from ..statistics import Array, ClassMoments, merge, principal_factor, principal_rows, rounding_of
+from ..statistics import ClassMoments, merge_classes
 
-__all__ = ["learn_moments", "limited", "shard_moments", "union"]
+__all__ = ["learn_moments", "shard_moments"]
 
 
 def shard_moments(
@@ -43,57 +41,6 @@ def shard_moments(
     return updated_moments(replace(model, moments=(), settings=exact), task, fresh)
 
 
-def union(parts: Sequence[ClassMoments], *, device: torch.device) -> ClassMoments:
-    """Exact moments of a class from those of disjoint sets of its samples.
-
-    Parameters
-    ----------
-    parts : sequence of ClassMoments
-        At least one.
-    device : torch.device
-        Where to compute.
-
-    Returns
-    -------
-    ClassMoments
-        With at most as many rows as there are features. The rows need not be principal.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    weights = np.array([one.weight for one in parts])
-    means = np.stack([one.mean for one in parts])
-    mean = weights @ means / weights.sum()
-    shifts = np.sqrt(weights)[:, None] * (means - mean)
-    factor = np.concatenate([*(one.factor for one in parts), shifts])
-    if len(factor) > factor.shape[1]:
-        factor = as_array(principal_rows(as_tensor(factor, device=device)))
-    residual: Array = np.sum([one.residual for one in parts], axis=0)
-    return ClassMoments(float(weights.sum()), mean, (factor,), residual)
-
-
-def limited(moments: ClassMoments, max_rank: int | None, *, device: torch.device) -> ClassMoments:
-    """Moments with the longest principal rows alone, and the diagonal of what these leave out.
-
-    Parameters
-    ----------
-    moments : ClassMoments
-        Exact moments.
-    max_rank : int or None
-        Most rows of the factor; None keeps the scatter exactly.
-    device : torch.device
-        Where to compute.
-
-    Returns
-    -------
-    ClassMoments
-        What one machine keeps of the same samples.
-    """
-    rows = as_tensor(moments.factor, device=device)
-    rounding = rounding_of(moments.weight, moments.mean)
-    factor, left_out = principal_factor(rows, max_rank, rounding)
-    return replace(moments, blocks=(factor,), residual=moments.residual + left_out)
-
-
 def learn_moments(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -114,11 +61,6 @@ def learn_moments(
     Model
         That of `ffnb_sklearn.core.learning.learn` for the samples themselves, up to rounding.
     """
-    everything, rank = list(model.moments), model.settings.rank
-    for number in sorted(moments):
-        if number < len(model.moments):
-            known = everything[number]
-            everything[number] = merge(known, moments[number], rank, device=device)
-        else:
-            everything.append(moments[number])
-    return replace(model, moments=tuple(everything))
+    new = sorted(moments.items())
+    whole = merge_classes(model.moments, new, model.settings.rank, device=device)
+    return replace(model, moments=whole)
