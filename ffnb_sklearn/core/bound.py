@@ -22,13 +22,10 @@ import torch
 from .device import as_tensor
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
+from .linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from .model import Model
 
 __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
-
-# What rounding may leave of the energy of samples in axes where they have none, and may take from
-# a bound that is attained, as shares.
-_LEFT_BY_ROUNDING, _TAKEN_BY_ROUNDING = 1e-28, 1e-13
 
 
 class LayerBound(NamedTuple):
@@ -102,10 +99,10 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         axes = as_tensor(kept, device=X.device)
         alpha = float(((band.scale * band.weights) ** 2).sum())
         beta = float(NullSpace(axes).project(below).square().sum())
-        beta += _LEFT_BY_ROUNDING * float(below.square().sum())
+        beta += ENERGY_ROUNDING * float(below.square().sum())
         old = _old_energy(features, band)
         # A change of the layer below would pass through the older rows.
-        inherited = (1.0 + _TAKEN_BY_ROUNDING) * alpha * beta + old * inherited
+        inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
         layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 

@@ -17,7 +17,14 @@ import numpy.typing as npt
 import torch
 
 from .device import as_array, as_tensor
-from .linalg import column_energies, longest_rows, longest_rows_of_gram, lower_gram
+from .linalg import (
+    ENERGY_ROUNDING,
+    LENGTH_ROUNDING,
+    column_energies,
+    longest_rows,
+    longest_rows_of_gram,
+    lower_gram,
+)
 
 __all__ = [
     "Array",
@@ -31,13 +38,6 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp] | slice
-
-# Squared length of a principal row, relative to the trace of the scatter, that counts as zero:
-# centring always leaves one row of rounding.
-_NEGLIGIBLE_SHARE = 1e-28
-
-# Spread, relative to the length of the mean, that counts as the rounding of this mean.
-_ROUNDING_SHARE = 1e-13
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
 # there (docs/benchmarks/speed).
@@ -190,7 +190,8 @@ class _Scatter:
         else:
             principal = longest_rows_of_gram(self._gram, max_rank, nearly=nearly)
         lengths = torch.linalg.vector_norm(principal, dim=1)
-        principal = principal[lengths.square() > _NEGLIGIBLE_SHARE * energy]
+        # Centring always leaves one row of rounding.
+        principal = principal[lengths.square() > ENERGY_ROUNDING * energy]
         if len(principal) == max_rank:
             left_out = (energies - column_energies(principal)).clamp_min(0.0)
         return principal, left_out
@@ -340,6 +341,6 @@ def _moments_of_union(
         weight, mean = total, mean + part_weight / total * gap
     check_finite(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
-    rounding = weight * float((_ROUNDING_SHARE * mean).square().sum())
+    rounding = weight * float((LENGTH_ROUNDING * mean).square().sum())
     factor, left_out = scatter.factor(max_rank, rounding)
     return ClassMoments(weight, as_array(mean), (as_array(factor),), as_array(left_out))

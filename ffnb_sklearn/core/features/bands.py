@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..linalg import DiagonalPlusGram
+from ..linalg import LENGTH_ROUNDING, DiagonalPlusGram
 from .nullspace import NullSpace
 
 __all__ = [
@@ -17,15 +17,9 @@ __all__ = [
     "regression_rows",
 ]
 
-# Coordinates closer than this share of the largest belong to repetitions of one sample.
-_TIED_SHARE = 1e-9
-
-# Below this ridge few digits are left of what a sample gives when it is left out.
+# Ridge floor, relative to the mean energy of a feature; a smaller ridge leaves few digits of what
+# a left-out sample responds (tests/core/features/test_bands.py).
 _LEAST_GAMMA = 1e-4
-
-# Responses below this share of what they are the difference of, and lengths below this share of
-# what they are the part of, are rounding.
-_ROUNDING_SHARE = 1e-12
 
 
 def band_codes(
@@ -69,7 +63,7 @@ def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor
     order = torch.argsort(position, stable=True)
     gaps = position[order].diff(prepend=position[order[:1]])
     # Repetitions of a sample form one group, so that all of them share in the same parts.
-    group = (gaps > _TIED_SHARE * position.abs().max()).cumsum(0)
+    group = (gaps > LENGTH_ROUNDING * position.abs().max()).cumsum(0)
     size = weights.new_zeros(int(group[-1]) + 1).index_add(0, group, weights[order])
     stop = size.cumsum(0)
     edges = torch.linspace(0.0, float(stop[-1]), n_parts + 1, dtype=stop.dtype, device=stop.device)
@@ -237,7 +231,7 @@ def left_out(
     own = leverage[:, None] * codes
     left = responses - own
     # What only a sample itself has taught about it is gone without it, and not nearly so.
-    left[left.abs() <= _ROUNDING_SHARE * own.abs()] = 0.0
+    left[left.abs() <= LENGTH_ROUNDING * own.abs()] = 0.0
     return left / (1.0 - leverage)[:, None]
 
 
@@ -266,7 +260,7 @@ def random_rows(
     rows = null_space.project(draw)
     length = _mean_length(torch.linalg.vector_norm(features, dim=1), weights)
     response = (weights @ (features @ rows.T).square() / weights.sum()).sqrt()
-    heard = response > _ROUNDING_SHARE * length * torch.linalg.vector_norm(rows, dim=1)
+    heard = response > LENGTH_ROUNDING * length * torch.linalg.vector_norm(rows, dim=1)
     rows = torch.where(heard[:, None], rows / response[:, None], torch.zeros_like(rows))
     reach = _reach(null_space.coordinates(features), weights, length)
     return FittedRows(rows, features @ rows.T, reach, length / features.shape[1] ** 0.5)
@@ -276,7 +270,7 @@ def _reach(open_part: torch.Tensor, weights: torch.Tensor, length: torch.Tensor)
     """Root mean square length of samples in the residual axes, or that in all where it is none."""
     lengths = torch.linalg.vector_norm(open_part, dim=1)
     reach = (weights @ lengths.square() / weights.sum()).sqrt()
-    return torch.where(reach > _ROUNDING_SHARE * length, reach, length)
+    return torch.where(reach > LENGTH_ROUNDING * length, reach, length)
 
 
 def _mean_length(lengths: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -3,13 +3,10 @@
 import numpy as np
 import torch
 
+from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
 from ..statistics import Array
 
 __all__ = ["NullSpace", "moment_rows", "null_space"]
-
-# Principal rows are orthogonal but for rounding, which is that of the longest: those whose energies
-# are within this ratio are so to a dozen digits.
-_EVEN = 1e-7
 
 
 class NullSpace:
@@ -107,7 +104,7 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
         return NullSpace(past)
     energies, n_features = past.square().sum(1), past.shape[1]
     n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    if len(past) == n_features and energies[-1] > _EVEN * energies[0]:
+    if len(past) == n_features and energies[-1] > LEAST_ENERGY_RATIO * energies[0]:
         axes = past * energies.rsqrt()[:, None]
         return NullSpace(axes[:n_kept], axes[n_kept:])
     return NullSpace(past[:n_kept])
@@ -117,12 +114,12 @@ def _n_holding(share: float, energies: torch.Tensor) -> int:
     """Least number of the first energies that hold a share of their sum."""
     sums = energies.cumsum(0)
     # The small slack keeps rounding in the sum from asking for one axis too many.
-    return int((sums < share * sums[-1] * (1.0 - 1e-12)).sum()) + 1
+    return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1
 
 
 def moment_rows(moment: Array) -> Array:
     """Principal rows of a second moment given as a square matrix."""
     values, vectors = np.linalg.eigh(moment)
-    above_rounding = values > np.finfo(values.dtype).eps * len(values) * values.max(initial=0.0)
+    above_rounding = values > SUM_ROUNDING * values.max(initial=0.0)
     rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
     return rows
