@@ -38,7 +38,7 @@ ARROWS = {
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "features", "model", "drafts"},
     "shards": {"device", "statistics", "features", "model", "drafts"},
-    "learning": {"device", "statistics", "features", "model", "drafts", "tuning"},
+    "learning": {"features", "model", "drafts", "tuning"},
 }
 
 

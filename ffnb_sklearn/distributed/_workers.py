@@ -11,8 +11,7 @@ from .._validation import check_samples
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task
-from ..core.shards.bands import ShardBand, pooled
-from ..core.shards.moments import shard_moments
+from ..core.shards import ShardBand, pooled, shard_moments
 from ..core.statistics import merge
 
 __all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]

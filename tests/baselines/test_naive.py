@@ -345,7 +345,7 @@ def test_an_interruption_in_an_epoch_changes_nothing(monkeypatch, error):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("ffnb_sklearn.core.tuning.naive.rate_factor", interrupted)
+        patch.setattr("ffnb_sklearn.core.tuning.descent.rate_factor", interrupted)
         with pytest.raises(error):
             learned(model, [2])
     assert_array_equal(model.predict_proba(X), before)

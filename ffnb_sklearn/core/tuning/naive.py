@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import MomentumSteps, has_stalled, multi_class_hinge, rate_factor
+from .descent import MomentumSteps, multi_class_hinge
 
 __all__ = [
     "NaiveNetwork",
@@ -279,21 +279,10 @@ def descend(
     ValueError
         If a loss or a parameter is not finite any more.
     """
-    device = parameters[0].device
-    step, losses = MomentumSteps(parameters, descent), list[float]()
-    with torch.enable_grad():
-        for _ in range(descent.max_epochs):
-            order = as_tensor(rng.permutation(n_samples), device=device, dtype=torch.int64)
-            total = parameters[0].new_zeros(())
-            for rows in torch.split(order, descent.batch_size):
-                value = loss(rows)
-                step(value)
-                total += value.detach() * len(rows)
-            losses.append(float(total) / n_samples)
-            _check_finite(losses, parameters, descent)
-            if has_stalled(losses):
-                break
-            step.rate *= rate_factor(losses)
+    move, losses = MomentumSteps(parameters, descent), list[float]()
+    for _ in move.epochs(losses):
+        losses.append(move.epoch(loss, n_samples, rng))
+        _check_finite(losses, parameters, descent)
     return losses
 
 
