@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from .device import as_array, as_tensor
-from .features.bands import FittedRows, band_codes, random_rows, regression_rows
+from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
 from .features.feature_map import Band, Index
 from .features.nullspace import NullSpace, moment_rows, null_space
@@ -40,7 +40,8 @@ class Draft:
     corrections : Tensor of shape (n_samples, n_neurons)
         Difference between these responses and W z.
     reach : Tensor of shape ()
-        Root mean square length of the samples z in the open axes, as in `FittedRows`.
+        Root mean square length of the samples z in the open axes, as in
+        `ffnb_sklearn.core.features.bands.FittedRows`.
     scale : float
         Factor of the outputs, which gives them the unit of the inputs.
     open_axes : NullSpace
@@ -81,7 +82,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
     ValueError
         If `p` leaves no axis for new neurons in some layer.
     """
-    settings = model.settings
+    settings, device = model.settings, task.X.device
     # The shared band has stream 0 of the seed.
     rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims)])
     codes = band_codes(task.X, task.classes - len(model.moments), task.weights, settings.band_size)
@@ -92,9 +93,14 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             band = drafts[-1].band(task.weights, settings)
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
-            model = append_band(model, band, task.X.device)
-        open_axes = _open_axes(model, layer, below.shape[1], task.X.device)
-        fitted = _fit_rows(model, layer, below, open_axes, codes, task.weights, rng)
+            model = append_band(model, band, device)
+        open_axes = _open_axes(model, layer, below.shape[1], device)
+        if settings.init == "random":
+            draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
+            fitted = random_rows(draw, below, task.weights, open_axes)
+        else:
+            past = past_in_regression(model, layer, device)
+            fitted = regression_rows(past, below, codes, task.weights, open_axes, settings.gamma)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
@@ -144,23 +150,6 @@ def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> Nu
         )
     past = as_tensor(model.past[layer - 1], device=device)
     return null_space(past, p) if model.settings.null_space else NullSpace(past[:0])
-
-
-def _fit_rows(
-    model: Model,
-    layer: int,
-    below: torch.Tensor,
-    open_axes: NullSpace,
-    codes: torch.Tensor,
-    weights: torch.Tensor,
-    rng: np.random.Generator,
-) -> FittedRows:
-    """Initialise the rows of a layer's new band as the settings ask."""
-    if model.settings.init == "random":
-        draw = rng.standard_normal((codes.shape[1], below.shape[1]))
-        return random_rows(as_tensor(draw, device=below.device), below, weights, open_axes)
-    past = past_in_regression(model, layer, below.device)
-    return regression_rows(past, below, codes, weights, open_axes, model.settings.gamma)
 
 
 def past_in_regression(model: Model, layer: int, device: torch.device) -> torch.Tensor:
