@@ -1,8 +1,9 @@
 r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
 Before the task its neurons are silent: their rows are zero. Its training ends in rows
-:math:`W_l = (\Phi_l \alpha_l)^\top`. Let :math:`\beta_{l-1}` be the residual coordinates of the input
-of layer l for previous samples X. For an activation with a Lipschitz constant of at most 1,
+:math:`W_l = (\Phi_l \alpha_l)^\top`. Let :math:`\beta_{l-1}` be the residual coordinates of
+previous samples X in the input of layer l. If the Lipschitz constant of the activation is at most
+1,
 
 .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
           \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2

@@ -16,6 +16,9 @@ _PATIENCE = 10
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
 
+# Longest parameters; the moments of longer rows overflow.
+_LONGEST = 1e70
+
 
 class MomentumSteps:
     """Steps of stochastic gradient descent; torch's own optimisers take seconds to import.
@@ -70,6 +73,11 @@ class MomentumSteps:
         -------
         float
             Mean loss of the samples, each at its own step.
+
+        Raises
+        ------
+        ValueError
+            If the descent has left the range of numbers.
         """
         device = self._parameters[0].device
         order = torch.as_tensor(rng.permutation(n_samples), device=device)
@@ -79,6 +87,13 @@ class MomentumSteps:
                 value = loss(batch)
             self(value)
             total += value.detach() * len(batch)
+        sizes = [torch.linalg.vector_norm(one) for one in self._parameters]
+        if not total.isfinite() or not all(size < _LONGEST for size in sizes):
+            raise ValueError(
+                f"learning_rate={self._descent.learning_rate} or weight_decay="
+                f"{self._descent.weight_decay} is too large: the descent has left the range of "
+                "numbers. Use a smaller one, or features of the scale of the first task."
+            )
         return float(total) / n_samples
 
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:

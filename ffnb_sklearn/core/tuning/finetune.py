@@ -51,9 +51,6 @@ _STANDARD_ERRORS = 2.0
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
 
-# Longest rows, in units of their steps; the moments of longer rows overflow.
-_LONGEST = 1e70
-
 # Samples per score computation without gradients, to bound its memory.
 _CHUNK = 4096
 
@@ -83,7 +80,7 @@ def finetune(
     Raises
     ------
     ValueError
-        If the learning rate is so large that moments of the rows overflow.
+        If the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
@@ -163,7 +160,6 @@ class _Tuning:
         position = torch.arange(len(outputs), device=outputs.device)
         layers = zip(self._start, self._rows(steps), self._samples.old, strict=True)
         for start, rows, old in layers:
-            self._check_length(start.layer, rows * start.reach)
             below, mean = torch.cat([old, outputs], dim=1), rows.mean(0)
             unseen = (below @ rows.mT)[self._folds, position] + start.corrections
             corrections = unseen - below @ mean.T
@@ -199,16 +195,6 @@ class _Tuning:
                 samples = judges.take(part)
                 hinges.append(samples.weights * network.hinge(samples, rows))
         return network, torch.cat(hinges)
-
-    def _check_length(self, layer: int, copies: torch.Tensor) -> None:
-        """Raise if a descent has thrown rows out of range."""
-        if not copies.norm() < _LONGEST:
-            descent = self._model.settings.descent
-            raise ValueError(
-                f"learning_rate={descent.learning_rate} or weight_decay={descent.weight_decay} is "
-                "too large: fine-tuning has left the range of numbers whose moments can be "
-                f"computed, in layer {layer}."
-            )
 
     def _draws(self) -> Samples:
         """Draw from old classes; return no draws if these are not taken to be Gaussian."""

@@ -238,18 +238,4 @@ def _descend(
     move, losses = MomentumSteps(parameters, descent), list[float]()
     for _ in move.epochs(losses):
         losses.append(move.epoch(loss, n_samples, rng))
-        _check_finite(losses, parameters, descent)
     return losses
-
-
-def _check_finite(
-    losses: Sequence[float], parameters: Sequence[torch.Tensor], descent: Descent
-) -> None:
-    """Raise if a descent has diverged."""
-    if np.isfinite(losses[-1]) and all(bool(one.isfinite().all()) for one in parameters):
-        return
-    raise ValueError(
-        f"learning_rate={descent.learning_rate} makes the descent diverge: its loss or a weight is "
-        f"not finite after epoch {len(losses)}. Use a smaller one, or features of the scale that "
-        "those of the first task had."
-    )

@@ -258,7 +258,7 @@ def test_every_sample_is_seen_once_per_epoch_and_weighs_the_same():
 def test_divergence_is_an_error():
     network = grow(empty_network(samples(0, 1)[0], 2, 0), 2, 3, "relu")
     settings = descent(learning_rate=1e200, weight_decay=0.1)
-    with pytest.raises(ValueError, match=r"learning_rate=1e\+200 makes the descent diverge"):
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+200.* is too large"):
         train_newest(network, *samples(0, 1), settings)
 
 
