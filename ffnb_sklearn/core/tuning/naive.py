@@ -4,7 +4,7 @@ The baseline of the method. Only parameters of previous tasks remain, so a new t
 information on where old classes lie.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -220,22 +220,8 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    losses = _descend(loss, parameters, len(X), descent, rng)
+    losses = MomentumSteps(parameters, descent).descend(loss, len(X), rng)
     *rows, weights, offsets = (as_array(one) for one in parameters)
     trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
     old = replace(old, loss_curve=tuple(losses))
     return old.with_task(trained, Outputs(weights, offsets))
-
-
-def _descend(
-    loss: Callable[[torch.Tensor], torch.Tensor],
-    parameters: Sequence[torch.Tensor],
-    n_samples: int,
-    descent: Descent,
-    rng: np.random.Generator,
-) -> list[float]:
-    """Descend on the mean loss of samples by their numbers, and return the loss of each epoch."""
-    move, losses = MomentumSteps(parameters, descent), list[float]()
-    for _ in move.epochs(losses):
-        losses.append(move.epoch(loss, n_samples, rng))
-    return losses
