@@ -34,11 +34,11 @@ ARROWS = {
     "classifier": {"settings", "device", "linalg", "statistics", "features"},
     "model": {"settings", "statistics", "features", "classifier"},
     "drafts": {"device", "statistics", "features", "model"},
-    "bound": {"device", "features", "model"},
+    "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "features", "model", "drafts"},
     "shards": {"device", "statistics", "features", "model", "drafts"},
-    "learning": {"device", "statistics", "features", "model", "drafts", "tuning"},
+    "learning": {"features", "model", "drafts", "tuning"},
 }
 
 

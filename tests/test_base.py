@@ -343,7 +343,7 @@ def test_automatic_width_of_the_shared_band():
 # ---- transactions
 
 
-@pytest.mark.parametrize("where", ["learning.updated_moments", "learning._grown_past"])
+@pytest.mark.parametrize("where", ["learning.updated_moments", "learning.grown_past"])
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])
 def test_a_call_that_fails_inside_changes_nothing(monkeypatch, method, where):
     where = f"ffnb_sklearn.core.{where}"

@@ -289,7 +289,7 @@ def test_fine_tuning_repeats_with_random_state():
 def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
     model = tuned(estimator(**TUNED), [0, 1])
     before, scores = vars(model).copy(), model.decision_function(OVERLAPPING)
-    monkeypatch.setattr("ffnb_sklearn.core.tuning.finetune.rate_factor", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.tuning.descent.rate_factor", failing)
     with pytest.raises(RuntimeError, match="told to fail"):
         tuned(model, [2, 3, 4, 5, 6, 7])
     assert vars(model).keys() == before.keys()

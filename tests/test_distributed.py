@@ -215,7 +215,7 @@ def test_a_failure_at_the_end_changes_nothing(monkeypatch, error):
 
     model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
     before = vars(model).copy()
-    monkeypatch.setattr("ffnb_sklearn.core.shards.moments.merge", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.shards.merge_classes", failing)
     with pytest.raises(error):
         partial_fit_shards(model, shards(X, CODES))
     assert all(vars(model)[key] is value for key, value in before.items())

@@ -1,17 +1,17 @@
-r"""The bound on forgetting [Prop. 1], for what the newest task has done to the feature map.
+r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
-Before the task its neurons do not exist, which is to say that they are silent: their rows are
-zero. Its training, however many steps it took, ends in rows :math:`W_l = (\Phi_l \alpha_l)^\top`.
-With :math:`\beta_{l-1}` the residual coordinates of what layer l sees of previous samples X, and
-an activation that is Lipschitz with a constant of at most 1,
+Before the task its neurons are silent: their rows are zero. Its training ends in rows
+:math:`W_l = (\Phi_l \alpha_l)^\top`. Let :math:`\beta_{l-1}` be the residual coordinates of
+previous samples X in the input of layer l. If the Lipschitz constant of the activation is at most
+1,
 
 .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
           \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2
           \prod_{k'=0}^{k-1} \|W_{l-k'}^{old}\|_F^2 .
 
-This is the printed bound for one step from :math:`\alpha^0 = 0`, where it holds as printed. For
-more steps it does not: the square of a sum of steps, and of a difference, is not bounded by the
-sum of the squares. Only the two ends matter to the drift, so no sum over steps is needed.
+This is the printed bound for one step from :math:`\alpha^0 = 0`. It does not hold for more
+steps, because the square of a sum is not bounded by the sum of the squares. The drift depends on
+the two ends alone, so it needs no sum over steps.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,10 @@ import torch
 from .device import as_tensor
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
+from .linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from .model import Model
 
 __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
-
-# What rounding may leave of the energy of samples in axes where they have none, and may take from
-# a bound that is attained, as shares.
-_LEFT_BY_ROUNDING, _TAKEN_BY_ROUNDING = 1e-28, 1e-13
 
 
 class LayerBound(NamedTuple):
@@ -57,7 +54,7 @@ class LayerBound(NamedTuple):
 
 @dataclass(frozen=True)
 class ForgettingBound:
-    """What the newest task may have done, and has done, to the features of some samples.
+    """Bound and measured change of the features of some samples by the newest task.
 
     Attributes
     ----------
@@ -79,12 +76,12 @@ class ForgettingBound:
 
 
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Proposition 1 for the newest task's bands.
+    """Evaluate Proposition 1 for the newest task's bands.
 
     Parameters
     ----------
     model : Model
-        With a newest task: `kept_axes` has one entry per layer.
+        Model with a newest task: `kept_axes` has one entry per layer.
     X : Tensor of shape (n_samples, n_inputs)
         Samples of previous tasks.
 
@@ -102,21 +99,21 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         axes = as_tensor(kept, device=X.device)
         alpha = float(((band.scale * band.weights) ** 2).sum())
         beta = float(NullSpace(axes).project(below).square().sum())
-        beta += _LEFT_BY_ROUNDING * float(below.square().sum())
+        beta += ENERGY_ROUNDING * float(below.square().sum())
         old = _old_energy(features, band)
-        # A change of the layer below would pass through the older rows.
-        inherited = (1.0 + _TAKEN_BY_ROUNDING) * alpha * beta + old * inherited
+        # The older rows would pass on a change of the layer below.
+        inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
         layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 
 
 def _drift(band: Band, below: torch.Tensor) -> float:
-    """Squared change of a layer's outputs, which is that of the newest band from silence."""
+    """Return the squared change of a layer's outputs: the newest band against silence."""
     response = band.response(below)
     return float((band.output(response) - band.output(0.0 * response)).square().sum())
 
 
 def _old_energy(features: FeatureMap, newest: Band) -> float:
-    """Sum of the squared weights of a layer's older rows."""
+    """Return the sum of the squared weights of a layer's older rows."""
     older = [band for band in features.bands if band.layer == newest.layer and band is not newest]
     return float(sum(((band.scale * band.weights) ** 2).sum() for band in older))

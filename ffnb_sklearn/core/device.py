@@ -1,9 +1,10 @@
 """Arrays to tensors and back, and the choice of a device.
 
-Everything that crosses between NumPy and torch goes through this module, so that fitted
-state stays NumPy and a device is chosen anew at every call.
+Every conversion between NumPy and torch is here: fitted state stays NumPy, and each call chooses
+its device.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _NUMPY_DTYPE: dict[torch.dtype, npt.DTypeLike] = {
 
 
 def _available_devices() -> list[str]:
-    """Names of the devices that this machine offers."""
+    """Return the names of the devices of this machine."""
     names = ["cpu"]
     names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
@@ -38,18 +39,18 @@ def resolve_device(device: str) -> torch.device:
     Parameters
     ----------
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>"
-        ``"auto"`` is the current CUDA device where there is one, else the CPU. It is
-        never ``"mps"``, which has no float64 arithmetic.
+        ``"auto"`` is the current CUDA device if there is one, else the CPU; never ``"mps"``,
+        which has no float64 arithmetic.
 
     Returns
     -------
     torch.device
-        A device that this machine has.
+        Device of this machine.
 
     Raises
     ------
     ValueError
-        If the value is none of the above, or names a device that this machine lacks.
+        If the value is another one, or a device that this machine lacks.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def resolve_device(device: str) -> torch.device:
     has_cuda = "cuda:0" in available
     if device == "auto":
         return torch.device("cuda" if has_cuda else "cpu")
-    if not isinstance(device, str) or not _is_device_name(device):
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
         raise ValueError(f"device must be {_EXPECTED}; got {device!r}.")
     if device not in available and not (device == "cuda" and has_cuda):
         raise ValueError(
@@ -70,23 +71,14 @@ def resolve_device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def _is_device_name(device: str) -> bool:
-    """Tell whether a string is one of the spellings of `_EXPECTED`."""
-    kind, colon, index = device.partition(":")
-    if colon:
-        return kind == "cuda" and index.isdecimal()
-    return kind in ("cpu", "cuda", "mps")
-
-
 class _WritableView:
     """Present a read-only array as writable, without a copy.
 
-    torch has no read-only tensors: it warns about every read-only array, among them the
-    memory maps that joblib hands to its workers.
+    torch has no read-only tensors, and warns about the memory maps of joblib's workers.
     """
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
-        # The view made from this object keeps it alive, and so the memory of the array.
+        # A view of this object keeps the memory of the array alive.
         self._array = array
         interface = dict(array.__array_interface__)
         interface["data"] = (interface["data"][0], False)
@@ -101,22 +93,22 @@ def as_tensor(
     Parameters
     ----------
     array : array-like
-        Numbers in any memory layout, byte order and dtype; read-only memory is accepted.
+        Numbers in any memory layout, byte order and dtype, also read-only.
     device : torch.device
-        Where the tensor is to live, see `resolve_device`.
+        Device of the tensor, see `resolve_device`.
     dtype : torch.dtype, default=torch.float64
         Type of the elements: float64, float32, int64, uint8 or bool.
 
     Returns
     -------
     torch.Tensor
-        Contiguous tensor of the same shape. On the CPU it shares the memory of a
-        C-ordered array of the same dtype: never write to it in place.
+        Contiguous tensor of the same shape. On the CPU it shares the memory of a C-ordered array
+        of the same dtype: never write to it.
 
     Raises
     ------
     ValueError
-        If float64 is asked for on an MPS device, which does not have it.
+        If float64 is requested on an MPS device.
 
     Examples
     --------
@@ -130,8 +122,7 @@ def as_tensor(
             "device='mps' has no float64 arithmetic, which is needed here; use "
             "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
         )
-    # One layout for all: torch refuses negative strides, and the order of summation
-    # (hence the last bits of a product) depends on the strides.
+    # torch refuses negative strides, and the last bits of a product depend on the strides.
     values = np.asarray(array, dtype=_NUMPY_DTYPE[dtype], order="C")
     if any(stride < 0 for stride in values.strides):
         # A single row counts as C-ordered whatever its stride.
@@ -142,7 +133,7 @@ def as_tensor(
 
 
 def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
-    """Bring a tensor back as a float64 array.
+    """Return a tensor as a float64 array.
 
     Parameters
     ----------
@@ -161,6 +152,6 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
     >>> as_array(torch.tensor([1, 2]))
     array([1., 2.])
     """
-    # The CPU comes first: an MPS device cannot cast to float64.
+    # An MPS device cannot cast to float64.
     array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
     return array

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from .device import as_array, as_tensor
-from .drafts import append_drafts, draft_bands
+from .drafts import append_drafts, draft_bands, grown_past
 from .features.feature_map import FeatureMap
 from .model import Model, Settings, Task, updated_moments
-from .statistics import Array, principal_rows
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
@@ -18,16 +16,16 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     Parameters
     ----------
     model : Model
-        What was learnt before.
+        Model before the task.
     task : Task
         Samples of new classes, of known ones, or both.
     settings : Settings
-        What the parameters are now.
+        Settings of the task.
 
     Returns
     -------
     Model
-        What is known now.
+        Model after the task.
 
     Raises
     ------
@@ -35,7 +33,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         If `p` leaves no axis for new neurons in some layer.
     """
     if settings.band_size:
-        # Bands are fitted to all samples at once.
+        # Bands need all samples at once in double precision.
         task = replace(task, X=task.X.double())
     before = model
     model, fresh = replace(model, settings=settings, loss_curve=()), None
@@ -45,12 +43,12 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     moments = updated_moments(model, task, fresh)
-    model = replace(model, moments=moments, past=_grown_past(model, task))
+    model = replace(model, moments=moments, past=grown_past(model, task))
     return model.with_pairs_of(before) if _pairs_stay(before, task, settings) else model
 
 
 def _pairs_stay(model: Model, task: Task, settings: Settings) -> bool:
-    """Whether the pairs of the known classes stay what they are."""
+    """Return whether the hyperplanes between known classes stay the same."""
     return (
         settings == model.settings
         and settings.band_size == 0
@@ -61,18 +59,8 @@ def _pairs_stay(model: Model, task: Task, settings: Settings) -> bool:
 
 
 def _renormalised(model: Model, task: Task) -> FeatureMap:
-    """The feature map after batch normalisation has gone through the task's mini-batches."""
+    """Return the feature map after the task's mini-batches of batch normalisation."""
     descent = model.settings.descent
     n_batches = -(-len(task.X) // descent.batch_size)
     n_steps = n_batches * max(1, descent.max_epochs)
     return model.features.renormalised(task.X, task.weights, n_steps)
-
-
-def _grown_past(model: Model, task: Task) -> tuple[Array, ...]:
-    """Past of the layers that feed bands, with a task's samples taken in."""
-    grown = []
-    for layer, past in enumerate(model.past):
-        samples = task.weighted(model.features.layer_of(task.X, layer))
-        rows = principal_rows(as_tensor(past, device=samples.device), samples)
-        grown.append(as_array(rows))
-    return tuple(grown)

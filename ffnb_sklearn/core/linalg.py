@@ -1,13 +1,12 @@
-r"""Linear algebra: Gram matrices, a Cholesky factorisation that diagnoses, solves, principal rows.
+r"""Linear algebra: Gram matrices, Cholesky factors with diagnosis, solves, principal rows.
 
 Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
-Of a scatter of many rows the longest few are found by a randomised subspace iteration [1]_, which
-is matrix products and little else: with random directions :math:`\Omega`, a quarter more than
-rows are asked for, and an orthonormal basis U of :math:`R S \Omega`, they are the principal rows of
-:math:`U^\top R`. Strong axes come out as they are, and of those that differ little from the next
-ones a mixture. What such rows leave of the scatter, :math:`R^\top (I - U U^\top) R`, is positive
-semi-definite, as with exact ones. They are a function of S alone: of R' with
-:math:`R'^\top R' = S` they are the same.
+The longest few rows of a large scatter come from a randomised subspace iteration [1]_: with random
+directions :math:`\Omega`, a quarter more than the rows requested, and an orthonormal basis U of
+:math:`R S \Omega`, they are the principal rows of :math:`U^\top R`. Strong axes are exact; axes
+that differ little from the next ones are mixed. The rest of the scatter,
+:math:`R^\top (I - U U^\top) R`, is positive semi-definite, as with exact rows. The result is a
+function of S alone.
 
 References
 ----------
@@ -21,6 +20,10 @@ from functools import lru_cache
 import torch
 
 __all__ = [
+    "ENERGY_ROUNDING",
+    "LEAST_ENERGY_RATIO",
+    "LENGTH_ROUNDING",
+    "SUM_ROUNDING",
     "DiagonalPlusGram",
     "IllConditionedWarning",
     "NotPositiveDefiniteError",
@@ -32,19 +35,34 @@ __all__ = [
     "solve_in_place",
 ]
 
-# Columns of a Gram matrix that are computed together. (A routine of BLAS spares the other half by
-# itself, but Torch does not offer it, and the threads of a second library get in those of Torch.)
-# No power of 2, so that a column's entries do not all fall into the same lines of the cache.
+# The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
+
+# Length of a difference of vectors, relative to the vectors, that counts as rounding: a product
+# over thousands of columns has errors of up to 1e-13.
+LENGTH_ROUNDING = 1e-12
+
+# Energy of such a difference, relative to the energy of the vectors.
+ENERGY_ROUNDING = LENGTH_ROUNDING**2
+
+# Error of a sum of energies, relative to the sum, and of an eigenvalue, relative to the largest:
+# hundreds of terms with an error of 1e-16 each.
+SUM_ROUNDING = 1e-13
+
+# Energy of the shortest principal row, relative to the longest, from which principal rows are
+# orthogonal to a dozen digits: the rounding of each row is that of the longest.
+LEAST_ENERGY_RATIO = 1e-7
+
+# Shifts of a diagonal that is not positive definite, relative to its mean and tried in turn. The
+# first is near rounding; beyond the last the solution would be that of another problem.
+_JITTERS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
+
+# Columns of a Gram matrix per product. BLAS has a routine for one triangle, but Torch does not
+# offer it, and a second library's threads would compete with Torch's. A power of 2 would map the
+# entries of a column to the same cache lines.
 _BLOCK = 272
 
-# Diagonal shifts that are tried in turn, relative to the mean of the diagonal.
-_RELATIVE_JITTERS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
-
-# Directions beyond the rows asked for: a quarter as many, and so many at least.
+# Fewest random directions beyond the rows requested; else a quarter as many (Halko et al.).
 _LEAST_OVERSAMPLING = 8
-
-# Eigenvalues below this share of the largest are rounding.
-_NEGLIGIBLE_SHARE = 1e-14
 
 
 class IllConditionedWarning(UserWarning):
@@ -56,13 +74,13 @@ class NotPositiveDefiniteError(ValueError):
 
 
 def column_energies(rows: torch.Tensor) -> torch.Tensor:
-    """Sum of the squares in each column of some rows, of shape (d,)."""
-    # As a product: sums down the columns take Torch several times as long.
+    """Return the sum of the squares in each column, of shape (d,)."""
+    # Torch takes several times as long to sum columns as to multiply by ones.
     return rows.new_ones(len(rows)) @ rows.square()
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
-    """Gram matrix of some rows, of which only the lower triangle is to be read.
+    """Compute the lower triangle of a Gram matrix.
 
     Parameters
     ----------
@@ -72,7 +90,7 @@ def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     Tensor of shape (n, n)
-        RR'. Of a large one most of what is above the diagonal is spared, and undefined.
+        RR', undefined above the diagonal.
     """
     if len(rows) <= _BLOCK:
         return rows @ rows.T
@@ -84,18 +102,16 @@ def lower_gram(rows: torch.Tensor) -> torch.Tensor:
 
 
 def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
-    """Lower Cholesky factor of one or many symmetric matrices.
+    """Compute the lower Cholesky factor of one or many symmetric matrices.
 
-    A factorisation that fails is tried again with a growing shift of the diagonal, each time
-    only for the matrices that need it, and the shift that was needed is warned about.
+    A matrix whose factorisation fails gets a growing shift of its diagonal, with a warning.
 
     Parameters
     ----------
     matrix : Tensor of shape (..., d, d)
-        Symmetric matrices that are positive definite but for rounding; their lower triangles
-        are read.
+        Matrices that are positive definite up to rounding; only lower triangles are read.
     name : str
-        What the matrix is, for messages.
+        Name of the matrix in messages.
 
     Returns
     -------
@@ -122,7 +138,7 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
         raise NotPositiveDefiniteError(f"{name} has entries that are NaN or infinite.")
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    for jitter in _RELATIVE_JITTERS:
+    for jitter in _JITTERS:
         shift = torch.where(info > 0, jitter * scale, torch.zeros_like(scale))
         factor, failed = torch.linalg.cholesky_ex(matrix + shift[..., None, None] * identity)
         if not bool(failed.any()):
@@ -134,25 +150,25 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
             )
             return factor
     raise NotPositiveDefiniteError(
-        f"{name} is not positive definite, even with {_RELATIVE_JITTERS[-1]:.0e} of its mean "
+        f"{name} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean "
         "diagonal added; a larger ridge is needed."
     )
 
 
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Multiply columns by the inverse of one or many matrices that are factored.
+    """Multiply columns by the inverse of one or many factored matrices, in place.
 
     Parameters
     ----------
     factor : Tensor of shape (..., d, d)
         Lower Cholesky factors.
     columns : Tensor of shape (..., d, n)
-        Right-hand sides, which are overwritten. Each column is best contiguous.
+        Right-hand sides, overwritten; fastest with contiguous columns.
 
     Returns
     -------
     Tensor of shape (..., d, n)
-        The same tensor. (Torch's own routine first copies both factors and columns.)
+        The same tensor. (Torch's own routine copies factors and columns.)
     """
     torch.linalg.solve_triangular(factor, columns, upper=False, out=columns)
     torch.linalg.solve_triangular(factor.mT, columns, upper=True, out=columns)
@@ -162,9 +178,9 @@ def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
-    With fewer rows in R than columns, A is never formed: the Woodbury identity needs only
-    the Gram matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, so that
-    features of different scales do not spoil the conditioning.
+    If R has fewer rows than columns, the Woodbury identity needs only the Gram matrix of the
+    rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning independent of
+    the scales of the features.
 
     Parameters
     ----------
@@ -173,12 +189,12 @@ class DiagonalPlusGram:
     rows : Tensor of shape (m, d)
         R.
     name : str
-        What the matrix is, for messages.
+        Name of the matrix in messages.
     scale : float, default=1.0
-        c, which is not negative.
+        c, not negative.
     gram : Tensor of shape (d, d) or None, default=None
-        R'R, of which the lower triangle is read, where there are no fewer rows than columns.
-        It spares a scaled copy of the rows, but leaves the range of numbers sooner.
+        Lower triangle of R'R, used if R has at least as many rows as columns. It saves a scaled
+        copy of the rows, but overflows sooner.
     """
 
     def __init__(
@@ -201,23 +217,22 @@ class DiagonalPlusGram:
         self._factor = cholesky(inner, name=name)
         self._rows = scaled if wide else None
         if self._rows is None:
-            # A system of its own: nothing is left to scale in what is solved.
             self._factor *= self._root[:, None]
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
-        """Each row times the inverse of A.
+        """Multiply each row by the inverse of A.
 
         Parameters
         ----------
         rows : Tensor of shape (n, d)
-            Right-hand sides, one a row.
+            Right-hand sides.
 
         Returns
         -------
         Tensor of shape (n, d)
             ``rows @ inv(A)``.
         """
-        # In place: there may be many rows, and fresh memory for them takes time.
+        # Fresh memory for many rows takes time, so they are solved in place.
         if self._rows is None:
             solution = rows.clone(memory_format=torch.contiguous_format)
             return solve_in_place(self._factor, solution.T).T
@@ -229,23 +244,21 @@ class DiagonalPlusGram:
 def longest_rows(
     rows: torch.Tensor, count: int | None = None, *, nearly: bool = False
 ) -> torch.Tensor:
-    """The longest principal rows of the scatter of some rows.
+    """Return the longest principal rows of the scatter of some rows.
 
     Parameters
     ----------
     rows : Tensor of shape (n, d)
         R.
     count : int or None, default=None
-        How many at most; None for all.
+        Most rows; None for all.
     nearly : bool, default=False
-        Whether subspace iteration is to find them. It pays where both n and d are several times
-        the count.
+        Whether to use subspace iteration. It saves time if n and d are several times the count.
 
     Returns
     -------
     Tensor of shape (m, d)
-        The longest first, each a mixture of the rows given. Fewer than `count` only if there are
-        fewer rows.
+        The longest first, each a mixture of the rows. Fewer than `count` only if n is smaller.
     """
     if count is None or not nearly or len(rows) <= _n_directions(count):
         return _mixed(rows, count)
@@ -258,21 +271,21 @@ def longest_rows(
 def longest_rows_of_gram(
     lower: torch.Tensor, count: int | None = None, *, nearly: bool = False
 ) -> torch.Tensor:
-    """The longest principal rows of a scatter.
+    """Return the longest principal rows of a scatter.
 
     Parameters
     ----------
     lower : Tensor of shape (d, d)
-        S, of which the lower triangle is read.
+        Lower triangle of S.
     count : int or None, default=None
-        How many at most; None for all.
+        Most rows; None for all.
     nearly : bool, default=False
         As in `longest_rows`.
 
     Returns
     -------
     Tensor of shape (m, d)
-        The longest first. Those of a length of zero may be missing.
+        The longest first; rows of zero length may be missing.
     """
     if count is None or not nearly:
         values, basis = torch.linalg.eigh(lower)
@@ -284,13 +297,13 @@ def longest_rows_of_gram(
     basis = torch.linalg.qr(scatter @ _directions(len(lower), count, lower.device)).Q
     seen = scatter @ basis
     values, mixing = torch.linalg.eigh(basis.T @ seen)
-    above_rounding = values > _NEGLIGIBLE_SHARE * values[-1]
+    above_rounding = values > SUM_ROUNDING * values[-1]
     scale = (energy / values[above_rounding]).sqrt()
     return _mixed(scale[:, None] * (mixing[:, above_rounding].T @ seen.T), count)
 
 
 def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
-    """The longest principal rows of the scatter of few rows."""
+    """Return the longest principal rows of the scatter of a few rows."""
     _, basis = torch.linalg.eigh(lower_gram(rows))
     longest = basis[:, None if count is None else -count :]
     mixed: torch.Tensor = longest.flip(1).T @ rows
@@ -298,15 +311,15 @@ def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
 
 
 def _n_directions(count: int) -> int:
-    """Random directions by which so many rows are found."""
+    """Return the number of random directions for a number of rows."""
     return count + max(count // 4, _LEAST_OVERSAMPLING)
 
 
 @lru_cache(maxsize=4)
 def _directions(n_columns: int, count: int, device: torch.device) -> torch.Tensor:
-    """Random directions, the same at every call; not to be changed."""
+    """Return the same random directions at every call; never write to them."""
     generator = torch.Generator().manual_seed(0)
     size = (n_columns, _n_directions(count))
-    # Drawn by the processor, so that they are the same everywhere.
+    # The CPU draws, so that all devices use the same directions.
     directions = torch.randn(size, generator=generator, dtype=torch.float64, device="cpu")
     return directions.to(device)

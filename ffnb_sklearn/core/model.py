@@ -8,6 +8,7 @@ numbered in the order of their arrival.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from .classifier.solve import Solution, n_classifier_weights, solve
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
-from .statistics import Array, ClassMoments, merge, moments_of
+from .statistics import Array, ClassMoments, merge_classes, moments_of
 
 __all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
 
@@ -172,44 +173,43 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
 def updated_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
-    """Moments of all classes, with a task's samples taken in.
+    """Return the moments of all classes, including a task's samples.
 
     Parameters
     ----------
     model : Model
-        Whose features already include the task's bands, and the moments of its classes too.
+        Model with the bands of the task.
     task : Task
         Samples of new classes, of known ones, or both.
-    fresh : Tensor of shape (n_samples, n_new_neurons) or None, default=None
-        What to take for the outputs of the newest neurons; None takes what they give.
+    fresh : Tensor of shape (n_samples, n) or None, default=None
+        Values of the last n features, up to all of them; None computes all features.
 
     Returns
     -------
     tuple of ClassMoments
-        New classes behind the known ones.
+        New classes follow the known ones.
     """
-    moments, rank, device = list(model.moments), model.settings.rank, task.X.device
-    pieces = groupby(_class_pieces(model, task, fresh), key=lambda piece: piece[0])
-    for label, group in pieces:
-        new = moments_of(((features, weights) for _, features, weights in group), rank)
-        if label < len(model.moments):
-            moments[label] = merge(moments[label], new, rank, device=device)
-        else:
-            moments.append(new)
-    return tuple(moments)
+    rank = model.settings.rank
+    pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
+    new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
+    return merge_classes(model.moments, new, rank, device=task.X.device)
 
 
 def _class_pieces(
     model: Model, task: Task, fresh: torch.Tensor | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Features and weights of a task, class by class, some of the samples at a time."""
+    """Yield features and weights of some samples of a class at a time, class by class."""
     order = torch.argsort(task.classes, stable=True).cpu()
     for part in torch.split(order, model.settings.chunk_size):
-        # Samples that come class by class are not copied to be put in order.
+        # Samples in order of their classes are not copied.
         chunk = as_slice(part.numpy())
-        values, classes = model.features(task.X[chunk].double()), task.classes[chunk]
-        if fresh is not None:
-            values[:, -fresh.shape[1] :] = fresh[chunk]
+        classes = task.classes[chunk]
+        if fresh is not None and fresh.shape[1] == model.features.n_features:
+            values = fresh[chunk]
+        else:
+            values = model.features(task.X[chunk].double())
+            if fresh is not None:
+                values[:, -fresh.shape[1] :] = fresh[chunk]
         labels, counts = torch.unique_consecutive(classes, return_counts=True)
         sizes = counts.tolist()
         pieces = zip(

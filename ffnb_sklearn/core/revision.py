@@ -1,4 +1,4 @@
-"""Models taken together, and classes taken out."""
+"""Merge models; forget classes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,28 +12,28 @@ from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
 from .model import Model
-from .statistics import Array, ClassMoments, merge, principal_rows
+from .statistics import Array, ClassMoments, merge_classes, principal_rows
 
 __all__ = ["forget_classes", "merge_models"]
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
-    """The model without some of its classes.
+    """Forget some classes of a model.
 
-    Their moments go, and their share in the past of the layers. Neurons that were trained for
-    them stay, since the features of other classes are measured through them.
+    Their moments are discarded, and their share in the past of the layers. Neurons trained for
+    them stay, because the moments of other classes include these neurons.
 
     Parameters
     ----------
     model : Model
-        What is known.
+        Model before.
     gone : sequence of int
         Numbers of the classes to forget.
 
     Returns
     -------
     Model
-        The classes left keep their order.
+        Model of the other classes, in their order.
     """
     forgotten = [model.moments[label] for label in gone]
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
@@ -45,7 +45,7 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
 
 
 def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
-    """Past of a layer without some classes."""
+    """Return the past of a layer without some classes."""
     second = past.T @ past
     for one in forgotten:
         second -= one.second_moment(columns)
@@ -55,25 +55,25 @@ def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) ->
 def merge_models(
     first: Model, second: Model, positions: Sequence[int], *, device: torch.device
 ) -> Model:
-    """One model of all that two models have learnt from disjoint samples.
+    """Merge two models that learned from disjoint samples.
 
-    The bands of the second go behind those of the first, and the classes of each are given
-    what they would show in the other's bands, as old classes are in new ones.
+    The bands of the second follow those of the first. The classes of each model get moments in the
+    other's bands as old classes do in new bands.
 
     Parameters
     ----------
     first, second : Model
         Models of the same inputs, settings and shared band.
     positions : sequence of int
-        Number, in the result, of each class of the second. Classes of both keep the number
-        they have in the first, and the others follow on, in any order.
+        Number in the result of each class of the second. Classes of both keep their number in the
+        first; the other classes follow in any order.
     device : torch.device
-        Where to compute.
+        Device of the computation.
 
     Returns
     -------
     Model
-        The union.
+        Model of all classes.
     """
     left = _with_bands_of(first, second, device)
     right = _with_bands_of(second, first, device)
@@ -82,18 +82,12 @@ def merge_models(
     n_second = end - start
     # The second model has its own bands before those of the first.
     order = np.r_[:n_fixed, n_fixed + n_second : end, n_fixed : n_fixed + n_second]
-    rank = first.settings.rank
-    moments = list(left.moments)
-    # New classes are numbered in another order than that in which the second met them.
+    # The second may have met its classes in another order than the result numbers them.
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
-    for position, one in aligned:
-        if position < len(first.moments):
-            moments[position] = merge(moments[position], one.take(order), rank, device=device)
-        else:
-            moments.append(one.take(order))
+    new = ((position, one.take(order)) for position, one in aligned)
     return replace(
         left,
-        moments=tuple(moments),
+        moments=merge_classes(left.moments, new, first.settings.rank, device=device),
         past=tuple(
             _joined(rows, others, first.features.layer(layer), device)
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))
@@ -105,18 +99,18 @@ def merge_models(
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
-    """A model with the bands of another behind its own."""
+    """Append the bands of another model to a model."""
     features = model.features
     for band in other.features.bands:
         n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
-        # They look at the neurons that came with them, and not at the model's own.
+        # The bands keep their own inputs, and do not see neurons of the model.
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
         model = append_band(model, replace(band, weights=weights), device)
     return model
 
 
 def _joined(rows: Array, others: Array, first_columns: Index, device: torch.device) -> Array:
-    """Past of a layer of both models; the second has the first's neurons last."""
+    """Return the past of a layer of both models; the second has the first's neurons last."""
     n_first = len(first_columns)
     if n_first < rows.shape[1]:
         others = np.roll(others, n_first, axis=1)

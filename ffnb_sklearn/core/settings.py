@@ -1,4 +1,4 @@
-"""The estimator's parameters as the core takes them."""
+"""The estimator's parameters in the form of the core."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ __all__ = ["Descent", "Settings"]
 
 @dataclass(frozen=True)
 class Descent:
-    """How parameters are trained by gradients; not at all with ``max_epochs=0``."""
+    """Settings of a descent; ``max_epochs=0`` trains nothing."""
 
     max_epochs: int = 0
     learning_rate: float = 0.01
@@ -18,10 +18,10 @@ class Descent:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the estimator's parameters come to; their meaning is documented there.
+    """Values of the estimator's parameters, which document their meaning.
 
-    `p` has one entry per layer, and so settles the number of layers. A shrinkage or a ridge of
-    None is left to `ffnb_sklearn.core.classifier.selection.choose`.
+    `p` has one entry per layer. `ffnb_sklearn.core.classifier.selection.choose` selects a shrinkage
+    or a ridge of None.
     """
 
     p: tuple[int | float, ...]

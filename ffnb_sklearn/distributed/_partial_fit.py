@@ -13,8 +13,7 @@ from .._targets import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
-from ..core.shards.bands import learn_band, only_inputs, with_past_of
-from ..core.shards.moments import learn_moments
+from ..core.shards import learn_band, learn_moments, only_inputs, with_past_of
 from ._shards import import_dask, list_of_shards
 from ._workers import Plan, added, inputs_of, statistics_of, whole
 

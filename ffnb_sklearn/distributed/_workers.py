@@ -11,8 +11,8 @@ from .._validation import check_samples, validated
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task
-from ..core.shards.bands import ShardBand, pooled
-from ..core.shards.moments import limited, shard_moments, union
+from ..core.shards import ShardBand, pooled, shard_moments
+from ..core.statistics import merge
 
 __all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
 
@@ -97,12 +97,23 @@ def statistics_of(plan, shard):
 
 
 def added(plan, parts):
-    """Exact statistics of several groups of shards together."""
+    """Return the exact statistics of several groups of shards together."""
+    return _merged(plan, parts, None)
+
+
+def whole(plan, parts):
+    """Return the statistics of all shards for the caller, truncated if they are not pooled."""
+    return _merged(plan, parts, plan.model.settings.rank)
+
+
+def _merged(plan, parts, max_rank):
+    """Merge the statistics of groups of shards, label by label."""
     by_label = {}
     for part in parts:
         for label, moments in part.moments.items():
             by_label.setdefault(label, []).append(moments)
-    moments = {label: union(some, device=plan.device) for label, some in by_label.items()}
+    rank = None if plan.pooled else max_rank
+    moments = {label: merge(some, rank, device=plan.device) for label, some in by_label.items()}
     if plan.pooled and moments:
         moments = pooled(moments, device=plan.device)
     return Statistics(
@@ -110,18 +121,6 @@ def added(plan, parts):
         [labels for part in parts for labels in part.labels],
         moments,
     )
-
-
-def whole(plan, parts):
-    """Statistics of all shards as they go to the caller: cut to the rank, if not pooled."""
-    total = added(plan, parts)
-    if plan.pooled:
-        return total
-    rank = plan.model.settings.rank
-    moments = {
-        label: limited(one, rank, device=plan.device) for label, one in total.moments.items()
-    }
-    return Statistics(total.n_samples, total.labels, moments)
 
 
 def _parts(shard):

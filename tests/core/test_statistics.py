@@ -1,4 +1,4 @@
-"""Class moments against dense numpy, and what merging and subtracting them must satisfy."""
+"""Class moments against dense numpy, and what merging must satisfy."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
-from ffnb_sklearn.core.statistics import ClassMoments, merge, moments_of, principal_rows, subtract
+from ffnb_sklearn.core.statistics import ClassMoments, merge, moments_of, principal_rows
 
 CPU = torch.device("cpu")
 
@@ -106,10 +105,26 @@ def test_merging_keeps_the_diagonal_under_a_limit_on_the_rank():
     X, w = samples(40, 9)
     parts = [moments(X[part], w[part], 3) for part in (slice(0, 25), slice(25, 40))]
 
-    whole = merge(*parts, 3, device=CPU)
+    whole = merge(parts, 3, device=CPU)
 
     assert len(whole.factor) == 3
     assert_allclose(np.diag(whole.scatter()), np.diag(dense(X, w)[2]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39], list(range(1, 40))])
+@pytest.mark.parametrize("max_rank", [1, 3, 6, 50, None])
+def test_exact_parts_merge_into_the_truncated_moments_of_all_samples(cuts, max_rank):
+    X, w = samples(40, 6)
+    parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
+
+    whole = merge(parts, max_rank, device=CPU)
+    steps = merge([merge(parts[::2], device=CPU), *parts[1::2]], max_rank, device=CPU)
+
+    alone = moments(X, w, max_rank)
+    for found in (whole, steps):
+        assert_same(found, alone)
+        assert found.factor.shape == alone.factor.shape
+        assert_allclose(found.residual, alone.residual, atol=1e-9 * alone.scatter().max())
 
 
 def test_a_weight_is_a_number_of_repetitions():
@@ -127,7 +142,7 @@ def test_equal_samples_have_no_scatter(n):
 
     parts = [moments(X), moments(X, max_rank=2, n_chunks=3), moments(X, np.linspace(0.1, 2.0, n))]
 
-    for one in [*parts, merge(parts[0], parts[2], device=CPU)]:
+    for one in [*parts, merge(parts[::2], device=CPU)]:
         assert one.rank == 0
         assert not one.residual.any()
 
@@ -152,32 +167,9 @@ def test_merging_in_any_order_and_grouping_gives_the_moments_of_all(d, sizes, se
         i = data.draw(st.integers(0, len(pool) - 1))
         first = pool.pop(i)
         j = data.draw(st.integers(0, len(pool) - 1))
-        pool.append(merge(first, pool.pop(j), device=CPU))
+        pool.append(merge([first, pool.pop(j)], device=CPU))
 
     assert_same(pool[0], moments(X, w), rtol=1e-8)
-
-
-@pytest.mark.parametrize(("n", "d"), [(5, 12), (40, 6)])
-def test_subtraction_inverts_merging(n, d):
-    X, w = samples(2 * n, d)
-    part, rest = moments(X[:n], w[:n]), moments(X[n:], w[n:])
-
-    left = subtract(merge(part, rest, device=CPU), part, device=CPU)
-
-    assert_same(left, rest, rtol=1e-8)
-    assert_same(merge(left, part, device=CPU), moments(X, w), rtol=1e-8)
-
-
-def test_what_is_not_contained_cannot_be_subtracted():
-    X, w = samples(30, 4)
-    few = moments(100.0 * X[:5], w[:5])
-
-    with pytest.raises(NotPositiveDefiniteError, match="not contained"):
-        subtract(moments(X, w), few, device=CPU)
-    with pytest.raises(ValueError, match=r"weigh less than whole.*got"):
-        subtract(moments(X[:5], w[:5]), moments(X, w), device=CPU)
-    with pytest.raises(ValueError, match="weigh less than whole"):
-        subtract(few, few, device=CPU)
 
 
 def test_no_samples_are_an_error():

@@ -14,7 +14,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sigmoid": torch.sigmoid,
 }
 
-# Nodes of the Gauss-Hermite rule for tanh and sigmoid.
+# Nodes of the Gauss-Hermite rule for tanh and sigmoid (tests/core/features/test_activations.py).
 _N_NODES = 64
 
 
@@ -29,10 +29,10 @@ class ActivationMoments(NamedTuple):
 def gaussian_moments(
     activation: str, mean: torch.Tensor, variance: torch.Tensor
 ) -> ActivationMoments:
-    r"""Moments of an activation under a Gaussian.
+    r"""Compute the moments of an activation of a Gaussian.
 
-    In closed form for ReLU; by Gauss-Hermite quadrature for tanh and sigmoid, which have none.
-    The slope is what couples g(z) to anything jointly Gaussian with z:
+    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature. The slope couples g(z)
+    to any u that is jointly Gaussian with z:
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
 
     Parameters
@@ -40,12 +40,12 @@ def gaussian_moments(
     activation : {"relu", "tanh", "sigmoid"}
         g.
     mean, variance : Tensor of the same shape
-        Of z. A variance of zero stands for a constant.
+        Moments of z; z is constant if its variance is zero.
 
     Returns
     -------
     ActivationMoments
-        Each of that shape.
+        Moments of g(z), of the same shape.
     """
     if activation == "relu":
         return _relu_moments(mean, variance)
@@ -61,11 +61,11 @@ def gaussian_moments(
 
 
 def _relu_moments(mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
-    """Moments of the rectified Gaussian, in forms that cancel nothing far from its corner."""
+    """Compute moments of the rectified Gaussian without cancellation far from its corner."""
     deviation = variance.sqrt()
     constant = deviation == 0.0
     ratio = mean / torch.where(constant, torch.ones_like(deviation), deviation)
-    # Far enough out, the distribution function is 0 or 1: the limit of a vanishing variance.
+    # Far from the corner the distribution function is 0 or 1, as for a vanishing variance.
     ratio = torch.where(constant, torch.sign(mean) * 1e3, ratio).clamp(-1e3, 1e3)
     density = torch.exp(-0.5 * ratio.square()) / (2.0 * torch.pi) ** 0.5
     share = 0.5 * torch.special.erfc(-ratio * 0.5**0.5)

@@ -9,7 +9,7 @@ from ..statistics import Array
 
 __all__ = ["BatchNorm"]
 
-# Share of a mini-batch in the running statistics, and what is added to the variance: torch's.
+# Share of a mini-batch in the running statistics, and addition to the variance; torch's defaults.
 _MOMENTUM = 0.1
 _EPSILON = 1e-5
 
@@ -21,7 +21,7 @@ class BatchNorm:
     Attributes
     ----------
     mean, variance : ndarray of shape (n_neurons,)
-        Of the responses; those of the newest task weigh most.
+        Moments of the responses; the newest task weighs most.
 
     References
     ----------
@@ -34,24 +34,24 @@ class BatchNorm:
 
     @classmethod
     def of(cls, responses: torch.Tensor, weights: torch.Tensor) -> "BatchNorm":
-        """Statistics of some weighted responses of shape (n_samples, n_neurons)."""
+        """Compute the statistics of weighted responses of shape (n_samples, n_neurons)."""
         share = weights / weights.sum()
         mean = share @ responses
         return cls(as_array(mean), as_array(share @ (responses - mean).square()))
 
     @property
     def scale(self) -> Array:
-        """What the responses are multiplied by, of shape (n_neurons,)."""
+        """Factors of the responses, of shape (n_neurons,)."""
         scale: Array = (self.variance + _EPSILON) ** -0.5
         return scale
 
     def __call__(self, responses: torch.Tensor) -> torch.Tensor:
-        """Normalised responses."""
+        """Normalise responses."""
         mean = as_tensor(self.mean, device=responses.device)
         return (responses - mean) * as_tensor(self.scale, device=responses.device)
 
     def moved_to(self, seen: "BatchNorm", n_steps: int) -> "BatchNorm":
-        """Running statistics after as many mini-batches with the statistics of ``seen``."""
+        """Return the running statistics after ``n_steps`` mini-batches like ``seen``."""
         kept = (1.0 - _MOMENTUM) ** n_steps
         return BatchNorm(
             kept * self.mean + (1.0 - kept) * seen.mean,

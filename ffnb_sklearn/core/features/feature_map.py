@@ -26,14 +26,17 @@ __all__ = [
     "classifier_columns",
 ]
 
-# Neurons of the first layer whose responses are one product.
+# Neurons of the first layer per product; products of a few rows are slow.
 _NEURONS_TOGETHER = 64
+
+# Layer number of the shared band, which no band sees.
+_SHARED = -1
 
 Index = npt.NDArray[np.intp]
 
 
 def as_slice(columns: Index) -> Index | slice:
-    """The same columns, as a slice if they follow each other: then taking them copies nothing."""
+    """Return columns as a slice if they are consecutive, so that taking them copies nothing."""
     first, stop = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
     steady = stop - first == len(columns) and bool((np.diff(columns) == 1).all())
     return slice(first, stop) if steady else columns
@@ -48,15 +51,15 @@ class Band:
     layer : int
         The layer, counted from 1.
     weights : ndarray of shape (n_neurons, n_inputs)
-        Rows of W_l, over the features of the layer below that existed when the band was added.
-        Those added there later have zero weight, which makes W_l block lower triangular.
+        Rows of W_l, over the features that the layer below had. Later features there have zero
+        weight, which makes W_l block lower triangular.
     activation : {"relu", "tanh", "sigmoid"}
         g.
     batch_norm : BatchNorm or None, default=None
-        What the responses are normalised by before g, if anything. It moves with every task,
-        and the outputs of old neurons with it.
+        Normalisation of the responses before g. It moves with every task, and so do the outputs
+        of old neurons.
     scale : float, default=1.0
-        What the outputs of g are multiplied by.
+        Factor of the outputs of g.
     """
 
     layer: int
@@ -66,23 +69,23 @@ class Band:
     scale: float = 1.0
 
     def response(self, below: torch.Tensor) -> torch.Tensor:
-        """W z of shape (n_samples, n_neurons) from the features z of the layer below."""
+        """Compute W z, of shape (n_samples, n_neurons), from the features z of the layer below."""
         weights = as_tensor(self.weights, device=below.device)
         return below[:, : weights.shape[1]] @ weights.T
 
     def output(self, response: torch.Tensor) -> torch.Tensor:
-        """What the neurons give for their responses, of the same shape."""
+        """Compute the outputs of the neurons from their responses, of the same shape."""
         if self.batch_norm is not None:
             response = self.batch_norm(response)
         outputs = ACTIVATIONS[self.activation](response)
         return outputs if self.scale == 1.0 else self.scale * outputs
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
-        """Outputs of shape (n_samples, n_neurons) from the features of the layer below."""
+        """Compute outputs of shape (n_samples, n_neurons) from the features of the layer below."""
         return self.output(self.response(below))
 
     def goes_with(self, other: "Band") -> bool:
-        """Whether both look at the inputs, and give the same for the same response."""
+        """Return whether both see the inputs and map the same response to the same output."""
         if not self.layer == other.layer == 1 or self.batch_norm or other.batch_norm:
             return False
         return (self.activation, self.scale) == (other.activation, other.scale)
@@ -90,11 +93,10 @@ class Band:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Everything that is computed from an input, in the order in which it came to be.
+    """The map from an input to all features.
 
-    Features are numbered [inputs | shared band | first task's bands | second task's | ...], so
-    that a new task only ever appends, and what older features say of a sample stays bit for
-    bit the same.
+    Features are numbered [inputs | shared band | first task's bands | second task's | ...]. A new
+    task only appends, and older features of a sample stay bit for bit the same.
 
     Attributes
     ----------
@@ -122,35 +124,28 @@ class FeatureMap:
         return shared + sum(band.weights.size for band in self.bands)
 
     def layer(self, layer: int) -> Index:
-        """Columns of psi_l: the inputs for l = 0, else all bands of that layer."""
-        if layer == 0:
-            return np.arange(self.n_inputs)
-        columns = [np.empty(0, dtype=np.intp)]
-        start = self.n_inputs + len(self.shared)
-        for band in self.bands:
-            stop = start + len(band.weights)
-            if band.layer == layer:
-                columns.append(np.arange(start, stop))
-            start = stop
-        return np.concatenate(columns)
+        """Return the columns of psi_l: the inputs for l = 0, else all bands of the layer."""
+        widths = [self.n_inputs, len(self.shared), *(len(band.weights) for band in self.bands)]
+        layers = [0, _SHARED, *(band.layer for band in self.bands)]
+        return np.flatnonzero(np.repeat(layers, widths) == layer)
 
     def shared_columns(self) -> Index:
-        """Columns of the shared band."""
-        return np.arange(self.n_inputs, self.n_inputs + len(self.shared))
+        """Return the columns of the shared band."""
+        return self.layer(_SHARED)
 
     def inputs_of(self, band: Band) -> Index:
-        """Columns that a band of this map looks at."""
+        """Return the columns that a band of this map sees."""
         return self.layer(band.layer - 1)[: band.weights.shape[1]]
 
     def with_band(self, band: Band) -> "FeatureMap":
-        """The map with one more band behind the others."""
+        """Return the map with one more band behind the others."""
         return replace(self, bands=(*self.bands, band))
 
     def renormalised(self, X: torch.Tensor, weights: torch.Tensor, n_steps: int) -> "FeatureMap":
-        """The map after batch normalisation has seen some samples in ``n_steps`` mini-batches."""
+        """Return the map after ``n_steps`` mini-batches of batch normalisation."""
         bands: list[Band] = []
         for band in self.bands:
-            # The layer below has moved already.
+            # The band sees the layer below after its own normalisation.
             below = replace(self, bands=tuple(bands)).layer_of(X, band.layer - 1)
             if band.batch_norm is not None:
                 seen = BatchNorm.of(band.response(below), weights)
@@ -159,18 +154,18 @@ class FeatureMap:
         return replace(self, bands=tuple(bands))
 
     def layer_of(self, X: torch.Tensor, layer: int) -> torch.Tensor:
-        """psi_l of some samples, of shape (n_samples, d_l)."""
+        """Compute psi_l of some samples, of shape (n_samples, d_l)."""
         if layer == 0:
             return X
         features = self.without_shared()
         return features(X)[:, torch.as_tensor(features.layer(layer), device=X.device)]
 
     def without_shared(self) -> "FeatureMap":
-        """The map without its shared band, which no other band looks at."""
+        """Return the map without its shared band, which no other band sees."""
         return replace(self, shared=self.shared.without_neurons())
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """All features of some samples.
+        """Compute all features of some samples.
 
         Parameters
         ----------
@@ -180,7 +175,7 @@ class FeatureMap:
         Returns
         -------
         Tensor of shape (n_samples, n_features)
-            Inputs first, newest band last; X itself where there are no neurons.
+            Inputs first, newest band last; X itself if there are no neurons.
         """
         if self.n_features == self.n_inputs:
             return X
@@ -202,7 +197,7 @@ class FeatureMap:
         return features
 
     def _runs(self) -> list[tuple[Band, int]]:
-        """Bands, and of how many neurons side by side each gives the outputs in one step."""
+        """Return bands, each with the number of neurons whose outputs it computes in one step."""
         runs: list[tuple[Band, int]] = []
         for band in self.bands:
             n_neurons = len(band.weights)
@@ -213,12 +208,12 @@ class FeatureMap:
         return runs
 
     def _first_responses(self, X: torch.Tensor) -> torch.Tensor:
-        """Responses of the bands of the first layer to its inputs, side by side."""
+        """Compute the responses of all bands of the first layer, side by side."""
         rows = [band.weights for band in self.bands if band.layer == 1]
         if not rows:
             return X[:, :0]
-        # Products of few rows are slow, and one of all rows might round an old neuron otherwise
-        # whenever new ones come: neurons go in groups of one size, the last of which is filled up.
+        # A product of all rows could round old neurons differently whenever new ones come. Groups
+        # of one size, the last one padded, round them the same.
         n_neurons = sum(map(len, rows))
         missing = np.zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
         weights = as_tensor(np.concatenate([*rows, missing]), device=X.device)

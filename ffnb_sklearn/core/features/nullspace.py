@@ -3,36 +3,32 @@
 import numpy as np
 import torch
 
+from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
 from ..statistics import Array
 
 __all__ = ["NullSpace", "moment_rows", "null_space"]
 
-# Principal rows are orthogonal but for rounding, which is that of the longest: those whose energies
-# are within this ratio are so to a dozen digits.
-_EVEN = 1e-7
-
 
 class NullSpace:
-    r"""The residual axes of the previous tasks, as what is orthogonal to the axes kept for them.
+    r"""The residual axes of the previous tasks, orthogonal to the axes kept for them.
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
-    [Eq. 1], which is to say that projecting it changes nothing. Of the kept and the residual axes
-    only the fewer are ever worked with: with few samples in many dimensions the kept axes are
-    few, and the others are never formed.
+    [Eq. 1], so projecting it changes nothing. Only the smaller set of axes is used: with few
+    samples in many dimensions the residual axes are never formed.
 
     Parameters
     ----------
     kept : Tensor of shape (p, d)
-        Rows that span the axes kept; they need not be orthogonal.
+        Rows that span the kept axes; they need not be orthogonal.
     residual : Tensor of shape (d - p, d) or None, default=None
-        The residual axes, if they are known: orthonormal, as those kept are then to be too.
+        Residual axes, if known; then both sets must be orthonormal.
 
     Attributes
     ----------
     kept : Tensor of shape (p, d)
-        The axes kept, orthonormal.
+        Kept axes, orthonormal.
     n_residual : int
-        Number of axes left, d - p.
+        Number of residual axes, d - p.
     """
 
     def __init__(self, kept: torch.Tensor, residual: torch.Tensor | None = None) -> None:
@@ -47,13 +43,13 @@ class NullSpace:
         self._residual = axes[n_kept:] if few else None
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
-        """The part of each row in the residual axes, of shape (n, d)."""
+        """Return the part of each row in the residual axes, of shape (n, d)."""
         if self._residual is None:
             return self._cut(rows)
         return (rows @ self._residual.T) @ self._residual
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
-        """Coordinates of that part in an orthonormal system.
+        """Return the coordinates of this part in an orthonormal system.
 
         Parameters
         ----------
@@ -63,21 +59,20 @@ class NullSpace:
         Returns
         -------
         Tensor of shape (n, m)
-            Along the residual axes where these are formed. Where not, m = d: the system is that of
-            the features, and the part is its own coordinates.
+            Coordinates along the residual axes if these are formed, else the part itself, m = d.
         """
         if self._residual is None:
             return self._cut(rows)
         return rows @ self._residual.T
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
-        """The rows of some coordinates, of shape (n, d), free of the kept axes."""
+        """Return the rows of some coordinates, of shape (n, d), without their part in kept axes."""
         if self._residual is None:
             return self._cut(coordinates)
         return coordinates @ self._residual
 
     def _cut(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows without their part in the kept axes."""
+        """Remove the part in the kept axes from rows."""
         if not len(self.kept):
             return rows
         # The second pass removes what rounding left of large rows.
@@ -87,42 +82,41 @@ class NullSpace:
 
 
 def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
-    """Residual axes of the previous tasks.
+    """Compute the residual axes of the previous tasks.
 
     Parameters
     ----------
     past : Tensor of shape (r, d)
-        Principal rows of the second moment of the previous tasks, the longest first: the
-        eigenvectors, each times the root of its eigenvalue.
+        Principal rows of the second moment of the previous tasks, the longest first.
     p : int or float
-        Number of axes kept, below d; or a share in (0, 1): the least number of axes that hold
-        that share of the total energy, though at least one axis is always left.
+        Number of kept axes, below d; or a share in (0, 1) of the total energy, which the fewest
+        axes keep. At least one axis is left.
 
     Returns
     -------
     NullSpace
-        With p axes kept, or all that there are where the past has fewer.
+        Axes that are left; if the past has fewer than p axes, all of them are kept.
     """
     if not len(past):
         return NullSpace(past)
     energies, n_features = past.square().sum(1), past.shape[1]
     n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    if len(past) == n_features and energies[-1] > _EVEN * energies[0]:
+    if len(past) == n_features and energies[-1] > LEAST_ENERGY_RATIO * energies[0]:
         axes = past * energies.rsqrt()[:, None]
         return NullSpace(axes[:n_kept], axes[n_kept:])
     return NullSpace(past[:n_kept])
 
 
 def _n_holding(share: float, energies: torch.Tensor) -> int:
-    """Least number of the first energies that hold a share of their sum."""
+    """Return the least number of first energies that hold a share of their sum."""
     sums = energies.cumsum(0)
-    # The small slack keeps rounding in the sum from asking for one axis too many.
-    return int((sums < share * sums[-1] * (1.0 - 1e-12)).sum()) + 1
+    # Without the slack, rounding of the sum could ask for one axis too many.
+    return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1
 
 
 def moment_rows(moment: Array) -> Array:
-    """Principal rows of a second moment given as a square matrix."""
+    """Return the principal rows of a second moment given as a square matrix."""
     values, vectors = np.linalg.eigh(moment)
-    above_rounding = values > np.finfo(values.dtype).eps * len(values) * values.max(initial=0.0)
+    above_rounding = values > SUM_ROUNDING * values.max(initial=0.0)
     rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
     return rows

@@ -1,4 +1,4 @@
-"""How classes whose data is gone look in neurons that came after them."""
+"""Moments of old classes, whose data is gone, in new neurons."""
 
 from collections.abc import Sequence
 
@@ -21,32 +21,32 @@ def extend_moments(
     *,
     device: torch.device,
 ) -> tuple[ClassMoments, ...]:
-    r"""Moments of some classes with a new band's neurons appended.
+    r"""Append the moments of some classes in a new band's neurons.
 
-    "zero" is the paper's answer: the null-space silences a class in the new neurons, so they
-    give the constant g(0), or what batch normalisation makes of it. "gaussian" takes the class
-    to be Gaussian below the band, which settles the neurons' means and variances, and their
-    covariance with every other feature u by Stein's lemma,
-    :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z) E[g'(z)]`. What the nonlinearity adds
-    beyond that is kept as variance of each neuron alone.
+    "zero" is the paper's answer: the null-space silences the new neurons, so their output is the
+    constant g(0), after batch normalisation if there is any. "gaussian" takes the class to be
+    Gaussian below the band. This gives the means and variances of the neurons, and their covariance
+    with every other feature u by Stein's lemma,
+    :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z) E[g'(z)]`. The rest of the variance is stored
+    for each neuron alone.
 
     Parameters
     ----------
     moments : sequence of ClassMoments
-        Of the features below the band.
+        Moments of all features before the band.
     band : Band
         The new neurons.
     inputs : ndarray of shape (n_inputs,)
-        Features that they look at.
+        Features that the neurons see.
     old_statistics : {"gaussian", "zero"}
-        Which answer.
+        Answer to use.
     device : torch.device
-        Where to compute.
+        Device of the computation.
 
     Returns
     -------
     tuple of ClassMoments
-        The old features' moments are unchanged.
+        Moments with the same values for old features.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def extend_moments(
         return _silenced(moments, band, device)
     rows, offset = _affine(band)
     weights, columns = as_tensor(rows, device=device), as_slice(inputs)
-    # All classes in one product per step, but for the factors: these are not copied together.
+    # One product per step serves all classes; only their factors are not concatenated.
     responses = torch.cat([_columns(one, columns, device) @ weights.T for one in moments])
     lengths = torch.tensor([one.rank for one in moments], device=device)
     owners = torch.arange(len(moments), device=device).repeat_interleave(lengths)
@@ -83,7 +83,7 @@ def extend_moments(
 def _silenced(
     moments: Sequence[ClassMoments], band: Band, device: torch.device
 ) -> tuple[ClassMoments, ...]:
-    """Moments of classes that give nothing in a new band's neurons but g(0)."""
+    """Append the constant output g(0) in a new band's neurons."""
     shift = as_tensor(_affine(band)[1], device=device)
     constant = band.scale * as_array(ACTIVATIONS[band.activation](shift))
     width = len(constant)
@@ -93,7 +93,7 @@ def _silenced(
 
 
 def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device) -> torch.Tensor:
-    """Some columns of a factor; only these go to the device."""
+    """Return some columns of a factor; no other columns go to the device."""
     first = moments.blocks[0]
     if isinstance(columns, slice) and columns.stop <= first.shape[1]:
         return as_tensor(first, device=torch.device("cpu"))[:, columns].to(device)
@@ -101,7 +101,7 @@ def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device
 
 
 def _affine(band: Band) -> tuple[Array, Array]:
-    """Rows and offsets of what goes into the activation."""
+    """Return the rows and offsets of the input of the activation."""
     if band.batch_norm is None:
         return band.weights, np.zeros(len(band.weights))
     scale = band.batch_norm.scale

@@ -1,12 +1,12 @@
-r"""The shared band: random neurons that are drawn once and that no task changes.
+r"""The shared band: random neurons that no task changes.
 
-Every neuron responds with :math:`z = r \cdot x + b \|x\|`, and gives either the rectified z or the
-cosine :math:`\|x\| \cos(z / \|x\|)` [1]_: at any scale of x they say the same.
+Every neuron responds with :math:`z = r \cdot x + b \|x\|`. Its output is the rectified z or the
+cosine :math:`\|x\| \cos(z / \|x\|)` [1]_, so it scales with x.
 
-Beyond its linear part a rectified neuron is above all a quadratic form of the direction, and by
-quadratic forms, d (d + 1) / 2 of d inputs, classes of different covariances are told apart. Neurons
-that are left over, where inputs are few, are worth more as cosines: random features of a local
-kernel, for classes that lie in several places.
+Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
+d (d + 1) / 2 quadratic forms of d inputs separate classes of different covariances. With few inputs
+spare neurons are better used as cosines: random features of a local kernel, for classes that lie in
+several places.
 
 References
 ----------
@@ -23,11 +23,10 @@ from ..statistics import Array
 
 __all__ = ["SharedBand", "draw_shared_band"]
 
-# Of so many rectified neurons one has a bias.
+# Rectified neurons per neuron with a bias.
 _NEURONS_PER_BIASED = 4
 
-# Rectified neurons per quadratic form of the inputs before there are cosines, of which there are
-# at most as many.
+# Rectified neurons per quadratic form of the inputs; further neurons, up to half, are cosines.
 _NEURONS_PER_FORM = 3
 
 
@@ -40,11 +39,10 @@ class SharedBand:
     rows : ndarray of shape (n_neurons, n_inputs + 1)
         r and, last, b.
     mirrored : bool
-        Whether each rectified neuron is the sum of two mirrored ReLUs, `|z|`, or one ReLU. Where
-        the classifier also sees the inputs, they carry the linear part of
-        relu(z) = (z + abs(z)) / 2, and only the other is worth adding.
+        Whether each rectified neuron is `|z|`, the sum of two mirrored ReLUs, or one ReLU. If the
+        classifier also sees the inputs, these carry the linear part of relu(z) = (z + abs(z)) / 2.
     n_cosines : int, default=0
-        How many neurons are cosines; they are the last ones.
+        Number of cosines, which come last.
     """
 
     rows: Array
@@ -53,24 +51,24 @@ class SharedBand:
 
     @classmethod
     def empty(cls, n_inputs: int) -> "SharedBand":
-        """A band without neurons."""
+        """Return a band without neurons."""
         return cls(np.empty((0, n_inputs + 1)), mirrored=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def without_neurons(self) -> "SharedBand":
-        """The band without its neurons."""
+        """Return the band without its neurons."""
         return SharedBand.empty(self.rows.shape[1] - 1)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Outputs of shape (n_samples, n_neurons) for inputs of shape (n_samples, n_inputs)."""
+        """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""
         norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
         outputs = torch.cat([X, norms], dim=1) @ as_tensor(self.rows, device=X.device).T
         n_rectified = len(self) - self.n_cosines
         rectified, cosines = outputs[:, :n_rectified], outputs[:, n_rectified:]
         if self.mirrored:
-            # Divided by the root of 2, both have the energy of the inputs on average.
+            # The factor gives |z| the mean energy of a ReLU.
             rectified.abs_().mul_(0.5**0.5)
         else:
             rectified.relu_()

@@ -1,19 +1,23 @@
-r"""Gradient descent as the paper has it: hinge loss, momentum, an adaptive rate [Sec. 4.1]."""
+"""Gradient descent of the paper: hinge loss, momentum, an adaptive rate [Sec. 4.1]."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+import numpy as np
 import torch
 
 from ..settings import Descent
 
 __all__ = ["MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
 
-# Epochs without a lower loss after which a descent ends.
+# Epochs without a lower loss that end a descent.
 _PATIENCE = 10
 
-# Factor of the adaptive rate.
+# Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
+
+# Longest parameters; the moments of longer rows overflow.
+_LONGEST = 1e70
 
 
 class MomentumSteps:
@@ -22,9 +26,9 @@ class MomentumSteps:
     Parameters
     ----------
     parameters : sequence of Tensor
-        Leaves that require gradients; they are updated in place.
+        Leaves that require gradients; steps update them in place.
     descent : Descent
-        Momentum, weight decay and the first rate.
+        Epochs, mini-batches, momentum, weight decay and the first rate.
 
     Attributes
     ----------
@@ -38,7 +42,7 @@ class MomentumSteps:
         self._velocities = [torch.zeros_like(one) for one in parameters]
 
     def __call__(self, loss: torch.Tensor) -> None:
-        """Take a step down a loss; weight decay is a part of the gradient."""
+        """Take a step down a loss; the gradient includes the weight decay."""
         gradients = torch.autograd.grad(loss, self._parameters)
         with torch.no_grad():
             for one, velocity, gradient in zip(
@@ -48,9 +52,79 @@ class MomentumSteps:
                 velocity.add_(one, alpha=self._descent.weight_decay)
                 one.sub_(velocity, alpha=self.rate)
 
+    def epoch(
+        self,
+        loss: Callable[[torch.Tensor], torch.Tensor],
+        n_samples: int,
+        rng: np.random.Generator,
+    ) -> float:
+        """Take a step per mini-batch of one pass over the samples.
+
+        Parameters
+        ----------
+        loss : callable
+            Returns the mean loss of the samples with the given numbers, as a scalar.
+        n_samples : int
+            Number of samples.
+        rng : numpy.random.Generator
+            Source of the mini-batches.
+
+        Returns
+        -------
+        float
+            Mean loss of the samples, each at its own step.
+
+        Raises
+        ------
+        ValueError
+            If the descent has left the range of numbers.
+        """
+        device = self._parameters[0].device
+        order = torch.as_tensor(rng.permutation(n_samples), device=device)
+        total = self._parameters[0].new_zeros(())
+        for batch in torch.split(order, self._descent.batch_size):
+            with torch.enable_grad():
+                value = loss(batch)
+            self(value)
+            total += value.detach() * len(batch)
+        sizes = [torch.linalg.vector_norm(one) for one in self._parameters]
+        if not total.isfinite() or not all(size < _LONGEST for size in sizes):
+            raise ValueError(
+                f"learning_rate={self._descent.learning_rate} or weight_decay="
+                f"{self._descent.weight_decay} is too large: the descent has left the range of "
+                "numbers. Use a smaller one, or features of the scale of the first task."
+            )
+        return float(total) / n_samples
+
+    def descend(
+        self,
+        loss: Callable[[torch.Tensor], torch.Tensor],
+        n_samples: int,
+        rng: np.random.Generator,
+    ) -> list[float]:
+        """Take epochs until the losses stall, and return the mean loss of each."""
+        losses = list[float]()
+        for _ in self.epochs(losses):
+            losses.append(self.epoch(loss, n_samples, rng))
+        return losses
+
+    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
+        """Yield once per epoch until the losses stall, and adapt the rate in between.
+
+        Parameters
+        ----------
+        losses : sequence of float
+            The caller adds the loss of each epoch.
+        """
+        for _ in range(self._descent.max_epochs):
+            yield
+            if has_stalled(losses):
+                return
+            self.rate *= rate_factor(losses)
+
 
 def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    r"""Multi-class hinge :math:`\max(0, 1 - s_y + \max_{c \ne y} s_c)` of each sample.
+    r"""Compute :math:`\max(0, 1 - s_y + \max_{c \ne y} s_c)` of each sample.
 
     Parameters
     ----------
@@ -62,7 +136,7 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
     Returns
     -------
     Tensor of shape (..., n_samples)
-        Zero where the own class leads all others by 1, or is the only one.
+        Zero if the own class leads all other classes by 1, or is the only class.
 
     References
     ----------
@@ -76,7 +150,7 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
 
 
 def rate_factor(losses: Sequence[float]) -> float:
-    """What the rate is multiplied by after an epoch.
+    """Return the factor of the rate after an epoch.
 
     Parameters
     ----------
@@ -94,5 +168,5 @@ def rate_factor(losses: Sequence[float]) -> float:
 
 
 def has_stalled(losses: Sequence[float]) -> bool:
-    """Whether none of the last 10 epochs has brought a lower loss."""
+    """Return whether none of the last 10 epochs had a lower loss."""
     return len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) >= min(losses[:-_PATIENCE])

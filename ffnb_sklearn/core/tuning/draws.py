@@ -1,14 +1,14 @@
 r"""Pseudo-features: draws for classes whose data is gone.
 
-What is known of a class of n samples is an estimate, so a draw is of what its next sample may
-be: about the mean :math:`\mu_c`, with covariance
+The moments of a class of n samples are estimates. A draw stands for the next sample of the class:
+it is Gaussian about the mean :math:`\mu_c`, with covariance
 
 .. math:: \Bigl(1 + \frac1n\Bigr) \bigl((1 - \rho) \Sigma_c + \rho \bar\Sigma\bigr),
           \qquad \rho = \frac{\nu}{n + \nu} ,
 
-where :math:`\bar\Sigma` is the mean covariance of the classes that are drawn: it counts as much as
-:math:`\nu = 20` samples, and the mean is that of n samples. A class of a dozen samples in hundreds
-of dimensions spans next to none of them, and draws from it alone would look far too easy.
+where :math:`\bar\Sigma` is the mean covariance of the drawn classes, with the weight of
+:math:`\nu = 20` samples. A class of a dozen samples spans few of hundreds of dimensions, and draws
+from its covariance alone would be too easy to separate.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from ..statistics import ClassMoments
 
 __all__ = ["pseudo_features"]
 
-# Samples that the mean covariance of all classes stands for in that of each.
+# Weight of the mean covariance of all classes in that of each, in samples.
 _PRIOR_SAMPLES = 20.0
 
 
@@ -32,29 +32,29 @@ def pseudo_features(
     *,
     device: torch.device,
 ) -> torch.Tensor:
-    """Draws for every class, over all its features.
+    """Draw samples of every class, over all features.
 
     Parameters
     ----------
     moments : sequence of ClassMoments
-        Of the same d features.
+        Moments of the same d features.
     n_per_class : int
-        Number of draws for each.
+        Number of draws per class.
     rng : numpy.random.Generator
         Source of the draws.
     device : torch.device
-        Where they are to be.
+        Device of the draws.
 
     Returns
     -------
     Tensor of shape (len(moments) * n_per_class, d)
-        The draws for one class lie under those for the class before.
+        Draws, class by class.
     """
     noise = torch.cat([_noise(one, n_per_class, rng, device) for one in moments])
-    # Shuffled over all classes, noise has their mean covariance.
+    # Noise shuffled over all classes has their mean covariance.
     shuffled = noise[torch.as_tensor(rng.permutation(len(noise)), device=device)]
     means = as_tensor(np.stack([one.mean for one in moments]), device=device)
-    # Sample weights may be below one; a class has at least one sample all the same.
+    # Sample weights may be below one, but a class has at least one sample.
     sizes = as_tensor(np.array([max(1.0, one.weight) for one in moments]), device=device)
     means, sizes = (each.repeat_interleave(n_per_class, dim=0) for each in (means, sizes))
     share = (_PRIOR_SAMPLES / (sizes + _PRIOR_SAMPLES))[:, None]
@@ -65,7 +65,7 @@ def pseudo_features(
 def _noise(
     moments: ClassMoments, n_draws: int, rng: np.random.Generator, device: torch.device
 ) -> torch.Tensor:
-    """Gaussian noise of mean zero with the covariance of a class."""
+    """Draw Gaussian noise with the covariance of a class."""
     along = as_tensor(rng.standard_normal((n_draws, moments.rank)), device=device)
     apart = as_tensor(rng.standard_normal((n_draws, len(moments.mean))), device=device)
     factor, residual = (

@@ -1,4 +1,4 @@
-"""The multi-class hinge as a function of the rows of new bands, all else being constant."""
+"""The multi-class hinge as a function of the rows of new bands."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,16 +16,16 @@ __all__ = ["Network", "Samples"]
 
 
 class Samples(NamedTuple):
-    """Samples, real or drawn, as far as new bands do not change them.
+    """Constants of samples, real or drawn, while new bands move.
 
     Attributes
     ----------
     old : tuple of Tensor of shape (n_samples, d_l)
-        Features of each layer that feeds a band, psi_0 first, without the new neurons.
+        Features of each layer that feeds a band, psi_0 first, without new neurons.
     corrections : tuple of Tensor of shape (n_samples, n_neurons)
-        Per layer, what is added to the responses of the new neurons.
+        Per layer, an addition to the responses of the new neurons.
     fixed : Tensor of shape (n_samples, d)
-        What the classifier sees besides the new neurons.
+        Features of the classifier besides the new neurons.
     classes, weights : Tensor of shape (n_samples,)
         Classes, and weights whose mean is 1.
     """
@@ -37,14 +37,14 @@ class Samples(NamedTuple):
     weights: torch.Tensor
 
     def take(self, index: torch.Tensor) -> "Samples":
-        """Some of the samples."""
+        """Return some of the samples."""
         old = tuple(one[index] for one in self.old)
         corrections = tuple(one[index] for one in self.corrections)
         rest = (one[index] for one in (self.fixed, self.classes, self.weights))
         return Samples(old, corrections, *rest)
 
     def followed_by(self, others: "Samples") -> "Samples":
-        """These samples and others behind them."""
+        """Return these samples with others behind them."""
         joined = zip(self.old, others.old, strict=True)
         added = zip(self.corrections, others.corrections, strict=True)
         rest = (torch.cat(pair) for pair in zip(self[2:], others[2:], strict=True))
@@ -52,16 +52,16 @@ class Samples(NamedTuple):
 
 
 class Network:
-    """A model as a function of the rows of its newest bands, all else being constant.
+    """A model as a function of the rows of its newest bands.
 
     Parameters
     ----------
     bands : sequence of Band
-        Those that are to move, one per layer.
+        Moving bands, one per layer.
     classifier : PairwiseFisher or OneVsAllRidge
-        Solved with them as they are.
+        Classifier, held constant.
     device : torch.device
-        Where to compute.
+        Device of the computation.
     """
 
     def __init__(self, bands: Sequence[Band], classifier: Classifier, device: torch.device) -> None:
@@ -74,19 +74,19 @@ class Network:
             self._pooling = _pooling(classifier.n_classes, device)
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Multi-class hinge of some samples.
+        """Compute the multi-class hinge of some samples.
 
         Parameters
         ----------
         samples : Samples
-            n_samples of them.
+            Samples.
         rows : sequence of Tensor of shape (..., n_neurons, d)
             Per layer, the rows W of its newest band, or of several copies of it.
 
         Returns
         -------
         Tensor of shape (..., n_samples)
-            What the own class lacks to a lead of 1 over the best other.
+            Gap of the own class to a lead of 1 over the best other class.
         """
         n_fixed = samples.fixed.shape[1]
         fixed = torch.addmm(self._offsets, samples.fixed, self._planes[:, :n_fixed].T)
@@ -96,7 +96,7 @@ class Network:
         return multi_class_hinge(scores, samples.classes)
 
     def _new_neurons(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Outputs of the newest band of the last layer."""
+        """Compute the outputs of the newest band of the last layer."""
         outputs = samples.fixed[:, :0]
         layers = zip(self._bands, samples.old, samples.corrections, rows, strict=True)
         for band, old, corrections, weights in layers:
@@ -108,7 +108,7 @@ class Network:
 
 
 def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
-    """Matrix that adds up each class's pair outputs as `PairwiseFisher.scores` does."""
+    """Return the matrix that pools pair outputs as `PairwiseFisher.scores` does."""
     t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
     identity = torch.eye(n_classes, dtype=torch.float64, device=device)
     return identity[t] - identity[r]

@@ -1,10 +1,10 @@
 """Algorithm 1 of the paper: a network that grows by a band per task, and back-propagation alone.
 
-It is what the method is compared with. Nothing is kept of previous tasks but their parameters,
-so nothing tells a new task where old classes lie.
+The baseline of the method. Only parameters of previous tasks remain, so a new task has no
+information on where old classes lie.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,16 +15,9 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import MomentumSteps, has_stalled, multi_class_hinge, rate_factor
+from .descent import MomentumSteps, multi_class_hinge
 
-__all__ = [
-    "NaiveNetwork",
-    "Outputs",
-    "descend",
-    "empty_network",
-    "grow",
-    "train_newest",
-]
+__all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 
 
 @dataclass(frozen=True)
@@ -34,26 +27,26 @@ class Outputs:
     Attributes
     ----------
     weights : ndarray of shape (n_new_classes, n_inputs)
-        One row per class, over the neurons of the last layer that existed when they came.
-        Those added later have zero weight.
+        One row per class, over the neurons that the last layer had; later neurons have zero
+        weight.
     offsets : ndarray of shape (n_new_classes,)
-        What is added to each.
+        Offsets of the outputs.
     """
 
     weights: Array
     offsets: Array
 
     def __call__(self, last: torch.Tensor) -> torch.Tensor:
-        """Scores of shape (n_samples, n_new_classes) from the last layer."""
+        """Compute scores of shape (n_samples, n_new_classes) from the last layer."""
         weights = as_tensor(self.weights, device=last.device)
         offsets = as_tensor(self.offsets, device=last.device)
-        # In one memory layout, so that scores of old classes stay bit for bit the same.
+        # One memory layout keeps scores of old classes bit for bit the same.
         return last[:, : weights.shape[1]].contiguous() @ weights.T + offsets
 
 
 @dataclass(frozen=True)
 class NaiveNetwork:
-    """The network after some tasks. It is never changed: functions return a new one.
+    """The network after some tasks; functions return a new network.
 
     Attributes
     ----------
@@ -62,16 +55,15 @@ class NaiveNetwork:
     n_layers : int
         Layers of bands; every task adds one band to each.
     scale : float
-        What inputs are divided by.
+        Divisor of the inputs.
     features : FeatureMap
         Block lower triangular layers, without a shared band.
     outputs : tuple of Outputs
-        Of each task, oldest first.
+        Outputs of each task, oldest first.
     n_trainings : int
-        How often parameters have been trained, which tells the draws of mini-batches apart.
+        Number of trainings, which selects the stream of mini-batches.
     loss_curve : tuple of float
-        Mean loss in each epoch of the last training; empty while there is only one class, and
-        so no loss.
+        Mean loss in each epoch of the last training; empty for a single class, which has no loss.
     """
 
     seed: int
@@ -95,48 +87,37 @@ class NaiveNetwork:
         )
 
     def layers(self, X: torch.Tensor) -> list[torch.Tensor]:
-        """Scaled inputs and the outputs of every layer, psi_0 to psi_L."""
+        """Return the scaled inputs and the outputs of every layer, psi_0 to psi_L."""
         features = self.features(X / self.scale)
         columns = [self.features.layer(layer) for layer in range(self.n_layers + 1)]
         return [features[:, torch.as_tensor(one, device=X.device)] for one in columns]
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """Scores of all classes, in order of arrival.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_samples, n_inputs)
-            Samples.
-
-        Returns
-        -------
-        Tensor of shape (n_samples, n_classes)
-            The largest is that of the class to predict.
-        """
+        """Compute scores of all classes in order of arrival, of shape (n_samples, n_classes)."""
         last = self.layers(X.double())[-1]
         return torch.cat([last.new_empty((len(X), 0)), *(one(last) for one in self.outputs)], dim=1)
 
     def without_newest(self) -> "NaiveNetwork":
-        """The network as it was before the newest task."""
+        """Return the network before the newest task."""
         bands = self.features.bands[: -self.n_layers]
         return replace(
             self, features=replace(self.features, bands=bands), outputs=self.outputs[:-1]
         )
 
     def with_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
-        """The network with the parameters of one more task."""
+        """Return the network with the parameters of one more task."""
         features = replace(self.features, bands=(*self.features.bands, *bands))
         return replace(self, features=features, outputs=(*self.outputs, outputs))
 
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
-    """Network before its first task.
+    """Return the network before its first task.
 
     Parameters
     ----------
     X : Tensor of shape (n_samples, n_inputs)
-        Samples of the first task, whose root mean square norm becomes the scale: steps of
-        descent then mean the same at any scale and any number of inputs.
+        Samples of the first task. Their root mean square norm becomes the scale, so that rates
+        mean the same at every scale and number of inputs.
     n_layers : int
         Layers of bands.
     seed : int
@@ -145,30 +126,29 @@ def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     Returns
     -------
     NaiveNetwork
-        It has no class yet.
+        Network without classes.
     """
-    # Entries up to 1e70 have squares that a float64 holds.
     norm = float(X.square().sum(1).mean().sqrt())
     features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
     return NaiveNetwork(seed, n_layers, norm if norm > 0.0 else 1.0, features)
 
 
 def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> NaiveNetwork:
-    """Append a band to every layer, and an output for each new class, all drawn at random.
+    """Append a random band to every layer, and a random output for each new class.
 
-    Weights are normal with the variance 1 / (mean square of a neuron's input vector), twice
-    that under a ReLU (He et al., 2015), so that neurons are of order one.
+    Weights are normal. Their variance is 1 / (mean square norm of a neuron's inputs), twice that
+    under a ReLU (He et al., 2015), so that neurons are of order one.
 
     Parameters
     ----------
     network : NaiveNetwork
-        What was learnt before.
+        Network before the task.
     n_new : int
-        New classes.
+        Number of new classes.
     band_size : int
         Neurons per new class and layer.
     activation : {"relu", "tanh", "sigmoid"}
-        Of the new bands.
+        Activation of the new bands.
 
     Returns
     -------
@@ -184,7 +164,7 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     bands = []
     for layer in range(1, network.n_layers + 1):
         width = len(network.features.layer(layer - 1)) + (layer > 1) * n_new * band_size
-        # The inputs have a mean square norm of 1; neurons have a mean square of 1 each.
+        # Scaled inputs have a mean square norm of 1; each neuron has a mean square of 1.
         variance = gain if layer == 1 else gain / width
         rows = rng.normal(scale=variance**0.5, size=(n_new * band_size, width))
         bands.append(Band(layer, rows, activation))
@@ -196,23 +176,23 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
 def train_newest(
     network: NaiveNetwork, X: torch.Tensor, classes: torch.Tensor, descent: Descent
 ) -> NaiveNetwork:
-    """Train the parameters of the newest task, on the samples of one call alone.
+    """Train the parameters of the newest task on the samples of one call.
 
     Parameters
     ----------
     network : NaiveNetwork
-        With the parameters to start from.
+        Network to start from.
     X : Tensor of shape (n_samples, n_inputs)
         Samples.
     classes : Tensor of shape (n_samples,)
-        Numbers of their classes, any of those known.
+        Numbers of any known classes.
     descent : Descent
-        How to train.
+        Settings of the training.
 
     Returns
     -------
     NaiveNetwork
-        Other tasks' parameters are the same arrays.
+        Network with the same arrays for other tasks.
 
     Raises
     ------
@@ -226,9 +206,9 @@ def train_newest(
     old = network.without_newest()
     bands, outputs = network.features.bands[-network.n_layers :], network.outputs[-1]
     start = [*(band.weights for band in bands), outputs.weights, outputs.offsets]
-    # Copies: an array and its tensor share their memory.
+    # Clones: an array and its tensor share memory.
     parameters = [as_tensor(one, device=X.device).clone().requires_grad_() for one in start]
-    # What old neurons and old outputs give for these samples stays as it is.
+    # Old neurons and old outputs are constant.
     below, old_scores = old.layers(X), old.scores(X)
 
     def loss(rows: torch.Tensor) -> torch.Tensor:
@@ -240,71 +220,8 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    losses = descend(loss, parameters, len(X), descent, rng)
+    losses = MomentumSteps(parameters, descent).descend(loss, len(X), rng)
     *rows, weights, offsets = (as_array(one) for one in parameters)
     trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
     old = replace(old, loss_curve=tuple(losses))
     return old.with_task(trained, Outputs(weights, offsets))
-
-
-def descend(
-    loss: Callable[[torch.Tensor], torch.Tensor],
-    parameters: Sequence[torch.Tensor],
-    n_samples: int,
-    descent: Descent,
-    rng: np.random.Generator,
-) -> list[float]:
-    """Stochastic gradient descent with momentum, weight decay and the paper's adaptive rate.
-
-    Parameters
-    ----------
-    loss : callable
-        Mean loss of the samples whose numbers it is given, as a scalar.
-    parameters : sequence of Tensor
-        Leaves that require gradients; they are updated in place.
-    n_samples : int
-        Number of samples, which are drawn anew into mini-batches at each epoch.
-    descent : Descent
-        How long and how fast.
-    rng : numpy.random.Generator
-        Source of the mini-batches.
-
-    Returns
-    -------
-    list of float
-        Mean loss of each epoch, over its mini-batches as they came.
-
-    Raises
-    ------
-    ValueError
-        If a loss or a parameter is not finite any more.
-    """
-    device = parameters[0].device
-    step, losses = MomentumSteps(parameters, descent), list[float]()
-    with torch.enable_grad():
-        for _ in range(descent.max_epochs):
-            order = as_tensor(rng.permutation(n_samples), device=device, dtype=torch.int64)
-            total = parameters[0].new_zeros(())
-            for rows in torch.split(order, descent.batch_size):
-                value = loss(rows)
-                step(value)
-                total += value.detach() * len(rows)
-            losses.append(float(total) / n_samples)
-            _check_finite(losses, parameters, descent)
-            if has_stalled(losses):
-                break
-            step.rate *= rate_factor(losses)
-    return losses
-
-
-def _check_finite(
-    losses: Sequence[float], parameters: Sequence[torch.Tensor], descent: Descent
-) -> None:
-    """Refuse to go on where a descent has diverged."""
-    if np.isfinite(losses[-1]) and all(bool(one.isfinite().all()) for one in parameters):
-        return
-    raise ValueError(
-        f"learning_rate={descent.learning_rate} makes the descent diverge: its loss or a weight is "
-        f"not finite after epoch {len(losses)}. Use a smaller one, or features of the scale that "
-        "those of the first task had."
-    )

@@ -251,8 +251,7 @@ def test_samples_respond_as_to_the_copy_that_has_not_seen_them():
 
     _, fresh = append_drafts(model, new, mean)
     for fold in range(4):
-        rows = [one[fold] for one in tuning._rows(steps)]
-        alone = [replace(d, rows=w) for d, w in zip(drafts, rows, strict=True)]
+        alone = tuning._mean_of_copies([step[[fold] * 4] for step in steps])
         now = tuning._folds == fold
         assert now.any()
         assert_allclose(fresh[now], append_drafts(model, new, alone)[1][now], rtol=1e-9)
@@ -271,7 +270,7 @@ def test_moments_of_new_classes_are_those_of_the_tuned_bands():
 
     after = learn(before, new, TUNED)
 
-    outputs = drafts[0].scale * torch.relu(drafts[0].responses(new.X))
+    outputs = drafts[0].scale * torch.relu(drafts[0].responses)
     for label in (2, 3):
         now = new.classes == label
         share = new.weights[now] / new.weights[now].sum()

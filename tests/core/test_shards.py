@@ -8,8 +8,13 @@ from numpy.testing import assert_allclose
 from ffnb_sklearn.core.drafts import append_drafts, draft_bands
 from ffnb_sklearn.core.features.bands import band_codes
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.shards.bands import learn_band, only_inputs, pooled, with_past_of
-from ffnb_sklearn.core.shards.moments import shard_moments
+from ffnb_sklearn.core.shards import (
+    learn_band,
+    only_inputs,
+    pooled,
+    shard_moments,
+    with_past_of,
+)
 from tests.core.small_models import CPU, D, learnt, task
 
 OLD, NEW = task(0, 1, 2), task(1, 3, 4)

@@ -1,0 +1,233 @@
+r"""Learning from shards: exact moments and bands of parts of a task, computed at the data.
+
+The rows of a band regress codes on the inputs [Eq. 6, Eq. 7]. The regression needs only the second
+moment of the samples and the sum of each class, which add up over shards in a first pass. Stand-in
+samples with these sums give the same rows: :math:`\mu \pm \sqrt{r / W} f_j` of weight
+:math:`W / 2r` each, for the r rows :math:`f_j` of a scatter of weight W. A second pass computes the
+response of each sample left out of the regression, from the regression and this sample alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from .device import as_array, as_tensor
+from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
+from .features.bands import code_system, left_out
+from .features.feature_map import Band, FeatureMap
+from .features.nullspace import NullSpace
+from .model import Model, Task, updated_moments
+from .statistics import Array, ClassMoments, merge_classes, principal_rows
+
+__all__ = [
+    "ShardBand",
+    "learn_band",
+    "learn_moments",
+    "only_inputs",
+    "pooled",
+    "shard_moments",
+    "with_past_of",
+]
+
+
+@dataclass(frozen=True)
+class ShardBand:
+    """A band of the first layer, with the regression that its rows come from.
+
+    Attributes
+    ----------
+    band : Band
+        The band.
+    kept : ndarray of shape (p, d)
+        Axes kept for the past.
+    moment : ndarray of shape (r, d)
+        Principal rows of the moment in the regression; none if the band was drawn at random.
+    gamma : float
+        Relative ridge of the regression.
+    """
+
+    band: Band
+    kept: Array
+    moment: Array
+    gamma: float
+
+    def outputs(self, X: torch.Tensor, codes: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Compute the outputs for samples of the task, each left out of the regression.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_samples, d)
+            psi_0.
+        codes : Tensor of shape (n_samples, n_neurons)
+            Codes of the samples.
+        weights : Tensor of shape (n_samples,)
+            Sample weights.
+
+        Returns
+        -------
+        Tensor of shape (n_samples, n_neurons)
+            Outputs of `ffnb_sklearn.core.features.bands.left_out` responses.
+        """
+        responses = self.band.response(X)
+        if len(self.moment):
+            open_axes = NullSpace(as_tensor(self.kept, device=X.device))
+            moment = as_tensor(self.moment, device=X.device)
+            energy, open_rows = moment.square().sum(), open_axes.coordinates(moment)
+            system = code_system(open_rows, self.gamma, energy / X.shape[1])
+            responses = left_out(system, open_axes.coordinates(X), responses, codes, weights)
+        return self.band.output(responses)
+
+
+def only_inputs(model: Model) -> Model:
+    """Return a model that measures psi_0 alone."""
+    features = model.features
+    inputs = FeatureMap(features.n_inputs, features.shared.without_neurons())
+    return replace(model, features=inputs)
+
+
+def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict[int, ClassMoments]:
+    """Reduce the scatters of some classes to their sum.
+
+    Parameters
+    ----------
+    moments : mapping to ClassMoments
+        Exact moments of the classes, by any key.
+    device : torch.device
+        Device of the computation.
+
+    Returns
+    -------
+    dict to ClassMoments
+        The same weights and means; the first class has the sum of all scatters.
+    """
+    factors = (as_tensor(one.factor, device=device) for one in moments.values())
+    together = as_array(principal_rows(*factors))
+    bare = {key: replace(one, blocks=(together[:0],)) for key, one in moments.items()}
+    first = next(iter(bare))
+    return {**bare, first: replace(bare[first], blocks=(together,))}
+
+
+def learn_band(
+    model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
+) -> tuple[Model, ShardBand]:
+    """Append the band of a task, from the sums over its samples.
+
+    Parameters
+    ----------
+    model : Model
+        Model before the task, with the settings of the task.
+    moments : mapping of int to ClassMoments
+        Moments of the inputs by class number, as `pooled` returns them. The numbers of new classes
+        continue those of the known classes.
+    device : torch.device
+        Device of the computation.
+
+    Returns
+    -------
+    model : Model
+        Model with the band; the moments of the task are still to be added.
+    band : ShardBand
+        The band.
+
+    Raises
+    ------
+    ValueError
+        If `p` leaves no axis for new neurons.
+    """
+    task, settings = _stand_ins(moments, device), model.settings
+    extended, _ = append_drafts(model, task, draft_bands(model, task))
+    moment = task.X[:0]
+    if settings.init != "random":
+        moment = principal_rows(past_in_regression(model, 1, device), task.weighted(task.X))
+    (kept,), band = extended.kept_axes, extended.features.bands[-1]
+    return extended, ShardBand(band, kept, as_array(moment), settings.gamma)
+
+
+def with_past_of(
+    model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
+) -> Model:
+    """Add a task's samples to the past of a model with a single layer.
+
+    Parameters
+    ----------
+    model : Model
+        Model with trained bands in one layer.
+    moments : mapping of int to ClassMoments
+        Moments of the task's inputs, as `pooled` returns them.
+    device : torch.device
+        Device of the computation.
+
+    Returns
+    -------
+    Model
+        Model in which only the past has changed.
+    """
+    return replace(model, past=grown_past(model, _stand_ins(moments, device)))
+
+
+def shard_moments(
+    model: Model, task: Task, fresh: torch.Tensor | None = None
+) -> tuple[ClassMoments, ...]:
+    """Compute the exact moments of the classes of a shard.
+
+    Parameters
+    ----------
+    model : Model
+        Model whose features are measured; its classes and its rank play no part.
+    task : Task
+        Samples of the shard, with class numbers from 0 without a gap.
+    fresh : Tensor of shape (n_samples, n_new_neurons) or None, default=None
+        Outputs of the newest neurons; None computes them.
+
+    Returns
+    -------
+    tuple of ClassMoments
+        Moments by class, without a limit on the rank.
+    """
+    exact = replace(model.settings, rank=None)
+    return updated_moments(replace(model, moments=(), settings=exact), task, fresh)
+
+
+def learn_moments(
+    model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
+) -> Model:
+    """Learn a task from the moments of its classes.
+
+    Parameters
+    ----------
+    model : Model
+        Model before the task, with the settings of the task and its band, if it has one.
+    moments : mapping of int to ClassMoments
+        Truncated moments of the task's samples by class number. The numbers of new classes
+        continue those of the known classes.
+    device : torch.device
+        Device of the computation.
+
+    Returns
+    -------
+    Model
+        The result of `ffnb_sklearn.core.learning.learn` on the samples, up to rounding.
+    """
+    new = sorted(moments.items())
+    whole = merge_classes(model.moments, new, model.settings.rank, device=device)
+    return replace(model, moments=whole)
+
+
+def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Task:
+    """Return a few samples with the same second moment and the same sums of the classes."""
+    X, classes, weights = [], [], []
+    for number, one in moments.items():
+        shifts = one.factor * np.sqrt(one.rank / one.weight)
+        points = np.concatenate([one.mean + shifts, one.mean - shifts])
+        if not len(points):
+            points = one.mean[None]
+        X.append(points)
+        classes += [number] * len(points)
+        weights += [one.weight / len(points)] * len(points)
+    return Task(
+        as_tensor(np.concatenate(X), device=device),
+        as_tensor(classes, device=device, dtype=torch.int64),
+        as_tensor(weights, device=device),
+    )
