@@ -40,7 +40,7 @@ class BlockClassifier(
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "epsilon": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "classifier": [StrOptions({"ovo", "ova"})],
+        "classifier": [StrOptions({"gaussian", "ovo", "ova"})],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
         "shortlist": [Interval(Integral, 2, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],

@@ -109,6 +109,13 @@ class ClassGaussians:
         self.__dict__["energies"] = energies
         return self
 
+    def without_rows(self) -> "ClassGaussians":
+        """Return the same classes with the scatter of their factors as diagonal."""
+        lengths = (0,) * len(self.lengths)
+        return replace(
+            self, rows=self.rows[:0], lengths=lengths, residuals=self.residuals + self.energies
+        )
+
     def mean_variances(self) -> torch.Tensor:
         """Mean variance of the features of each class, of shape (C,), after scaling.
 

@@ -1,59 +1,79 @@
-r"""Shrinkage, ridge and energies of the blocks, chosen by leave-one-out error where left open.
+r"""Shrinkage, ridge and block energies in closed form from the classes' moments.
 
-The energies come first, then shrinkage and ridge together: each makes up for a lack of the other,
-and changed in turn the first would follow from where the second starts. Classes of so many samples
-that none can be left out of their moments leave all values where the search starts.
+Everything is measured in the metric of one regularised pooled covariance,
+:math:`B = \Sigma_{pooled} + v P`, in which all classes have about the same spread.
 
-The shrinkage starts where the covariances are best on the whole: with v the squared error of a
-class's covariance and :math:`\delta^2` its squared distance from the pooled one, both relative to
-its own square, :math:`\|\rho \Sigma_{pooled} + (1 - \rho) \hat\Sigma - \Sigma\|^2` is least on
-average for :math:`\rho = v / (v + \delta^2)`. (Ledoit and Wolf [1]_ estimate both; here the
-distance is a constant, since how different the covariances are says little about how much that
-helps to tell the classes apart.)
+*Energy of the inputs.* Each candidate is judged by the left-out cross-entropy of the pooled
+discriminant. Its outputs are linear in a sample, so the moments of a class give their mean and
+covariance exactly, truncated or not. Without the sample :math:`\mu_c + z` the mean of its class
+moves by :math:`-z / (n - 1)` and :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with
+:math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
+:math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the squared distances are then
+
+.. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+          D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
+
+The rotation of a class's samples is not kept, so h is their mean and the u of several opponents
+are drawn jointly Gaussian, as in generalised cross-validation [1]_.
+
+*Shrinkage.* The intensity of Ledoit and Wolf [2]_ in the metric of B: the sampling error of a class
+covariance over its squared distance from the pooled one,
+
+.. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
+                      {\sum_c \|\Sigma_c - \Sigma_{pooled}\|^2} .
+
+Many samples and unlike covariances leave the classes their own; few samples or equal covariances
+give linear discriminant analysis. No class is too small or too large to take part.
+
+*Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
+the relative ridge as large as the shrinkage.
 
 References
 ----------
-.. [1] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
+.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
+   good ridge parameter. Technometrics 21(2), 1979.
+.. [2] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import torch
 
 from ..features.feature_map import Blocks
+from ..linalg import DiagonalPlusGram, lower_gram
 from ..settings import Settings
+from .densities import shared_covariance
 from .gaussians import ClassGaussians
-from .leave_one_out import LeaveOneOut
 from .penalties import block_penalties
 
 __all__ = ["Choice", "choose", "with_choice"]
 
-# Where the search starts, which is also what stands where there is nothing to choose by. Large
-# classes shrink less.
-_SHRINKAGE, _EPSILON, _EPSILON_OVA = 0.5, 0.2, 0.3
-
-# Squared distance of a covariance from the pooled one, relative to its own square.
-_DISTANCE = 1.0 / 16.0
-
-# Values that are tried, in this order. The energies are those of the inputs as a multiple of the
-# shared band's, or None: by how well each block keeps the classes apart.
+# Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
+# by their class separation (benchmarks/defaults.py, hold-outs).
 _ENERGIES = (None, 300.0, 10.0, 1.0, 0.1)
-_SHRINKAGES = (0.1, 0.25, 0.5, 1.0)
-_EPSILONS = (0.03, 0.1, 0.3, 1.0)
 
-# Errors closer than this are alike.
-_TOLERANCE = 1e-6
+# Ridge of the judged covariance, relative to the mean variance within classes.
+_RIDGE = 1.0
 
-# Classes that can be judged and make up less of all samples do not speak for the others. (Half of
-# them do, by whichever sum.)
-_LEAST_SHARE = 0.5 - 1e-9
+# Relative ridge of one-vs-all regression (benchmarks/defaults.py, hold-outs).
+_EPSILON_OVA = 0.3
+
+# Classes that are judged, and nearest opponents of each.
+_N_JUDGED, _N_OPPONENTS = 12, 8
+
+# Draws of a left-out sample's outputs, each with its mirror image.
+_N_DRAWS = 64
+
+# Ratios of neighbouring temperatures among which the cross-entropy is least.
+_TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device="cpu")
+
+# Cross-entropies closer than this are ties, and the earlier energy stands.
+_TIE = 1e-6
 
 
 class Choice(NamedTuple):
-    """What the pairs of classes are solved with.
+    """Parameters that the classifier is solved with.
 
     Attributes
     ----------
@@ -71,16 +91,16 @@ class Choice(NamedTuple):
 
 
 def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
-    """The classes with the penalties of a choice.
+    """Return the classes with the penalties of a choice.
 
     Parameters
     ----------
     gaussians : ClassGaussians
         The classes over the features that the classifier sees.
     blocks : Blocks
-        What these features are.
+        Blocks of these features.
     choice : Choice
-        The energy of the inputs, and whether pairs may depend on all classes.
+        Energy of the inputs; with a shrinkage of zero the penalties depend on no class.
 
     Returns
     -------
@@ -94,89 +114,140 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
 
 
 def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Choice:
-    """Choose what the settings leave open.
+    """Choose the values that the settings leave open.
 
-    Neither the order of the classes nor their partition into tasks plays a part.
+    The order of the classes and their partition into tasks play no part.
 
     Parameters
     ----------
     gaussians : ClassGaussians
         The classes over the features that the classifier sees.
     blocks : Blocks
-        What these features are.
+        Blocks of these features.
     settings : Settings
-        With shrinkage, ridge, or both left open, or neither. The energies of the blocks are
-        open as soon as one of them is.
+        With shrinkage, ridge, or both left open, or neither. The energies of the blocks are open
+        as soon as one of them is.
 
     Returns
     -------
     Choice
-        Given values are taken as they are.
+        Given values are kept.
     """
-    given = settings.shrinkage, settings.epsilon
-    one_vs_all = settings.classifier == "ova"
-    start = Choice(
-        None,
-        _SHRINKAGE if given[0] is None else given[0],
-        (_EPSILON_OVA if one_vs_all else _EPSILON) if given[1] is None else given[1],
-    )
-    pairs_differ = settings.covariance == "class" and start.shrinkage > 0.0
-    if None not in given or one_vs_all or not pairs_differ:
-        return start
-    if not blocks.n_fixed:
-        return start
-    both = min(blocks) > 0
+    shrinkage, epsilon = settings.shrinkage, settings.epsilon
+    if shrinkage is not None and (epsilon is not None or shrinkage == 0.0):
+        return Choice(None, shrinkage, _RIDGE if epsilon is None else epsilon)
     # Old classes are only inferred in trained neurons, and look better there than they are.
-    fixed = gaussians.first(blocks.n_fixed)
-    return _Search(fixed, blocks, start, open_shrinkage=given[0] is None).best(
-        {"input_energy": _ENERGIES if both else (None,)},
-        {
-            "shrinkage": _SHRINKAGES if given[0] is None else given[:1],
-            "epsilon": _EPSILONS if given[1] is None else given[1:],
-        },
-    )
+    fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
+    judge = _Judge(fixed, blocks)
+    energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
+    energy = judge.best(energies)
+    if shrinkage is None:
+        shrinkage = judge.shrinkage(energy)
+    if epsilon is None:
+        epsilon = _EPSILON_OVA if settings.classifier == "ova" else _RIDGE * shrinkage
+    return Choice(energy, shrinkage, epsilon)
 
 
-class _Search:
-    """Errors of choices, each computed once."""
+class _Judge:
+    """Left-out cross-entropy of the pooled discriminant, and the shrinkage in its metric."""
 
-    def __init__(
-        self, gaussians: ClassGaussians, blocks: Blocks, start: Choice, *, open_shrinkage: bool
-    ) -> None:
+    def __init__(self, gaussians: ClassGaussians, blocks: Blocks) -> None:
         self._gaussians, self._blocks = gaussians, blocks
-        gaussians = with_choice(gaussians, blocks, start)
-        if open_shrinkage:
-            error = float(gaussians.covariance_errors().mean())
-            start = start._replace(shrinkage=min(start.shrinkage, error / (error + _DISTANCE)))
-        self._start = start
-        self._judge = LeaveOneOut(gaussians)
-        judged = float(self._judge.weights.sum())
-        self._speaks = judged > 0.0 and self._judge.share >= _LEAST_SHARE
-        self._known: dict[Choice, float] = {}
-        self._penalties: dict[float | None, torch.Tensor] = {}
+        rows, weights = gaussians.rows, gaussians.weights
+        self._gram = lower_gram(rows.T) if len(rows) >= rows.shape[1] else None
+        self._means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)
+        self._judged = self._choose_classes()
+        generator = torch.Generator().manual_seed(0)
+        shape = (_N_DRAWS, self._n_opponents)
+        draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
+        self._draws = torch.cat([draws, -draws]).to(rows.device)
 
-    def best(self, *steps: Mapping[str, Sequence[float | None]]) -> Choice:
-        """The best choice when the values of each step are tried together, or the start."""
-        best = self._start
-        if not self._speaks:
-            return best
-        for step in steps:
-            for values in product(*step.values()):
-                tried = dict(zip(step, values, strict=True))
-                candidate = Choice(**{**best._asdict(), **tried})
-                if self._error(candidate) < self._error(best) - _TOLERANCE:
-                    best = candidate
+    def best(self, energies: tuple[float | None, ...]) -> float | None:
+        """Return the energy of least cross-entropy, the first one if no class can be judged."""
+        best, least = energies[0], torch.inf
+        if len(energies) > 1 and self._judged and self._n_opponents:
+            for energy in energies:
+                entropy = self._cross_entropy(energy)
+                if entropy < least - _TIE:
+                    best, least = energy, entropy
         return best
 
-    def _error(self, choice: Choice) -> float:
-        """Error over the samples of the classes judged."""
-        if choice not in self._known:
-            # Penalties depend on the shrinkage only by whether there is any; here there always is.
-            energy = choice.input_energy
-            if energy not in self._penalties:
-                classes = with_choice(self._gaussians, self._blocks, choice)
-                self._penalties[energy] = classes.penalties
-            errors = self._judge.errors(self._penalties[energy], choice.shrinkage, choice.epsilon)
-            weights = self._judge.weights
-            self._known[choice] = float(weights @ errors / weights.sum())
-        return self._known[choice]
+    def shrinkage(self, energy: float | None) -> float:
+        """Return the shrinkage, 1 if no class has a covariance."""
+        gaussians, base = self._regularised(energy)
+        ridge = _RIDGE * gaussians.pooled_variance()
+        errors, squares, crosses, weights = [], [], [], []
+        for c in self._judged:
+            n, rows = gaussians.weights[c], gaussians.parts()[c]
+            solved = base.solve(rows)
+            gram = rows @ solved.T / n
+            trace, square = gram.trace(), gram.square().sum()
+            errors.append((trace.square() + square) / n)
+            squares.append(square)
+            # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
+            crosses.append(trace - ridge * (solved.square() @ gaussians.penalties).sum() / n)
+            weights.append(n)
+        if not errors:
+            return 1.0
+        share = torch.stack(weights) / sum(weights)
+        cross = torch.stack(crosses)
+        distance = torch.stack(squares).mean() - 2.0 * cross.mean() + share @ cross
+        error = float(torch.stack(errors).mean())
+        return min(1.0, error / max(float(distance), error)) if error > 0.0 else 1.0
+
+    def _regularised(self, energy: float | None) -> tuple[ClassGaussians, DiagonalPlusGram]:
+        """Return the classes with the penalties of an energy, and B."""
+        gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, _RIDGE))
+        return gaussians, shared_covariance(gaussians, 1.0, _RIDGE, gram=self._gram)
+
+    def _choose_classes(self) -> list[int]:
+        """Return classes of two samples or more, at even steps from crowded to remote ones."""
+        gaussians = self._gaussians
+        # Weights may sum up to two but for rounding.
+        able = torch.nonzero(gaussians.weights >= 2.0 - 1e-9)[:, 0]
+        if len(able) > _N_JUDGED:
+            # A product would lose the digits of means that share a large offset.
+            gaps = torch.cdist(
+                self._means, self._means, compute_mode="donot_use_mm_for_euclid_dist"
+            )
+            # Two classes may be nearest to each other; the sum tells them apart.
+            crowd = gaps.topk(self._n_opponents + 1, largest=False).values.sum(1)
+            steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()
+            able = able[crowd[able].argsort()[steps]]
+        chosen: list[int] = able.tolist()
+        return chosen
+
+    def _cross_entropy(self, energy: float | None) -> float:
+        """Return the least left-out cross-entropy over all temperatures."""
+        gaussians, base = self._regularised(energy)
+        planes = base.solve(self._means)
+        margins = torch.stack([self._margins(gaussians, base, planes, c) for c in self._judged])
+        scale = margins.abs().median().clamp_min(torch.finfo(margins.dtype).tiny)
+        entropies = [
+            torch.logsumexp(
+                torch.nn.functional.pad(-margins / (scale * float(ratio)), (1, 0)), 2
+            ).mean()
+            for ratio in _TEMPERATURES
+        ]
+        return float(torch.stack(entropies).min())
+
+    def _margins(
+        self, gaussians: ClassGaussians, base: DiagonalPlusGram, planes: torch.Tensor, c: int
+    ) -> torch.Tensor:
+        """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
+        n, total = gaussians.weights[c], gaussians.weights.sum()
+        gaps = torch.linalg.vecdot(self._means[c] - self._means, planes[c] - planes)
+        gaps[c] = torch.inf
+        apart, nearest = gaps.topk(self._n_opponents, largest=False)
+        rows, difference = gaussians.parts()[c], planes[c] - planes[nearest]
+        h = torch.linalg.vecdot(base.solve(rows), rows).sum() / n
+        responses = rows @ difference.T
+        covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
+        values, axes = torch.linalg.eigh(covariance / n)
+        root = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+        u = self._draws @ root
+        k = n / (n - 1.0) / total
+        left = 1.0 - k * h
+        own = (n / (n - 1.0)).square() * h / left
+        return h + 2.0 * u + apart + k * (h + u).square() / left - own

@@ -8,6 +8,7 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import ClassMoments
+from .densities import GaussianDistances, fit_distances
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
@@ -16,7 +17,7 @@ from .shortlist import ShortlistFisher, fit_shortlist
 
 __all__ = ["Classifier", "Solution", "n_classifier_weights", "solve"]
 
-Classifier = PairwiseFisher | ShortlistFisher | OneVsAllRidge
+Classifier = GaussianDistances | PairwiseFisher | ShortlistFisher | OneVsAllRidge
 
 
 class Solution(NamedTuple):
@@ -84,6 +85,11 @@ def solve(
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     covariance, shrinkage, epsilon = settings.covariance, choice.shrinkage, choice.epsilon
+    if settings.classifier == "gaussian":
+        distances = fit_distances(
+            gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
+        )
+        return Solution(distances, choice)
     n_listed = _n_listed(settings, len(moments))
     classifier: Classifier
     if n_listed is not None:
@@ -120,6 +126,8 @@ def n_classifier_weights(
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
     if settings.classifier == "ova":
         return n_classes * (d + 1)
+    if settings.classifier == "gaussian":
+        return (n_classes + sum(one.rank for one in moments)) * (d + 1) + d
     if _n_listed(settings, n_classes) is None:
         return n_classes * (n_classes - 1) // 2 * (d + 1)
     n_rows = sum(one.rank for one in moments)
