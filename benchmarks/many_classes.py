@@ -1,4 +1,4 @@
-"""A thousand classes in tasks of ten: time per task, memory, prediction rate, shortlists.
+"""A thousand classes in tasks of ten: time per task, memory, prediction rate.
 
 Classes are Gaussians whose means lie in a subspace that they share, and which spread along a few
 axes of that subspace each beyond noise that is common to all, so that they overlap. They are drawn
@@ -10,7 +10,6 @@ task by task: what lies in memory is the classifier, one task and the test rows.
 
 import argparse
 import sys
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -21,16 +20,8 @@ from threadpoolctl import threadpool_limits
 
 import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.device import as_tensor, resolve_device
 
-QUICK = {
-    "classes": 40,
-    "features": 64,
-    "per_class": 30,
-    "test_per_class": 5,
-    "shortlist": 8,
-    "reference": 50,
-}
+QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5}
 
 
 def fitted_exponent(classes, seconds):
@@ -52,7 +43,7 @@ def build(options):
         band_size=options.band_size,
         shared_band_size=options.shared,
         rank=options.rank or None,
-        shortlist=options.shortlist,
+        classifier="gaussian",
         random_state=0,
         device=options.device,
     )
@@ -75,29 +66,6 @@ def learn_stream(estimator, stream, options):
         if options.progress:
             print(f"{labels[-1] + 1} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
     return records
-
-
-def predict_among(estimator, X, width):
-    """Labels that a shortlist of another width gives, from the same tables.
-
-    Parameters
-    ----------
-    estimator : FFNBClassifier
-        Fitted with a shortlist.
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-    width : int
-        Number of classes listed; all of them for the answer of all pairs.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,)
-        The labels.
-    """
-    model, device = estimator._state.model, resolve_device(estimator.device)
-    classifier = replace(model.solution(device).classifier, n_listed=width)
-    scores = classifier.scores(model.view(as_tensor(X, device=device)))
-    return estimator._state.arrived[scores.argmax(1).cpu().numpy()]
 
 
 def measure(options):
@@ -137,23 +105,8 @@ def measure(options):
         ("peak of the process, prediction included", f"{peak / 1e6:.0f} MB"),
         ("the same without the data's own bytes", f"{(peak - data_bytes) / 1e6:.0f} MB"),
         ("data: test rows and one task", f"{data_bytes / 1e6:.0f} MB"),
-        ("shortlist", str(options.shortlist)),
     ]
-    return tasks, lines + agreement_lines(estimator, X_test, options)
-
-
-def agreement_lines(estimator, X_test, options):
-    """Agreement of shortlists with all pairs on a random part of the test rows."""
-    n_rows = min(options.reference, len(X_test))
-    rows = X_test[np.random.default_rng(0).choice(len(X_test), n_rows, replace=False)]
-    full_seconds, full = timed(predict_among, estimator, rows, options.classes)
-    lines = [(f"all pairs ({n_rows} rows)", f"{n_rows / full_seconds:.0f} rows a second")]
-    for width in dict.fromkeys([options.shortlist, *options.widths]):
-        seconds, listed = timed(predict_among, estimator, rows, width)
-        text = f"{100 * np.mean(listed == full):.2f} %; {n_rows / seconds:.0f} rows a second"
-        lines.append((f"agreement of shortlist={width} with all pairs", text))
-    lines.append(("peak of the process, all pairs included", f"{peak_bytes() / 1e6:.0f} MB"))
-    return lines
+    return tasks, lines
 
 
 def report(tasks, lines, options):
@@ -195,9 +148,6 @@ def read_options(arguments):
     add("--rank", type=int, default=32, help="axes kept of a class; 0 keeps all")
     add("--band-size", type=int, default=0)
     add("--shared", type=int, default=0, help="neurons of the shared band")
-    add("--shortlist", type=int, default=64, help="classes whose pairs are evaluated")
-    add("--widths", type=int, nargs="*", default=[], help="further shortlists to compare")
-    add("--reference", type=int, default=1000, help="rows predicted by all pairs as well")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu")
@@ -208,8 +158,6 @@ def read_options(arguments):
     if options.quick:
         parser.set_defaults(**QUICK)
         options = parser.parse_args(arguments)
-    if max([options.shortlist, *options.widths]) >= options.classes:
-        parser.error("--shortlist and --widths must be less than --classes")
     return options
 
 

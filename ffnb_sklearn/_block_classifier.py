@@ -42,7 +42,6 @@ class BlockClassifier(
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "classifier": [StrOptions({"gaussian", "ovo", "ova"})],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
-        "shortlist": [Interval(Integral, 2, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],

@@ -217,7 +217,6 @@ def check_settings(estimator):
         old_statistics=estimator.old_statistics,
         batch_norm=bool(estimator.batch_norm),
         chunk_size=int(estimator.chunk_size),
-        shortlist=None if estimator.shortlist is None else int(estimator.shortlist),
         descent=descent_of(estimator),
     )
 

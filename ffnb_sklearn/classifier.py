@@ -67,10 +67,6 @@ class FFNBClassifier(BlockClassifier):
         `rank` the axes are found nearly, see Notes.
     classifier : {"ovo", "ova"}, default="ovo"
         Aggregated discriminants of all pairs of classes, or one ridge regression per class.
-    shortlist : int or None, default=None
-        Number of classes, ranked for each sample by a linear score, whose pairs are evaluated;
-        they are taken to win against all others, which share one score. For hundreds of classes
-        and more: hyperplanes of all pairs are never formed. None evaluates all pairs.
     chunk_size : int, default=4096
         Number of samples whose features are held at a time, in learning and in prediction. With
         ``band_size=0`` nothing else of the size of X is made, so that X may be a memory map
@@ -221,7 +217,6 @@ class FFNBClassifier(BlockClassifier):
         epsilon="auto",
         rank=64,
         classifier="ovo",
-        shortlist=None,
         chunk_size=4096,
         old_statistics="gaussian",
         max_epochs=0,
@@ -249,7 +244,6 @@ class FFNBClassifier(BlockClassifier):
         self.epsilon = epsilon
         self.rank = rank
         self.classifier = classifier
-        self.shortlist = shortlist
         self.chunk_size = chunk_size
         self.old_statistics = old_statistics
         self.max_epochs = max_epochs

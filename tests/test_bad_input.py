@@ -296,7 +296,6 @@ WRONG = {
     "shrinkage": [-0.1, 1.1, np.nan, "automatic", None],
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
-    "shortlist": [0, 1, 2.5, "auto"],
     "chunk_size": [0, -1, 2.5, None],
     "classifier": ["svm", None],
     "old_statistics": ["replay", None],

@@ -10,8 +10,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
-from ffnb_sklearn import FFNBClassifier
-
 
 @pytest.fixture(scope="module")
 def data():
@@ -209,32 +207,20 @@ def test_stream_of_many_classes_repeats_and_keeps_test_rows_apart(bench):
     assert not np.isin(stream.rows(4, 6, test=True), X).any()
 
 
-def test_another_width_gives_what_a_classifier_fitted_with_it_gives(bench, data):
-    X, y = data[:2]
-    model = FFNBClassifier(shortlist=2, band_size=0, random_state=0).fit(X, y)
-    model.predict(X)
-    wide = FFNBClassifier(shortlist=3, band_size=0, random_state=0).fit(X, y)
-    predict_among = bench("many_classes").predict_among
-    assert_array_equal(predict_among(model, X, 3), wide.predict(X))
-    assert_array_equal(
-        predict_among(model, X, 4), wide.set_params(shortlist=None).fit(X, y).predict(X)
-    )
-
-
-def test_a_shortlist_of_all_classes_is_refused(bench, capsys):
-    with pytest.raises(SystemExit):
-        bench("many_classes").read_options(["--classes", "30", "--shortlist", "30"])
-    assert "less than --classes" in capsys.readouterr().err
-
-
 def test_quick_many_classes_prints_every_measurement(bench, capsys, tmp_path):
     many, out = bench("many_classes"), [tmp_path / "many.md", tmp_path / "many.csv"]
     many.main(["--quick", "--classes", "20", "--threads", "1", "--out", *map(str, out)])
     printed = capsys.readouterr().out
     assert out[0].read_text(encoding="utf-8") == printed
-    for name in ("total of partial_fit", "exponent of time", "predictions per second", "accuracy"):
+    for name in (
+        "total of partial_fit",
+        "exponent of time",
+        "first prediction",
+        "predictions per second",
+        "accuracy",
+        "peak of the process, prediction included",
+    ):
         assert f"| {name}" in printed
-    assert "| agreement of shortlist=8 with all pairs" in printed
     assert len(out[1].read_text(encoding="utf-8").splitlines()) == 1 + 20 // 10
 
 

@@ -1,7 +1,5 @@
 """FFNBClassifier: its parameters, forgetting and merging."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -370,42 +368,6 @@ def test_the_bound_checks_its_samples():
         model.forgetting_bound(X[:, :5])
     with pytest.raises(ValueError, match="NaN"):
         model.forgetting_bound(np.full((1, N_FEATURES), np.nan))
-
-
-def test_a_shortlist_of_all_classes_changes_nothing():
-    full = estimator().fit(X, NAMES[CODES])
-    assert_allclose(
-        estimator(shortlist=len(full.classes_)).fit(X, NAMES[CODES]).decision_function(X),
-        full.decision_function(X),
-    )
-
-
-def test_a_shortlist_predicts_what_all_pairs_predict_here():
-    full = estimator().fit(X, NAMES[CODES])
-    few = estimator(shortlist=4).fit(X, NAMES[CODES])
-    assert np.mean(few.predict(X) == full.predict(X)) > 0.99
-    # Classes that are not listed share the lowest score.
-    scores = few.decision_function(X)
-    assert_array_equal(np.sum(scores == scores.min(axis=1, keepdims=True), axis=1), 4)
-    assert_allclose(few.predict_proba(X).sum(axis=1), 1.0)
-
-
-def test_a_shortlist_sees_every_task_and_survives_a_pickle():
-    model = estimator(shortlist=3, band_size=0, shrinkage=0.5)
-    for label in range(8):
-        learned(model, [label], y=NAMES[CODES]).predict(X)
-    joint = estimator(shortlist=3, band_size=0, shrinkage=0.5).fit(X, NAMES[CODES])
-    assert_allclose(model.decision_function(X), joint.decision_function(X), rtol=1e-8)
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict(X), model.predict(X))
-
-
-def test_fine_tuning_is_the_same_with_a_shortlist():
-    maps = [
-        tuned(estimator(**TUNED, shortlist=q), [0, 1], [2, 3, 4, 5, 6, 7]).transform(X)
-        for q in (None, 3)
-    ]
-    assert_array_equal(*maps)
 
 
 # ---- data on disk

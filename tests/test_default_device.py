@@ -36,7 +36,6 @@ def meta_device():
         {"shrinkage": 1.0, "epsilon": 0.1},
         {"covariance": "identity"},
         {"classifier": "ova"},
-        {"shortlist": 2},
     ],
     ids=repr,
 )

@@ -35,7 +35,6 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     if settings.band_size:
         # Bands need all samples at once in double precision.
         task = replace(task, X=task.X.double())
-    before = model
     model, fresh = replace(model, settings=settings, loss_curve=()), None
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))
@@ -43,19 +42,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     moments = updated_moments(model, task, fresh)
-    model = replace(model, moments=moments, past=grown_past(model, task))
-    return model.with_pairs_of(before) if _pairs_stay(before, task, settings) else model
-
-
-def _pairs_stay(model: Model, task: Task, settings: Settings) -> bool:
-    """Return whether the hyperplanes between known classes stay the same."""
-    return (
-        settings == model.settings
-        and settings.band_size == 0
-        and settings.covariance == "class"
-        and settings.shrinkage == 0.0
-        and int(task.classes.min()) >= len(model.moments)
-    )
+    return replace(model, moments=moments, past=grown_past(model, task))
 
 
 def _renormalised(model: Model, task: Task) -> FeatureMap:

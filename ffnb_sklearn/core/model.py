@@ -13,7 +13,6 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from .classifier.fisher import PairwiseFisher
 from .classifier.solve import Solution, n_classifier_weights, solve
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
@@ -95,8 +94,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """What is learnt, without what follows from it."""
-        kept = vars(self).items()
-        return {name: value for name, value in kept if name not in ("_solution", "_known_pairs")}
+        return {name: value for name, value in vars(self).items() if name != "_solution"}
 
     def solution(self, device: torch.device) -> Solution:
         """The classifier that the moments imply, solved when it is first asked for.
@@ -114,31 +112,9 @@ class Model:
         kept: Solution | None = self.__dict__.get("_solution")
         if kept is None:
             # What the model says stays the same. Threads that ask at once may each solve it.
-            known = self.__dict__.get("_known_pairs")
-            kept = solve(self.features, self.moments, self.settings, device=device, known=known)
+            kept = solve(self.features, self.moments, self.settings, device=device)
             self.__dict__["_solution"] = kept
-            self.__dict__.pop("_known_pairs", None)
         return kept
-
-    def with_pairs_of(self, earlier: "Model") -> "Model":
-        """The model, which takes over the pairs of classes that an earlier one has solved.
-
-        Parameters
-        ----------
-        earlier : Model
-            Of the same settings and features, whose classes are the first of this one's and have
-            the same moments; its pairs depend on nothing else.
-
-        Returns
-        -------
-        Model
-            Itself; if nothing was solved, with nothing taken over.
-        """
-        solution = earlier.__dict__.get("_solution")
-        known = earlier.__dict__.get("_known_pairs") if solution is None else solution.classifier
-        if isinstance(known, PairwiseFisher):
-            self.__dict__["_known_pairs"] = known
-        return self
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Class scores of some samples, of shape (n_samples, n_classes)."""

@@ -39,6 +39,5 @@ class Settings:
     classifier: str
     old_statistics: str
     batch_norm: bool = False
-    shortlist: int | None = None
     chunk_size: int = 4096
     descent: Descent = field(default_factory=Descent)

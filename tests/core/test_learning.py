@@ -12,7 +12,7 @@ from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import empty_model
 from ffnb_sklearn.core.statistics import principal_rows
-from tests.core.small_models import CPU, SETTINGS, D, learnt, task
+from tests.core.small_models import SETTINGS, D, learnt, task
 
 
 def root(one):
@@ -156,38 +156,3 @@ def test_random_bands_draw_other_numbers_than_the_shared_band():
     rows = [model.features.shared.rows[0, :D], *(band.weights[0] for band in model.features.bands)]
     directions = np.array([row / np.linalg.norm(row) for row in rows])
     assert np.abs(directions @ directions.T - np.eye(3)).max() < 0.99
-
-
-APART = replace(SETTINGS, p=(0.5,), band_size=0, shrinkage=0.0)
-
-
-def test_pairs_that_stay_are_not_solved_again():
-    first = learnt([task(0, 1)], APART)
-    planes = first.solution(CPU).classifier.planes
-
-    # Unsolved models between them pass the pairs on.
-    last = learn(learn(first, task(2), APART), task(3), APART)
-
-    assert_array_equal(last.solution(CPU).classifier.planes[:1], planes)
-    anew = learnt([task(0, 1), task(2), task(3)], APART).solution(CPU).classifier
-    assert_allclose(last.solution(CPU).classifier.planes, anew.planes, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("second", "settings"),
-    [
-        (task(2), replace(APART, shrinkage=0.3)),
-        (task(2), replace(APART, epsilon=0.9)),
-        (task(1, 2), APART),
-    ],
-    ids=["shrinkage", "ridge", "known class"],
-)
-def test_pairs_that_change_are_solved_anew(second, settings):
-    first = learnt([task(0, 1)], APART)
-    first.solution(CPU)
-
-    found = learn(first, second, settings).solution(CPU).classifier
-
-    untouched = learnt([task(0, 1)], APART)
-    expected = learn(untouched, second, settings).solution(CPU).classifier
-    assert_array_equal(found.planes, expected.planes)

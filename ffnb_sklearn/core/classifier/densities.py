@@ -85,9 +85,7 @@ class GaussianDistances:
         n_together = max(1, int(_RESPONSE_BYTES / (8 * (len(rows) + self.n_classes))))
         scores = features.new_empty((len(features), self.n_classes))
         stops = list(accumulate(self.lengths))
-        parts = zip(
-            torch.split(features, n_together), torch.split(scores, n_together), strict=True
-        )
+        parts = zip(torch.split(features, n_together), torch.split(scores, n_together), strict=True)
         for part, found in parts:
             x = part - centre
             torch.addmm(offsets, x, planes.T, out=found)

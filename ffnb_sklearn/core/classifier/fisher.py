@@ -13,7 +13,6 @@ posterior of t minus that of r.
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
@@ -47,11 +46,6 @@ class PairwiseFisher:
     planes: Array
     offsets: Array
     n_classes: int
-
-    def first(self, n_classes: int) -> "PairwiseFisher":
-        """Hyperplanes of the pairs among the first classes."""
-        n_pairs = _n_pairs(n_classes)
-        return PairwiseFisher(self.planes[:n_pairs], self.offsets[:n_pairs], n_classes)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Sum of each class's pair outputs, of shape (n_samples, C).
@@ -105,12 +99,7 @@ def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) ->
 
 
 def fit_pairwise(
-    gaussians: ClassGaussians,
-    *,
-    covariance: str,
-    shrinkage: float,
-    epsilon: float,
-    known: PairwiseFisher | None = None,
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
 ) -> PairwiseFisher:
     """Fisher discriminants of all pairs of classes.
 
@@ -126,8 +115,6 @@ def fit_pairwise(
         included; with 1 all pairs share the pooled covariance.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    known : PairwiseFisher or None, default=None
-        Discriminants of the first classes, taken over as they are.
 
     Returns
     -------
@@ -135,20 +122,15 @@ def fit_pairwise(
         The hyperplanes of all pairs.
     """
     system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
-    first = known.n_classes if known is not None else 0
-    planes = PairSolver(system, gaussians.means).planes(first)
-    new_planes, new_offsets = as_array(planes), as_array(_offsets(planes, gaussians.means, first))
-    if first and known is not None:
-        new_planes = np.concatenate([known.planes, new_planes])
-        new_offsets = np.concatenate([known.offsets, new_offsets])
-    return PairwiseFisher(new_planes, new_offsets, len(gaussians.means))
+    planes = PairSolver(system, gaussians.means).planes()
+    offsets = _offsets(planes, gaussians.means)
+    return PairwiseFisher(as_array(planes), as_array(offsets), len(gaussians.means))
 
 
-def _offsets(planes: torch.Tensor, means: torch.Tensor, first: int) -> torch.Tensor:
-    """Thresholds midway between the means, for the planes of classes from ``first`` on."""
+def _offsets(planes: torch.Tensor, means: torch.Tensor) -> torch.Tensor:
+    """Thresholds midway between the means of each pair."""
     offsets = planes.new_empty(len(planes))
-    stop = 0
-    for t in range(first, len(means)):
-        start, stop = stop, stop + t
-        offsets[start:stop] = torch.linalg.vecdot(planes[start:stop], means[t] + means[:t])
+    for t in range(1, len(means)):
+        pairs = slice(_n_pairs(t), _n_pairs(t + 1))
+        offsets[pairs] = torch.linalg.vecdot(planes[pairs], means[t] + means[:t])
     return offsets.mul_(-0.5)

@@ -147,14 +147,6 @@ class PairSolver:
         The matrices.
     means : Tensor of shape (C, d)
         Class means.
-
-    Attributes
-    ----------
-    solved_means : Tensor of shape (C, d)
-        Means times the inverse of B.
-    solved_rows : Tensor of shape (C, width, d)
-        Turned rows of each class times the inverse of B, and zeros behind them where other
-        classes have more.
     """
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
@@ -173,66 +165,49 @@ class PairSolver:
         else:
             values, axes = torch.linalg.eigh(grams)
             self._own, self._turns = values.clamp_min(0.0), (axes * factors).mT
-        self.solved_rows = self._turns @ solved_rows
-        self.solved_means = system.base.solve(means)
-        self._mean_gram = self._turns @ (self._rows @ self.solved_means.T)
+        self._solved_rows = self._turns @ solved_rows
+        self._solved_means = system.base.solve(means)
+        self._mean_gram = self._turns @ (self._rows @ self._solved_means.T)
 
-    def planes(self, first: int) -> torch.Tensor:
-        """Hyperplanes of the pairs (t, r), r < t, for all classes t from ``first`` on.
-
-        Parameters
-        ----------
-        first : int
-            The first class t.
+    def planes(self) -> torch.Tensor:
+        """Hyperplanes of the pairs (t, r), r < t.
 
         Returns
         -------
-        Tensor of shape (n_pairs, d)
-            w of the pairs (t, 0), (t, 1), ..., class after class.
+        Tensor of shape (C (C - 1) / 2, d)
+            w of the pairs (1, 0), (2, 0), (2, 1), ..., class after class.
         """
         (n_classes, d), width = self._means.shape, self._rows.shape[1]
-        start = first * (first - 1) // 2
-        n_pairs = n_classes * (n_classes - 1) // 2 - start
+        n_pairs = n_classes * (n_classes - 1) // 2
         planes = self._means.new_empty((n_pairs, d))
         against = self._means.new_empty((n_pairs, width))
-        for t, own, others in self.coefficients(first):
-            pairs = slice(t * (t - 1) // 2 - start, t * (t + 1) // 2 - start)
+        for t, own, others in self._coefficients():
+            pairs = slice(t * (t - 1) // 2, t * (t + 1) // 2)
             block, against[pairs] = planes[pairs], others
-            torch.sub(self.solved_means[t], self.solved_means[:t], out=block)
+            torch.sub(self._solved_means[t], self._solved_means[:t], out=block)
             if self._own is not None:
                 block /= self._scale[t, :t, None]
-            block.addmm_(own, self.solved_rows[t], alpha=-1.0)
+            block.addmm_(own, self._solved_rows[t], alpha=-1.0)
         for r in range(n_classes - 1):
-            later = torch.arange(max(first, r + 1), n_classes, device=planes.device)
-            pairs_of_r = later * (later - 1) // 2 - start + r
-            part = against[pairs_of_r] @ self.solved_rows[r]
+            later = torch.arange(r + 1, n_classes, device=planes.device)
+            pairs_of_r = later * (later - 1) // 2 + r
+            part = against[pairs_of_r] @ self._solved_rows[r]
             planes.index_add_(0, pairs_of_r, part, alpha=-1.0)
         return planes
 
-    def coefficients(self, first: int) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-        """Woodbury coefficients a / s of the pairs (t, r), r < t.
+    def _coefficients(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        """Yield each class t, and the coefficients a / s of its pairs (t, r), r < t.
 
-        Parameters
-        ----------
-        first : int
-            The first class t.
-
-        Yields
-        ------
-        t : int
-            A class, from ``first`` on.
-        own, others : Tensor of shape (t, width)
-            Coefficients of the rows of class t, and of class r, against each other.
+        Coefficients are those of the rows of class t and of class r against each other, each of
+        shape (t, width).
         """
         width, d = self._rows.shape[1:]
         # Some classes at a time: a product of few rows is slower than its arithmetic.
         n_together = max(1, _ROWS_TOGETHER // max(1, width))
-        classes = range(max(first, 1), len(self._means))
-        for start in range(0, len(classes), n_together):
-            block = classes[start : start + n_together]
-            taken = slice(block[0], block[-1] + 1)
-            left = (self._turns[taken] @ self._rows[taken]).reshape(-1, d)
-            right = self.solved_rows[: block[-1]].reshape(-1, d)
+        for start in range(1, len(self._means), n_together):
+            block = range(start, min(start + n_together, len(self._means)))
+            left = (self._turns[start : block.stop] @ self._rows[start : block.stop]).reshape(-1, d)
+            right = self._solved_rows[: block[-1]].reshape(-1, d)
             # Those of one pair lie close together.
             cross = (right @ left.T).reshape(block[-1], width, len(block), width)
             for t, products in zip(block, cross.unbind(2), strict=True):

@@ -13,11 +13,10 @@ from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
 from .selection import Choice, choose, with_choice
-from .shortlist import ShortlistFisher, fit_shortlist
 
 __all__ = ["Classifier", "Solution", "n_classifier_weights", "solve"]
 
-Classifier = GaussianDistances | PairwiseFisher | ShortlistFisher | OneVsAllRidge
+Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
 
 class Solution(NamedTuple):
@@ -25,7 +24,7 @@ class Solution(NamedTuple):
 
     Attributes
     ----------
-    classifier : PairwiseFisher, ShortlistFisher or OneVsAllRidge
+    classifier : GaussianDistances, PairwiseFisher or OneVsAllRidge
         Over the features of `ffnb_sklearn.core.features.feature_map.classifier_columns`.
     choice : Choice
         Energies, shrinkage and ridge.
@@ -41,7 +40,6 @@ def solve(
     settings: Settings,
     *,
     device: torch.device,
-    known: PairwiseFisher | None = None,
     choice: Choice | None = None,
 ) -> Solution:
     """Solve the classifier.
@@ -56,8 +54,6 @@ def solve(
         Which classifier, and its parameters.
     device : torch.device
         Where to compute.
-    known : PairwiseFisher or None, default=None
-        Pairs of the first classes, to be taken over as they are where all pairs are solved.
     choice : Choice or None, default=None
         What to solve with; None chooses what the settings leave open.
 
@@ -84,26 +80,13 @@ def solve(
     gaussians = with_choice(gaussians, blocks, choice)
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
-    covariance, shrinkage, epsilon = settings.covariance, choice.shrinkage, choice.epsilon
-    if settings.classifier == "gaussian":
-        distances = fit_distances(
-            gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
-        )
-        return Solution(distances, choice)
-    n_listed = _n_listed(settings, len(moments))
-    classifier: Classifier
-    if n_listed is not None:
-        classifier = fit_shortlist(
-            gaussians,
-            covariance=covariance,
-            shrinkage=shrinkage,
-            epsilon=epsilon,
-            n_listed=n_listed,
-        )
-    else:
-        classifier = fit_pairwise(
-            gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon, known=known
-        )
+    fit = fit_pairwise if settings.classifier == "ovo" else fit_distances
+    classifier = fit(
+        gaussians,
+        covariance=settings.covariance,
+        shrinkage=choice.shrinkage,
+        epsilon=choice.epsilon,
+    )
     return Solution(classifier, choice)
 
 
@@ -120,21 +103,11 @@ def n_classifier_weights(
     Returns
     -------
     int
-        Planes and offsets; with a shortlist means, rows, and the coefficients and offsets of all
-        pairs.
+        Planes and offsets, and the own axes of the classes where the head has them.
     """
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
     if settings.classifier == "ova":
         return n_classes * (d + 1)
-    if settings.classifier == "gaussian":
-        return (n_classes + sum(one.rank for one in moments)) * (d + 1) + d
-    if _n_listed(settings, n_classes) is None:
+    if settings.classifier == "ovo":
         return n_classes * (n_classes - 1) // 2 * (d + 1)
-    n_rows = sum(one.rank for one in moments)
-    return d * (n_classes + n_rows) + (n_classes - 1) * n_rows + n_classes**2
-
-
-def _n_listed(settings: Settings, n_classes: int) -> int | None:
-    """Number of classes whose pairs are evaluated for a sample; None if all are."""
-    listed = settings.shortlist
-    return listed if listed is not None and listed < n_classes else None
+    return (n_classes + sum(one.rank for one in moments)) * (d + 1) + d

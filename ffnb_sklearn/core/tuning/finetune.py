@@ -8,7 +8,7 @@ The loss is the multi-class hinge of the aggregated scores,
 Only the coordinates alpha of the new rows move, :math:`W = (\Phi \alpha)^\top`, by descent with
 momentum and weight decay on mini-batches. The step of :math:`\alpha` along the orthonormal
 residual axes :math:`\Phi` is the projected step of W, so the axes are never formed. Every epoch
-ends with new discriminants for the task's classes, from the statistics.
+ends with new discriminants from the statistics.
 
 The unit of a row is the inverse root mean square length of the task's samples in the open axes, so
 that rates mean the same at every scale of the features.
@@ -30,7 +30,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..classifier.fisher import PairwiseFisher
 from ..classifier.selection import Choice
 from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
@@ -92,8 +91,12 @@ class _Tuning:
     """Descent for one task, from the model before it."""
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
-        # Gradients pass through the hyperplanes of all pairs. The past plays no part.
-        self._model = replace(model, settings=replace(model.settings, shortlist=None), past=())
+        settings = model.settings
+        if settings.classifier == "gaussian":
+            # The descent always uses the paper's pairs (or one-vs-all), whichever head predicts.
+            settings = replace(settings, classifier="ovo")
+        # The past plays no part.
+        self._model = replace(model, settings=settings, past=())
         self._task, self._start = task, list(drafts)
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
@@ -106,8 +109,7 @@ class _Tuning:
         weights = task.weights / task.weights.mean()
         self._samples = self._as_samples(self._features, corrections, task.classes, weights)
         self._judging_draws = self._draws()
-        # Every epoch keeps those of the start.
-        self._old_pairs: PairwiseFisher | None = None
+        # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
     def run(self) -> tuple[list[Draft], tuple[float, ...]]:
@@ -174,18 +176,10 @@ class _Tuning:
         model, fresh = append_drafts(self._model, self._task, drafts)
         self._features[:, -fresh.shape[1] :] = fresh
         moments = updated_moments(model, self._task, self._features)
-        features, settings = model.features, model.settings
         classifier, self._choice = solve(
-            features,
-            moments,
-            settings,
-            device=device,
-            known=self._old_pairs,
-            choice=self._choice,
+            model.features, moments, model.settings, device=device, choice=self._choice
         )
-        if self._old_pairs is None and isinstance(classifier, PairwiseFisher):
-            self._old_pairs = classifier.first(len(self._model.moments))
-        network = Network(features.bands[-len(drafts) :], classifier, device)
+        network = Network(model.features.bands[-len(drafts) :], classifier, device)
         rows = [draft.rows for draft in drafts]
         corrections = tuple(draft.corrections for draft in drafts)
         judges = self._samples._replace(corrections=corrections).followed_by(self._judging_draws)

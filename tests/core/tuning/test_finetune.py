@@ -45,6 +45,17 @@ def test_without_epochs_bands_stay_as_they_start():
     assert all(a is b for a, b in zip(drafts, after, strict=True))
 
 
+def test_the_descent_uses_all_pairs_where_gaussians_predict():
+    _, pairs, losses = tuned()
+    model, new = known(), task(2, 3)
+    model = replace(model, settings=replace(TUNED, classifier="gaussian"))
+
+    after, same = finetune(model, new, draft_bands(model, new))
+
+    assert same == losses
+    assert all(torch.equal(a.rows, b.rows) for a, b in zip(after, pairs, strict=True))
+
+
 def test_a_single_class_has_no_loss():
     settings = replace(TUNED, p=(0.5,))
     model = empty_model(D, settings, 0)
