@@ -71,6 +71,8 @@ class BlockClassifier(
 
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""
+        if model.settings.classifier == "gaussian":
+            return super()._probabilities(model, scores)
         return vote_probabilities(scores, pairwise=model.settings.classifier == "ovo")
 
     def transform(self, X):

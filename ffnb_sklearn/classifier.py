@@ -22,8 +22,8 @@ class FFNBClassifier(BlockClassifier):
 
     Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
     neurons are trained for them in the null-space of what came before, the moments of each
-    class are kept, and the samples are not. Fisher discriminants of all pairs of classes are
-    solved from the moments when a prediction is first asked for.
+    class are kept, and the samples are not. The distances to the classes, or the Fisher
+    discriminants of all pairs, are solved from the moments at the first prediction.
 
     Parameters
     ----------
@@ -55,18 +55,20 @@ class FFNBClassifier(BlockClassifier):
         Whether classes have covariances of their own ("heteroscedasticity"), or all have the
         identity times the mean variance.
     shrinkage : float or "auto", default="auto"
-        Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances
-        as in [1]_, 1 is linear discriminant analysis. "auto" chooses by leave-one-out error,
+        Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances as in
+        [1]_, 1 is linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [3]_,
         see Notes.
     epsilon : float or "auto", default="auto"
-        Positive ridge of the discriminants, relative to the mean variance within classes. "auto"
-        likewise.
+        Positive ridge, relative to the mean variance within classes. "auto" is the shrinkage, or
+        0.3 with ``classifier="ova"`` or ``shrinkage=0``.
     rank : int or None, default=64
         Principal axes kept of each class's scatter; the variance outside of them is kept
         per feature. None keeps the scatter exactly. Of more samples than one and a half times
         `rank` the axes are found nearly, see Notes.
-    classifier : {"ovo", "ova"}, default="ovo"
-        Aggregated discriminants of all pairs of classes, or one ridge regression per class.
+    classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
+        Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
+        of classes as in [1]_, or one ridge regression per class. A prediction costs C classes
+        with distances and C (C - 1) / 2 hyperplanes with pairs.
     chunk_size : int, default=4096
         Number of samples whose features are held at a time, in learning and in prediction. With
         ``band_size=0`` nothing else of the size of X is made, so that X may be a memory map
@@ -141,14 +143,14 @@ class FFNBClassifier(BlockClassifier):
     Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
     Another thread that predicts meanwhile finds what was known before the call, or after it.
 
-    Where shrinkage or ridge is "auto", these and the weight of the inputs beside the shared band
-    are chosen for all classes together whenever the discriminants are solved, by the
-    leave-one-out error that follows from the classes' moments in closed form; no sample is needed,
-    and the order of the tasks plays no part. It takes the whole scatter of a class, so classes of
-    more than `rank` samples are not judged, nor those of fewer than three or more than 128. Unless
-    the others hold half of all samples, the ridge is 0.2, and the shrinkage is 0.5, or less where
-    classes are large for the number of axes that they are spread along; with ``classifier="ova"``
-    these are 0.3 and 0.5.
+    Where the shrinkage is "auto", it is the sampling error of the class covariances over their
+    squared distance from the pooled covariance, both measured in the metric of the pooled
+    covariance [3]_: many samples of unlike classes leave each class its own covariance, few
+    samples or equal covariances give linear discriminant analysis. Where shrinkage or ridge is
+    "auto", the weight of the inputs beside the shared band is the one of five candidates with the
+    least left-out cross-entropy of the pooled discriminant, which follows from the moments in
+    closed form. No sample is needed, the order of the tasks plays no part, and at most twelve
+    classes of two samples or more are judged.
 
     The first prediction after a call that learns solves the classifier, and takes longer than
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
@@ -159,8 +161,9 @@ class FFNBClassifier(BlockClassifier):
     strong axes are those of the scatter, and weak ones, which differ little from the next,
     are mixed with these.
 
-    With ``classifier="ovo"`` the score of a class is the sum of its pair outputs, each in (-1, 1):
-    it lies between 1 - C and C - 1 for C classes seen.
+    With ``classifier="gaussian"`` `predict_proba` is the softmax of the scores. With "ovo" the
+    score of a class is the sum of its pair outputs, each in (-1, 1): it lies between 1 - C and
+    C - 1 for C classes seen.
 
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
@@ -173,6 +176,8 @@ class FFNBClassifier(BlockClassifier):
     .. [2] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness:
        probabilistic algorithms for constructing approximate matrix decompositions. SIAM
        Review 53(2), 2011.
+    .. [3] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
+       matrices. Journal of Multivariate Analysis 88(2), 2004.
 
     Examples
     --------
@@ -216,7 +221,7 @@ class FFNBClassifier(BlockClassifier):
         shrinkage="auto",
         epsilon="auto",
         rank=64,
-        classifier="ovo",
+        classifier="gaussian",
         chunk_size=4096,
         old_statistics="gaussian",
         max_epochs=0,

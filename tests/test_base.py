@@ -60,7 +60,7 @@ def test_labels_in_any_order_give_what_codes_give(labels):
 
 
 def test_a_label_that_arrives_later_and_sorts_first_moves_the_columns():
-    model = learned(estimator(shrinkage=0.0, band_size=0), [3, 4])
+    model = learned(estimator(classifier="ovo", shrinkage=0.0, band_size=0), [3, 4])
     before = model.decision_function(X)
     learned(model, [1])
     assert_array_equal(model.classes_, [1, 3, 4])
@@ -238,7 +238,7 @@ def test_scores_probabilities_and_predictions_agree(classifier, n_classes):
 def test_two_classes_have_the_probabilities_of_their_pair():
     # Close together, so that probabilities are neither 0 nor 1.
     near = np.vstack([of(0), of(0) + 0.5])
-    model = estimator().partial_fit(near, np.repeat([0, 1], 20))
+    model = estimator(classifier="ovo").partial_fit(near, np.repeat([0, 1], 20))
     output = model.decision_function(near)
     assert np.ptp(output) > 0.5
     assert_allclose(model.predict_proba(near)[:, 1], 0.5 * (1.0 + output), atol=0.01)
@@ -305,11 +305,14 @@ def test_names_of_the_features():
         # The first task's band of the second layer sees 2 neurons, the second task's sees 3.
         ({"n_layers": 2}, 10 * 6 + 2 + 3 * 6 + 2 * 2 + 1 * 3 + 3 * (16 + 3 + 1)),
         ({"skip_connection": False, "shared_band_size": 0}, 3 * 6 + 3 * (3 + 1)),
+        # Per class a plane and its offset, and 19 axes of 16 + 1 samples' features; one centre.
+        ({"classifier": "gaussian", "band_size": 0}, 10 * 6 + 2 + (3 + 3 * 16) * (16 + 1) + 16),
         ({"classifier": "ova"}, 10 * 6 + 2 + 3 * 6 + 3 * (16 + 3 + 1)),
     ],
     ids=repr,
 )
 def test_number_of_parameters(parameters, n_parameters):
+    parameters = {"classifier": "ovo", **parameters}
     assert learned(estimator(**parameters), [0, 1], [2]).n_parameters_ == n_parameters
 
 

@@ -228,7 +228,7 @@ def test_new_neurons_are_silent_on_the_past_of_real_data(shared_data, name):
 
 @pytest.mark.parametrize("rank", [None, 4])
 def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane(rank):
-    clf = model(shrinkage=0.0, rank=rank)
+    clf = model(classifier="ovo", shrinkage=0.0, rank=rank)
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])

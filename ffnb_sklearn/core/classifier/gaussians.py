@@ -124,27 +124,6 @@ class ClassGaussians:
         spreads = (self.energies + self.residuals) / self.penalties
         return spreads.sum(1) / self.weights / len(self.penalties)
 
-    def covariance_errors(self) -> torch.Tensor:
-        r"""Squared error to expect of each class's covariance, relative to its own square.
-
-        That of n Gaussian samples is :math:`(\mathrm{tr}(\Sigma)^2 + \|\Sigma\|^2) / n` in the
-        Frobenius norm, so that few samples of a class spread along many axes know little of it.
-
-        Returns
-        -------
-        Tensor of shape (C,)
-            After scaling, as in `mean_variances`; 1 / n where there is no spread.
-        """
-        traces = self.mean_variances() * self.weights * len(self.penalties)
-        # Relative to the trace nothing is out of range, whatever the scale of the features.
-        scales = self.penalties * traces.clamp_min(torch.finfo(traces.dtype).tiny)[:, None]
-        residuals = self.residuals / scales
-        squares = (residuals * (residuals + 2.0 * self.energies / scales)).sum(1)
-        for c, rows in enumerate(self.parts()):
-            squares[c] += ((rows / scales[c]) @ rows.T).square().sum()
-        n_axes = torch.where(squares > 0.0, 1.0 / squares, 0.0)
-        return (1.0 + n_axes) / self.weights
-
     def pooled_variance(self) -> torch.Tensor:
         """Mean variance of the features within classes, a positive number of shape ().
 

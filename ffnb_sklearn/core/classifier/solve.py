@@ -80,14 +80,22 @@ def solve(
     gaussians = with_choice(gaussians, blocks, choice)
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
-    fit = fit_pairwise if settings.classifier == "ovo" else fit_distances
-    classifier = fit(
+    if settings.classifier == "ovo":
+        pairs = fit_pairwise(
+            gaussians,
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+        )
+        return Solution(pairs, choice)
+    distances = fit_distances(
         gaussians,
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
+        temperature=choice.temperature,
     )
-    return Solution(classifier, choice)
+    return Solution(distances, choice)
 
 
 def n_classifier_weights(
@@ -110,4 +118,7 @@ def n_classifier_weights(
         return n_classes * (d + 1)
     if settings.classifier == "ovo":
         return n_classes * (n_classes - 1) // 2 * (d + 1)
-    return (n_classes + sum(one.rank for one in moments)) * (d + 1) + d
+    # By weights: how many axes rounding leaves to a class depends on how its samples came.
+    most = d if settings.rank is None else min(d, settings.rank)
+    n_rows = sum(max(0, min(most, round(one.weight) - 1)) for one in moments)
+    return (n_classes + n_rows) * (d + 1) + d

@@ -73,38 +73,6 @@ def test_other_penalties_change_nothing_but_what_depends_on_them():
     assert not np.allclose(known.mean_variances(), fresh.mean_variances())
 
 
-@pytest.mark.parametrize("factor", [1e-120, 1.0, 1e120])
-def test_covariance_errors_are_those_of_gaussian_samples_at_any_scale(factor):
-    moments = classes()
-    known = stacked(moments)
-    known = replace(known, rows=known.rows * factor, residuals=known.residuals * factor * factor)
-
-    errors = known.covariance_errors()
-
-    scale = np.sqrt(1.0 / PENALTIES)
-    for one, error in zip(moments, errors.tolist(), strict=True):
-        scatter = one.scatter(COLUMNS) * np.outer(scale, scale)
-        n_axes = np.trace(scatter) ** 2 / np.square(scatter).sum()
-        assert_allclose(error, (1.0 + n_axes) / one.weight, rtol=1e-12)
-
-
-def test_the_error_of_a_covariance_is_what_many_draws_have():
-    root = np.diag([2.0, 1.0, 0.5])
-    draws = np.random.default_rng(0).standard_normal((4000, 10, 3)) @ root
-    covariances = draws.transpose(0, 2, 1) @ draws / 10
-    measured = np.square(covariances - root @ root).sum() / np.square(root @ root).sum() / 4000
-    gaussians = ClassGaussians(
-        weights=torch.tensor([10.0], dtype=torch.float64),
-        means=torch.zeros((1, 3), dtype=torch.float64),
-        rows=torch.as_tensor(root) * 10**0.5,
-        lengths=(3,),
-        residuals=torch.zeros((1, 3), dtype=torch.float64),
-        penalties=torch.ones(3, dtype=torch.float64),
-    )
-
-    assert_allclose(gaussians.covariance_errors(), measured, rtol=0.05)
-
-
 def test_where_no_class_has_spread_that_between_the_classes_counts():
     moments = classes(0.0)
 

@@ -1,0 +1,105 @@
+"""Distances to the classes, against dense matrices."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from ffnb_sklearn.core.classifier.densities import fit_distances
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.statistics import moments_of
+from tests.core.small_models import CPU
+
+SIZES = (4, 30, 1, 9)
+
+
+def samples(d, seed=0):
+    rng = np.random.default_rng(seed)
+    parts = [rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) for n in SIZES]
+    return [part + 3.0 * rng.standard_normal(d) for part in parts]
+
+
+def gaussians_of(parts, rank=None, penalties=None):
+    moments = [
+        moments_of([(torch.as_tensor(part), torch.ones(len(part), dtype=torch.float64))], rank)
+        for part in parts
+    ]
+    columns = np.arange(parts[0].shape[1])
+    return ClassGaussians.from_moments(moments, columns, penalties, device=CPU)
+
+
+def covariances_of(gaussians, shrinkage, epsilon):
+    """The regularised covariances, one matrix per class."""
+    n, residuals = gaussians.weights.numpy(), gaussians.residuals.numpy()
+    own = [part.T.numpy() @ part.numpy() for part in gaussians.parts()]
+    pooled = (sum(own) + np.diag(residuals.sum(0))) / n.sum()
+    ridge = epsilon * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
+    outside = np.diag((residuals / n[:, None]).mean(0))
+    return [
+        shrinkage * pooled + ridge + (1.0 - shrinkage) * (one / size + outside)
+        for one, size in zip(own, n, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("d", [5, 60])
+def test_scores_are_distances_up_to_a_term_that_all_share(d, shrinkage, rank):
+    penalties = np.linspace(1.0, 3.0, d)
+    gaussians = gaussians_of(samples(d), rank, penalties)
+    x = np.concatenate(samples(d, seed=1))
+
+    head = fit_distances(
+        gaussians, covariance="class", shrinkage=shrinkage, epsilon=0.3, temperature=2.0
+    )
+    scores = head.scores(torch.as_tensor(x)).numpy()
+
+    expected = np.empty_like(scores)
+    covariances = covariances_of(gaussians, shrinkage, 0.3)
+    for c, (mean, covariance) in enumerate(zip(gaussians.means.numpy(), covariances, strict=True)):
+        solved = np.linalg.solve(covariance, (x - mean).T).T
+        expected[:, c] = -0.25 * np.sum(solved * (x - mean), axis=1)
+    size = np.abs(expected).max()
+    assert_allclose(scores - scores[:, :1], expected - expected[:, :1], rtol=0.0, atol=1e-9 * size)
+
+
+def test_the_pooled_covariance_decides_as_linear_discriminant_analysis():
+    # Classes of one size: scikit-learn weighs the covariances of classes by their priors.
+    parts = [samples(6, seed)[1] for seed in range(3)]
+    X, y = np.concatenate(parts), np.repeat(np.arange(3), SIZES[1])
+    x = np.concatenate(samples(6, seed=1))
+    uniform = np.full(3, 1.0 / 3.0)
+    peer = LinearDiscriminantAnalysis(solver="lsqr", priors=uniform).fit(X, y)
+
+    head = fit_distances(gaussians_of(parts), covariance="class", shrinkage=1.0, epsilon=1e-12)
+
+    assert head.rows.shape == (0, 6)
+    found = head.scores(torch.as_tensor(x)).argmax(1).numpy()
+    np.testing.assert_array_equal(found, peer.predict(x))
+
+
+def test_identity_covariances_decide_by_the_nearest_mean():
+    parts = samples(6)
+    x = np.concatenate(samples(6, seed=1))
+    gaussians = gaussians_of(parts)
+
+    head = fit_distances(gaussians, covariance="identity", shrinkage=0.5, epsilon=0.1)
+
+    gaps = np.linalg.norm(x[:, None] - gaussians.means.numpy(), axis=2)
+    found = head.scores(torch.as_tensor(x)).argmax(1).numpy()
+    np.testing.assert_array_equal(found, gaps.argmin(1))
+
+
+def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch):
+    parts, x = samples(6), np.concatenate(samples(6, seed=1))
+
+    def scores(shift):
+        gaussians = gaussians_of([part + shift for part in parts])
+        head = fit_distances(gaussians, covariance="class", shrinkage=0.5, epsilon=0.1)
+        return head.scores(torch.as_tensor(x + shift)).numpy()
+
+    whole = scores(0.0)
+    assert_allclose(scores(1e6), whole, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._RESPONSE_BYTES", 8.0)
+    assert_allclose(scores(0.0), whole, rtol=1e-9)
