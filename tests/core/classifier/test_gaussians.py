@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
