@@ -147,7 +147,7 @@ class FFNBClassifier(BlockClassifier):
     squared distance from the pooled covariance, both measured in the metric of the pooled
     covariance [3]_: many samples of unlike classes leave each class its own covariance, few
     samples or equal covariances give linear discriminant analysis. Where shrinkage or ridge is
-    "auto", the weight of the inputs beside the shared band is the one of five candidates with the
+    "auto", the weight of the inputs beside the shared band is the one of four candidates with the
     least left-out cross-entropy of the pooled discriminant, which follows from the moments in
     closed form. No sample is needed, the order of the tasks plays no part, and at most twelve
     classes of two samples or more are judged.

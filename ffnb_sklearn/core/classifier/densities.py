@@ -36,7 +36,7 @@ from itertools import accumulate
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import DiagonalPlusGram, cholesky, lower_gram
+from ..linalg import DiagonalPlusGram, cholesky
 from ..statistics import Array
 from .gaussians import ClassGaussians
 
@@ -98,11 +98,7 @@ class GaussianDistances:
 
 
 def shared_covariance(
-    gaussians: ClassGaussians,
-    shrinkage: float,
-    epsilon: float,
-    *,
-    gram: torch.Tensor | None = None,
+    gaussians: ClassGaussians, shrinkage: float, epsilon: float
 ) -> DiagonalPlusGram:
     """Return B, the part of the regularised covariance that all classes share, factored.
 
@@ -114,9 +110,6 @@ def shared_covariance(
         rho in [0, 1].
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    gram : Tensor of shape (d, d) or None, default=None
-        Gram matrix of the columns of `gaussians.rows`, if it is known; only its lower triangle
-        is read, and only if there are no fewer rows than columns.
 
     Returns
     -------
@@ -129,11 +122,13 @@ def shared_covariance(
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )
-    rows = gaussians.rows if shrinkage else gaussians.rows[:0]
-    if gram is None and len(rows) >= rows.shape[1]:
-        gram = lower_gram(rows.T)
-    scale = shrinkage / float(weights.sum())
-    return DiagonalPlusGram(diagonal, rows, name="the pooled covariance", scale=scale, gram=gram)
+    return DiagonalPlusGram(
+        diagonal,
+        gaussians.rows if shrinkage else gaussians.rows[:0],
+        name="the pooled covariance",
+        scale=shrinkage / float(weights.sum()),
+        gram=gaussians.gram,
+    )
 
 
 def fit_distances(

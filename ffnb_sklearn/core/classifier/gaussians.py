@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Index, as_slice
-from ..linalg import column_energies
+from ..linalg import column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -40,6 +39,11 @@ class ClassGaussians:
     penalties : Tensor of shape (d,)
         Weight of each feature's ridge: 1 for a feature at full scale, more for one to be
         trusted less. A feature multiplied by s has the effect of a penalty of 1 / s^2.
+    energies : Tensor of shape (C, d)
+        Sums of the squares of each class's rows.
+    gram : Tensor of shape (d, d) or None
+        Lower triangle of the Gram matrix of the columns of `rows`, where there are no fewer rows
+        than columns.
     """
 
     weights: torch.Tensor
@@ -48,6 +52,8 @@ class ClassGaussians:
     lengths: tuple[int, ...]
     residuals: torch.Tensor
     penalties: torch.Tensor
+    energies: torch.Tensor
+    gram: torch.Tensor | None
 
     @classmethod
     def from_moments(
@@ -67,20 +73,19 @@ class ClassGaussians:
         rows = torch.empty(shape, dtype=torch.float64, device="cpu")
         for one, part in zip(moments, torch.split(rows, lengths), strict=True):
             one.columns(seen, out=part.numpy())
+        rows = rows.to(device)
+        # One class at a time: all rows once more, squared, may not fit into memory.
+        energies = [column_energies(part) for part in torch.split(rows, lengths)]
         return cls(
             weights=as_tensor([one.weight for one in moments], device=device),
             means=as_tensor(np.stack([one.mean[seen] for one in moments]), device=device),
-            rows=rows.to(device),
+            rows=rows,
             lengths=tuple(lengths),
             residuals=as_tensor(np.stack([one.residual[seen] for one in moments]), device=device),
             penalties=as_tensor(penalties, device=device),
+            energies=torch.stack(energies),
+            gram=lower_gram(rows.T) if len(rows) >= len(columns) else None,
         )
-
-    @cached_property
-    def energies(self) -> torch.Tensor:
-        """Sums of the squares of each class's rows, of shape (C, d)."""
-        # One class at a time: all rows once more, squared, may not fit into memory.
-        return torch.stack([column_energies(part) for part in self.parts()])
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Rows of each class, of shape (n_rows, d)."""
@@ -88,32 +93,31 @@ class ClassGaussians:
 
     def with_penalties(self, penalties: torch.Tensor) -> "ClassGaussians":
         """The same classes with other penalties, of shape (d,)."""
-        # What was summed up does not depend on them.
-        return replace(self, penalties=penalties)._with_energies(self.energies)
+        return replace(self, penalties=penalties)
 
     def first(self, n_features: int) -> "ClassGaussians":
-        """The same classes over the first features alone."""
+        """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self
-        part = replace(
+        return replace(
             self,
             means=self.means[:, :n_features],
             rows=self.rows[:, :n_features],
             residuals=self.residuals[:, :n_features],
             penalties=self.penalties[:n_features],
+            energies=self.energies[:, :n_features],
+            gram=None if self.gram is None else self.gram[:n_features, :n_features],
         )
-        return part._with_energies(self.energies[:, :n_features])
-
-    def _with_energies(self, energies: torch.Tensor) -> "ClassGaussians":
-        """Itself, whose energies need not be summed up."""
-        self.__dict__["energies"] = energies
-        return self
 
     def without_rows(self) -> "ClassGaussians":
         """Return the same classes with the scatter of their factors as diagonal."""
-        lengths = (0,) * len(self.lengths)
         return replace(
-            self, rows=self.rows[:0], lengths=lengths, residuals=self.residuals + self.energies
+            self,
+            rows=self.rows[:0],
+            lengths=(0,) * len(self.lengths),
+            residuals=self.residuals + self.energies,
+            energies=torch.zeros_like(self.energies),
+            gram=None,
         )
 
     def mean_variances(self) -> torch.Tensor:

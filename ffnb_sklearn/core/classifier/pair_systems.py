@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..linalg import DiagonalPlusGram, cholesky, lower_gram, solve_in_place
+from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
 from .gaussians import ClassGaussians
 
 __all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
@@ -64,8 +64,9 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )
     rows, pooled = gaussians.rows, 2.0 * shrinkage / float(weights.sum())
-    gram = lower_gram(rows.T) if len(rows) >= rows.shape[1] else None
-    base = DiagonalPlusGram(diagonal, rows, name="the pooled covariance", scale=pooled, gram=gram)
+    base = DiagonalPlusGram(
+        diagonal, rows, name="the pooled covariance", scale=pooled, gram=gaussians.gram
+    )
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:
         return PairSystem(base, rows[:0], (0,) * len(weights), one[0], one)

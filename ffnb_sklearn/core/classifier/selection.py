@@ -41,7 +41,6 @@ from typing import NamedTuple
 import torch
 
 from ..features.feature_map import Blocks
-from ..linalg import DiagonalPlusGram, lower_gram
 from ..settings import Settings
 from .densities import shared_covariance
 from .gaussians import ClassGaussians
@@ -51,7 +50,7 @@ __all__ = ["Choice", "choose", "with_choice"]
 
 # Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
 # by their class separation (benchmarks/defaults.py, hold-outs).
-_ENERGIES = (None, 300.0, 10.0, 1.0, 0.1)
+_ENERGIES = (None, 300.0, 10.0, 0.1)
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
@@ -152,12 +151,33 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     judge = _Judge(fixed, blocks)
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
-    energy, temperature = judge.best(energies)
+    metric, temperature = judge.best(energies)
     if shrinkage is None:
-        shrinkage = judge.shrinkage(energy)
+        shrinkage = judge.shrinkage(metric)
     if epsilon is None:
         epsilon = _EPSILON if settings.classifier == "ova" else _RIDGE * shrinkage
-    return Choice(energy, shrinkage, epsilon, temperature / shrinkage**_CERTAINTY)
+    return Choice(metric.energy, shrinkage, epsilon, temperature / shrinkage**_CERTAINTY)
+
+
+class _Metric(NamedTuple):
+    """Vectors of the classes under the inverse of the regularised pooled covariance B.
+
+    Attributes
+    ----------
+    energy : float or None
+        Energy of the inputs.
+    gaussians : ClassGaussians
+        The classes, with its penalties.
+    planes : Tensor of shape (C, d)
+        Centred means times the inverse of B.
+    solved : tuple of Tensor of shape (n_rows, d)
+        Rows of each judged class times the inverse of B.
+    """
+
+    energy: float | None
+    gaussians: ClassGaussians
+    planes: torch.Tensor
+    solved: tuple[torch.Tensor, ...]
 
 
 class _Judge:
@@ -166,57 +186,62 @@ class _Judge:
     def __init__(self, gaussians: ClassGaussians, blocks: Blocks) -> None:
         self._gaussians, self._blocks = gaussians, blocks
         rows, weights = gaussians.rows, gaussians.weights
-        self._gram = lower_gram(rows.T) if len(rows) >= rows.shape[1] else None
         self._means = gaussians.means - weights @ gaussians.means / weights.sum()
         self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)
         self._judged = self._choose_classes()
+        parts = gaussians.parts()
+        self._rows = [parts[c] for c in self._judged]
         generator = torch.Generator().manual_seed(0)
         shape = (_N_DRAWS, self._n_opponents)
         draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
         self._draws = torch.cat([draws, -draws]).to(rows.device)
 
-    def best(self, energies: tuple[float | None, ...]) -> tuple[float | None, float]:
-        """Return the energy of least cross-entropy and its temperature, at least 1.
+    def best(self, energies: tuple[float | None, ...]) -> tuple[_Metric, float]:
+        """Return the metric of least cross-entropy and its temperature, at least 1.
 
         The first energy stands if no class can be judged.
         """
-        best, least, temperature = energies[0], torch.inf, 1.0
-        if self._judged and self._n_opponents:
-            for energy in energies:
-                entropy, scale = self._cross_entropy(energy)
-                if entropy < least - _TIE:
-                    best, least, temperature = energy, entropy, max(1.0, scale)
-        return best, temperature
+        best = self._metric(energies[0])
+        if not self._judged or not self._n_opponents:
+            return best, 1.0
+        least, temperature = self._cross_entropy(best)
+        for energy in energies[1:]:
+            metric = self._metric(energy)
+            entropy, scale = self._cross_entropy(metric)
+            if entropy < least - _TIE:
+                best, least, temperature = metric, entropy, scale
+        return best, max(1.0, temperature)
 
-    def shrinkage(self, energy: float | None) -> float:
+    def shrinkage(self, metric: _Metric) -> float:
         """Return the shrinkage, 1 if no class has a covariance."""
-        gaussians, base = self._regularised(energy)
-        ridge = _RIDGE * gaussians.pooled_variance()
-        errors, squares, crosses, weights = [], [], [], []
-        for c in self._judged:
-            n, rows = gaussians.weights[c], gaussians.parts()[c]
-            solved = base.solve(rows)
+        penalties = metric.gaussians.penalties
+        ridge = _RIDGE * metric.gaussians.pooled_variance()
+        errors, squares, crosses = [], [], []
+        for c, rows, solved in zip(self._judged, self._rows, metric.solved, strict=True):
+            n = metric.gaussians.weights[c]
             gram = rows @ solved.T / n
             trace, square = gram.trace(), gram.square().sum()
             errors.append((trace.square() + square) / n)
             squares.append(square)
             # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-            crosses.append(trace - ridge * (solved.square() @ gaussians.penalties).sum() / n)
-            weights.append(n)
+            crosses.append(trace - ridge * (solved.square() @ penalties).sum() / n)
         if not errors:
             return 1.0
-        share = torch.stack(weights) / sum(weights)
-        cross = torch.stack(crosses)
-        distance = torch.stack(squares).mean() - 2.0 * cross.mean() + share @ cross
+        weights, cross = metric.gaussians.weights[self._judged], torch.stack(crosses)
+        pooled_square = weights @ cross / weights.sum()
+        distance = float(torch.stack(squares).mean() - 2.0 * cross.mean() + pooled_square)
         error = float(torch.stack(errors).mean())
         if not error > 0.0:
             return 1.0
-        return max(_LEAST_SHRINKAGE, error / max(float(distance), error))
+        return max(_LEAST_SHRINKAGE, error / max(distance, error))
 
-    def _regularised(self, energy: float | None) -> tuple[ClassGaussians, DiagonalPlusGram]:
-        """Return the classes with the penalties of an energy, and B."""
+    def _metric(self, energy: float | None) -> _Metric:
+        """Solve for the means and the rows of the judged classes under one energy."""
         gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, _RIDGE))
-        return gaussians, shared_covariance(gaussians, 1.0, _RIDGE, gram=self._gram)
+        base = shared_covariance(gaussians, 1.0, _RIDGE)
+        solved = base.solve(torch.cat([self._means, *self._rows]))
+        planes, *parts = torch.split(solved, [len(self._means), *map(len, self._rows)])
+        return _Metric(energy, gaussians, planes, tuple(parts))
 
     def _choose_classes(self) -> list[int]:
         """Return classes of two samples or more, at even steps from crowded to remote ones."""
@@ -235,11 +260,10 @@ class _Judge:
         chosen: list[int] = able.tolist()
         return chosen
 
-    def _cross_entropy(self, energy: float | None) -> tuple[float, float]:
+    def _cross_entropy(self, metric: _Metric) -> tuple[float, float]:
         """Return the least left-out cross-entropy over all temperatures, and where it is."""
-        gaussians, base = self._regularised(energy)
-        planes = base.solve(self._means)
-        margins = torch.stack([self._margins(gaussians, base, planes, c) for c in self._judged])
+        judged = zip(self._judged, self._rows, metric.solved, strict=True)
+        margins = torch.stack([self._margins(metric, *one) for one in judged])
         # Squared distances are twice the logarithms of densities.
         scale = 0.5 * margins.abs().median().clamp_min(torch.finfo(margins.dtype).tiny)
         entropies = torch.stack(
@@ -254,20 +278,20 @@ class _Judge:
         return float(entropies[least]), float(scale * _TEMPERATURES[least])
 
     def _margins(
-        self, gaussians: ClassGaussians, base: DiagonalPlusGram, planes: torch.Tensor, c: int
+        self, metric: _Metric, c: int, rows: torch.Tensor, solved: torch.Tensor
     ) -> torch.Tensor:
         """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
+        gaussians, planes = metric.gaussians, metric.planes
         n, total = gaussians.weights[c], gaussians.weights.sum()
         gaps = torch.linalg.vecdot(self._means[c] - self._means, planes[c] - planes)
         gaps[c] = torch.inf
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
-        rows, difference = gaussians.parts()[c], planes[c] - planes[nearest]
-        h = torch.linalg.vecdot(base.solve(rows), rows).sum() / n
+        difference = planes[c] - planes[nearest]
+        h = torch.linalg.vecdot(solved, rows).sum() / n
         responses = rows @ difference.T
         covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
         values, axes = torch.linalg.eigh(covariance / n)
-        root = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
-        u = self._draws @ root
+        u = self._draws @ ((axes * values.clamp_min(0.0).sqrt()) @ axes.T)
         k = n / (n - 1.0) / total
         left = 1.0 - k * h
         own = (n / (n - 1.0)).square() * h / left
