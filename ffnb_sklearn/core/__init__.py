@@ -1,1 +1,1 @@
-"""The method of the paper in torch, numpy and LAPACK; knows nothing of scikit-learn."""
+"""The method of the paper in torch, NumPy and LAPACK, independent of scikit-learn."""

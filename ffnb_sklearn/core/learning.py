@@ -18,7 +18,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     model : Model
         Model before the task.
     task : Task
-        Samples of new classes, of known ones, or both.
+        Samples of new classes, known classes, or both.
     settings : Settings
         Settings of the task.
 

@@ -1,8 +1,7 @@
-"""What is known, and how one more task is learnt.
+"""The fitted state of the method: features, moments and the classifier that they imply.
 
-What a model says is never changed: every function returns a new one, so that whatever fails on
-the way leaves the old one as it was. It only keeps the solution that was asked for. Classes are
-numbered in the order of their arrival.
+A model is immutable: every function returns a new model, so a failure leaves the old model intact.
+Only the solved classifier is cached. Classes are numbered in order of arrival.
 """
 
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ class Task:
     X : Tensor of shape (n_samples, n_inputs)
         psi_0, float64 or float32.
     classes : Tensor of shape (n_samples,)
-        Numbers of their classes; new ones follow on from the last class of the model.
+        Class numbers; new classes continue the numbers of the model.
     weights : Tensor of shape (n_samples,)
         Positive sample weights.
     """
@@ -41,7 +40,7 @@ class Task:
     weights: torch.Tensor
 
     def weighted(self, rows: torch.Tensor) -> torch.Tensor:
-        """What belongs to each sample, of shape (n_samples, d), times the root of its weight."""
+        """Multiply the row of each sample, of shape (n_samples, d), by the root of its weight."""
         if bool((self.weights == 1.0).all()):
             return rows
         return rows * self.weights.sqrt()[:, None]
@@ -49,26 +48,26 @@ class Task:
 
 @dataclass(frozen=True)
 class Model:
-    """All that is learnt; the classifier follows from it.
+    """Everything that is learned from the tasks; it implies the classifier.
 
     Attributes
     ----------
     settings : Settings
-        The settings it was last brought up to date with.
+        Settings of the last task.
     seed : int
         Seed of every random draw.
     features : FeatureMap
-        Maps an input to all features.
+        Map from an input to all features.
     moments : tuple of ClassMoments
-        One per class, over all features.
+        Moments of each class, over all features.
     past : tuple of ndarray of shape (r, d_l)
-        For every layer that feeds bands, psi_0 first, principal rows of the second moment of
-        its features over all samples seen; empty where there are no bands.
+        Principal rows of the second moment of all samples so far, for each layer that feeds bands,
+        psi_0 first; empty without bands.
     null_space_dims : tuple of tuple of int
-        Number of residual axes, per task that brought bands and per layer.
+        Number of residual axes, per task with new bands and per layer.
     kept_axes : tuple of ndarray of shape (p_l, d_(l-1))
-        Per layer, the axes that were out of reach of its newest band; empty where no band is
-        the newest, as in a model merged of two.
+        Axes closed to the newest band of each layer; empty if no task is the newest, as after a
+        merge.
     loss_curve : tuple of float
         Loss after each epoch of fine-tuning for the last task.
     """
@@ -83,7 +82,7 @@ class Model:
     loss_curve: tuple[float, ...] = ()
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
-        """The model itself: it is never changed, so copies may share it."""
+        """Return the model itself: copies may share an immutable object."""
         return self
 
     @property
@@ -93,33 +92,33 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def __getstate__(self) -> dict[str, object]:
-        """What is learnt, without what follows from it."""
+        """Return the state without the cached solution."""
         return {name: value for name, value in vars(self).items() if name != "_solution"}
 
     def solution(self, device: torch.device) -> Solution:
-        """The classifier that the moments imply, solved when it is first asked for.
+        """Return the classifier that the moments imply, solved at the first call.
 
         Parameters
         ----------
         device : torch.device
-            Where to compute.
+            Device of the computation.
 
         Returns
         -------
         Solution
-            The same one at every call; a stream of tasks does not pay for it after each.
+            The same object at every call. A stream of tasks without predictions never solves it.
         """
         kept: Solution | None = self.__dict__.get("_solution")
         if kept is None:
-            # What the model says stays the same. Threads that ask at once may each solve it.
+            # The cache changes no result. Concurrent first calls may each solve the classifier.
             kept = solve(self.features, self.moments, self.settings, device=device)
             self.__dict__["_solution"] = kept
         return kept
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """Class scores of some samples, of shape (n_samples, n_classes)."""
+        """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
-        # Small results kept among the features of the chunks would break up the heap.
+        # Results of single chunks, allocated between their features, would fragment the heap.
         scores = X.new_empty((len(X), len(self.moments)), dtype=torch.float64)
         size = self.settings.chunk_size
         for part, x in zip(torch.split(scores, size), torch.split(X, size), strict=True):
@@ -127,7 +126,7 @@ class Model:
         return scores
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
-        """Features of some samples that the classifier sees, of shape (n_samples, d)."""
+        """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
         features = self.features(X)
         if len(columns) == self.features.n_features:
@@ -136,7 +135,7 @@ class Model:
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
-    """A model that knows no class yet; its shared band is drawn."""
+    """Return a model without classes, and draw its shared band."""
     rng = np.random.default_rng([seed, 0])
     shared = draw_shared_band(
         settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, rng=rng
@@ -156,14 +155,14 @@ def updated_moments(
     model : Model
         Model with the bands of the task.
     task : Task
-        Samples of new classes, of known ones, or both.
+        Samples of new classes, known classes, or both.
     fresh : Tensor of shape (n_samples, n) or None, default=None
         Values of the last n features, up to all of them; None computes all features.
 
     Returns
     -------
     tuple of ClassMoments
-        New classes follow the known ones.
+        Moments of known classes, then of new classes.
     """
     rank = model.settings.rank
     pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
@@ -174,10 +173,10 @@ def updated_moments(
 def _class_pieces(
     model: Model, task: Task, fresh: torch.Tensor | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Yield features and weights of some samples of a class at a time, class by class."""
+    """Yield class number, features and weights of chunks of samples, class by class."""
     order = torch.argsort(task.classes, stable=True).cpu()
     for part in torch.split(order, model.settings.chunk_size):
-        # Samples in order of their classes are not copied.
+        # Samples in class order are not copied.
         chunk = as_slice(part.numpy())
         classes = task.classes[chunk]
         if fresh is not None and fresh.shape[1] == model.features.n_features:

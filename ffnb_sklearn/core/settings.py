@@ -7,7 +7,7 @@ __all__ = ["Descent", "Settings"]
 
 @dataclass(frozen=True)
 class Descent:
-    """Settings of a descent; ``max_epochs=0`` trains nothing."""
+    """Settings of a gradient descent; ``max_epochs=0`` skips it."""
 
     max_epochs: int = 0
     learning_rate: float = 0.01
@@ -18,10 +18,10 @@ class Descent:
 
 @dataclass(frozen=True)
 class Settings:
-    """Values of the estimator's parameters, which document their meaning.
+    """Values of the estimator's parameters; its docstring explains them.
 
-    `p` has one entry per layer. `ffnb_sklearn.core.classifier.selection.choose` selects a shrinkage
-    or a ridge of None.
+    `p` has one entry per layer. A shrinkage or ridge of None is estimated by
+    `ffnb_sklearn.core.classifier.selection.choose`.
     """
 
     p: tuple[int | float, ...]

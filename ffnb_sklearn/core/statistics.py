@@ -303,7 +303,7 @@ def merge_classes(
     Returns
     -------
     tuple of ClassMoments
-        New classes follow the known ones.
+        Moments of known classes, then of new classes.
     """
     moments = list(known)
     for label, one in new:

@@ -1,4 +1,4 @@
-r"""Pairwise Fisher discriminants of all classes, and their aggregation [Sec. 3.2.3].
+r"""Pairwise Fisher discriminants of all classes, and the sum of their outputs [Sec. 3.2.3].
 
 For classes t and r, Gaussian with regularised covariances,
 
@@ -7,8 +7,8 @@ For classes t and r, Gaussian with regularised covariances,
           \tilde\Sigma_c = (1 - \rho) \Sigma_c + \rho \Sigma_{pooled} .
 
 (The paper prints b without the 1/2, which puts the threshold off the midpoint.) With equal
-covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so that its tanh is the
-posterior of t minus that of r.
+covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh is the posterior of
+t minus the posterior of r.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from .pair_systems import PairSolver, pair_system
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
-# So many samples are scored at one time, and against so many hyperplanes that the outputs fill
-# about this many bytes: products stay efficient, and their outputs near the processor.
+# Samples per product, and bytes of its outputs: products stay efficient, and their outputs stay in
+# the cache.
 _SAMPLES_TOGETHER = 2048
 _SCORE_BYTES = 16e6
 
@@ -35,8 +35,8 @@ class PairwiseFisher:
     Attributes
     ----------
     planes : ndarray of shape (C (C - 1) / 2, d)
-        w of the pairs (t, r), r < t, in the order (1, 0), (2, 0), (2, 1), (3, 0), ...: those
-        of a new class come behind all others.
+        w of the pairs (t, r), r < t, in the order (1, 0), (2, 0), (2, 1), (3, 0), ..., so a new
+        class appends its pairs.
     offsets : ndarray of shape (C (C - 1) / 2,)
         b of the pairs.
     n_classes : int
@@ -48,17 +48,17 @@ class PairwiseFisher:
     n_classes: int
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Sum of each class's pair outputs, of shape (n_samples, C).
+        """Return the sum of the pair outputs of each class, of shape (n_samples, C).
 
-        Class t receives those of its pairs (t, r) as they are and class r their negative, so
-        that scores are between -(C - 1) and C - 1 and sum to zero.
+        The output of the pair (t, r) counts positive for t and negative for r, so the scores of a
+        sample lie between -(C - 1) and C - 1 and sum to zero.
         """
         planes = as_tensor(self.planes, device=features.device)
         offsets = as_tensor(self.offsets, device=features.device)
         parts = torch.split(features, _SAMPLES_TOGETHER)
         groups = self._groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
         most = max((_n_pairs(stop) - _n_pairs(first) for first, stop in groups), default=0)
-        # Written in place again and again: fresh memory would take an eighth of the time.
+        # Every product reuses this memory; allocating it afresh takes an eighth of the time.
         room = features.new_empty(most * len(parts[0]))
         scores = features.new_empty((len(features), self.n_classes))
         for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
@@ -73,7 +73,7 @@ class PairwiseFisher:
         return scores
 
     def _groups(self, most: int) -> list[tuple[int, int]]:
-        """First class, and the one after the last, of groups with at most so many pairs or one."""
+        """Return groups (first, stop) of classes with up to `most` pairs, or of a single class."""
         groups, first = [], 1
         for t in range(1, self.n_classes):
             if t > first and _n_pairs(t + 1) - _n_pairs(first) > most:
@@ -83,17 +83,17 @@ class PairwiseFisher:
 
 
 def _n_pairs(n_classes: int) -> int:
-    """Number of pairs among the first classes."""
+    """Return the number of pairs among the first classes."""
     return n_classes * (n_classes - 1) // 2
 
 
 def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) -> None:
-    """Add the outputs of the pairs (t, r), r < t, for all t in a range to the scores of both."""
+    """Add the outputs of the pairs (t, r), r < t, with t in a range, to the scores of t and r."""
     ones = outputs.new_ones(stop)
     for t, against in zip(
         range(first, stop), torch.split(outputs, [*range(first, stop)]), strict=True
     ):
-        # As a product: sums down the columns take Torch several times as long.
+        # Torch takes several times as long to sum columns as to multiply by ones.
         pooled[t].addmv_(against.T, ones[:t])
         pooled[:t] -= against
 
@@ -101,18 +101,17 @@ def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) ->
 def fit_pairwise(
     gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
 ) -> PairwiseFisher:
-    """Fisher discriminants of all pairs of classes.
+    """Solve the Fisher discriminants of all pairs of classes.
 
     Parameters
     ----------
     gaussians : ClassGaussians
         The classes.
     covariance : {"class", "identity"}
-        Whether the covariances are used, or the identity times the mean variance in their
-        place.
+        Class covariances, or the identity times the mean variance in their place.
     shrinkage : float
-        rho in [0, 1]. With 0 the pairs of two classes depend on these two alone, the ridge
-        included; with 1 all pairs share the pooled covariance.
+        rho in [0, 1]. With 0 a pair depends on its two classes alone, the ridge included; with 1
+        all pairs share the pooled covariance.
     epsilon : float
         Ridge, relative to the mean variance within classes.
 
@@ -128,7 +127,7 @@ def fit_pairwise(
 
 
 def _offsets(planes: torch.Tensor, means: torch.Tensor) -> torch.Tensor:
-    """Thresholds midway between the means of each pair."""
+    """Return the thresholds midway between the means of each pair."""
     offsets = planes.new_empty(len(planes))
     for t in range(1, len(means)):
         pairs = slice(_n_pairs(t), _n_pairs(t + 1))

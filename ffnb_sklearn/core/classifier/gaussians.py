@@ -1,4 +1,4 @@
-"""The classes as the classifier sees them: stacked moments of the last feature map."""
+"""Moments of all classes in the features that the classifier sees, stacked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
-# A spread of the means below this share of their energy is rounding.
+# Spread of the class means, relative to their energy, that counts as rounding.
 _NEGLIGIBLE_SHARE = 1e-24
 
 
 @dataclass(frozen=True)
 class ClassGaussians:
-    """Gaussians of C classes over d features, in order of the classes' arrival.
+    """Gaussians of C classes over d features, in order of arrival.
 
-    The covariance of class c is ``factor_c.T @ factor_c + diag(residual_c)`` divided by its
-    weight, where the factors of all classes lie under one another in `rows`.
+    The covariance of class c is ``factor_c.T @ factor_c + diag(residual_c)`` divided by its weight;
+    `rows` holds the factors of all classes, one class under the other.
 
     Attributes
     ----------
@@ -35,10 +35,10 @@ class ClassGaussians:
     lengths : tuple of int
         Number of rows of each class.
     residuals : Tensor of shape (C, d)
-        Diagonals of the scatters that the factors leave out.
+        Diagonals of the part of the scatters that the factors leave out.
     penalties : Tensor of shape (d,)
-        Weight of each feature's ridge: 1 for a feature at full scale, more for one to be
-        trusted less. A feature multiplied by s has the effect of a penalty of 1 / s^2.
+        Weight of each feature's ridge; a larger weight reduces the influence of the feature. A
+        penalty of 1 / s^2 has the effect of a feature multiplied by s.
     energies : Tensor of shape (C, d)
         Sums of the squares of each class's rows.
     gram : Tensor of shape (d, d) or None
@@ -64,11 +64,11 @@ class ClassGaussians:
         *,
         device: torch.device,
     ) -> "ClassGaussians":
-        """Stack the moments of the given features, whose penalties are 1 if none are given."""
+        """Stack the moments of some features; None sets their penalties to 1."""
         if penalties is None:
             penalties = np.ones(len(columns))
         seen, lengths = as_slice(columns), [one.rank for one in moments]
-        # Of Torch's memory: NumPy asks for large pages, with which the solution took 3 % longer.
+        # Torch allocates, because NumPy's large pages made the solution 3 % slower.
         shape = sum(lengths), len(columns)
         rows = torch.empty(shape, dtype=torch.float64, device="cpu")
         for one, part in zip(moments, torch.split(rows, lengths), strict=True):
@@ -88,11 +88,11 @@ class ClassGaussians:
         )
 
     def parts(self) -> tuple[torch.Tensor, ...]:
-        """Rows of each class, of shape (n_rows, d)."""
+        """Return the rows of each class, of shape (n_rows, d)."""
         return torch.split(self.rows, list(self.lengths))
 
     def with_penalties(self, penalties: torch.Tensor) -> "ClassGaussians":
-        """The same classes with other penalties, of shape (d,)."""
+        """Return the same classes with other penalties, of shape (d,)."""
         return replace(self, penalties=penalties)
 
     def first(self, n_features: int) -> "ClassGaussians":
@@ -110,7 +110,7 @@ class ClassGaussians:
         )
 
     def without_rows(self) -> "ClassGaussians":
-        """Return the same classes with the scatter of their factors as diagonal."""
+        """Return the same classes with diagonal scatters: only the variances remain."""
         return replace(
             self,
             rows=self.rows[:0],
@@ -121,19 +121,19 @@ class ClassGaussians:
         )
 
     def mean_variances(self) -> torch.Tensor:
-        """Mean variance of the features of each class, of shape (C,), after scaling.
+        """Return the mean variance of the features of each class, of shape (C,).
 
-        A feature's variance counts by the inverse of its penalty, as if it had been scaled.
+        The inverse of its penalty weights the variance of a feature, as if it were scaled.
         """
         spreads = (self.energies + self.residuals) / self.penalties
         return spreads.sum(1) / self.weights / len(self.penalties)
 
     def pooled_variance(self) -> torch.Tensor:
-        """Mean variance of the features within classes, a positive number of shape ().
+        """Return the mean variance of the features within classes, positive and of shape ().
 
-        Where there is no spread within any class, as with one sample per class, the spread
-        between the classes takes its place, where there is none of that either the energy of
-        the features, and 1 where all of them are zero.
+        If no class has any spread, as with one sample per class, the variance between the classes
+        replaces it. If that is zero too, the result is the energy of the features, or 1 if all
+        features are zero.
         """
         share = self.weights / self.weights.sum()
         within = share @ self.mean_variances()

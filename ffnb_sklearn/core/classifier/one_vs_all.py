@@ -27,23 +27,18 @@ class OneVsAllRidge:
     planes: Array
     offsets: Array
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes C."""
-        return len(self.planes)
-
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Values of the linear functions, of shape (n_samples, C)."""
+        """Return the values of the linear functions, of shape (n_samples, C)."""
         planes = as_tensor(self.planes, device=features.device)
         offsets = as_tensor(self.offsets, device=features.device)
         return torch.addmm(offsets, features, planes.T)
 
 
 def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
-    """Ridge regression, with an intercept, of each class's indicator on the features.
+    """Regress the indicator of each class on the features, with a ridge and an intercept.
 
-    The normal equations need only the total scatter, which is the scatter within the classes
-    plus that of their means, so no sample is needed.
+    The normal equations need no sample, only the total scatter: the scatter within the classes plus
+    the scatter of their means.
 
     Parameters
     ----------

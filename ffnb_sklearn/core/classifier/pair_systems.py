@@ -1,12 +1,12 @@
-r"""The systems behind the pairwise Fisher discriminants, and their solution [Sec. 3.2.3].
+r"""The linear systems of the pairwise Fisher discriminants, and their solution [Sec. 3.2.3].
 
-No pair has a d x d system of its own. What is common to all pairs, B, is factored once; a pair
-adds only the factors of its two classes, U, and by the Woodbury identity
+No pair needs a d x d system of its own. The part B that all pairs share is factored once. A pair
+adds only the factors U of its two classes, and by the Woodbury identity
 
 .. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
           \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta ,
 
-where all the products needed are blocks of one Gram matrix.
+where all products are blocks of one Gram matrix.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,33 +17,32 @@ import torch
 from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
 from .gaussians import ClassGaussians
 
-__all__ = ["PairSolver", "PairSystem", "padded_rows", "pair_system"]
+__all__ = ["PairSolver", "PairSystem", "pair_system"]
 
-# Pair systems solved at one time fill about this many bytes.
+# Bytes of the pair systems that are solved at a time.
 _PAIR_BYTES = 64e6
 
-# A spread or a distance of classes below this share of their energy is rounding.
+# Spread or distance of classes, relative to their energy, that counts as rounding.
 _ROUNDING_SHARE = 1e-26
 
-# Rows of so many classes make a product efficient.
+# Rows per product; products of fewer rows are slow.
 _ROWS_TOGETHER = 256
 
 
 @dataclass(frozen=True)
 class PairSystem:
-    """The matrices of all pairs: ``scale[t, r] * B`` plus the Gram matrix of both classes' rows.
+    """The matrices of all pairs: ``scale[t, r] * B`` plus the Gram matrices of both classes.
 
     Attributes
     ----------
     base : DiagonalPlusGram
         B.
     rows : Tensor of shape (R, d)
-        Rows of all classes, one class under the other, up to a factor.
+        Rows of all classes, one class under the other, each up to its factor.
     lengths : tuple of int
         Number of rows of each class.
     factors : Tensor of shape (C,)
-        What the rows of each class are multiplied by. (There may be so many rows that a copy of
-        them takes its time.)
+        Factor of the rows of each class; a scaled copy of many rows would take time.
     scale : Tensor of shape (C, C)
         s of each pair.
     """
@@ -56,7 +55,7 @@ class PairSystem:
 
 
 def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) -> PairSystem:
-    """Shrunk covariances: B holds the pooled part, the ridge and the mean of the residuals."""
+    """Return the systems with shrinkage: B is the pooled part, the ridge and the mean residual."""
     weights = gaussians.weights
     diagonal = 2.0 * (
         epsilon * gaussians.pooled_variance() * gaussians.penalties
@@ -75,12 +74,12 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
 
 
 def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
-    """Class covariances alone: each pair has its own ridge, so that no other class matters."""
+    """Return the systems of class covariances alone, with a ridge of its own for each pair."""
     weights = gaussians.weights
     residual = (gaussians.residuals / gaussians.penalties).mean(1) / weights
     own = epsilon * gaussians.mean_variances() + residual
-    # Two classes of one sample each have no spread: the distance between them stands in, and where
-    # that is rounding, their size.
+    # Two classes of one sample each have no spread. Their distance replaces it, or their size if
+    # the distance is rounding.
     scaled = gaussians.means / gaussians.penalties.sqrt()
     gap = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
     gap = epsilon * gap / len(gaussians.penalties)
@@ -95,7 +94,7 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
 
 
 def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
-    """Every covariance the identity, times the mean variance within classes."""
+    """Return the systems with the identity times the mean variance as every covariance."""
     variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
     nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
     base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
@@ -106,7 +105,7 @@ def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
 def pair_system(
     gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
 ) -> PairSystem:
-    """The matrices of all pairs of some classes.
+    """Return the matrices of all pairs of classes.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ def pair_system(
     Returns
     -------
     PairSystem
-        With B factored.
+        Matrices with B factored.
     """
     if covariance == "identity":
         return _identity_system(gaussians, epsilon)
@@ -128,7 +127,7 @@ def pair_system(
 
 
 class PairSolver:
-    r"""Solves pairs from blocks of one Gram matrix, class after class.
+    r"""Solver of all pairs, class by class, from blocks of one Gram matrix.
 
     With the diagonal blocks :math:`D_c = s I + U_c B^{-1} U_c^\top` and
     :math:`D_c^{-1} = R_c^\top R_c`, the system of a pair becomes, in :math:`V_c = R_c U_c`,
@@ -138,9 +137,9 @@ class PairSolver:
               \begin{pmatrix} V_t B^{-1} \delta \\ V_r B^{-1} \delta \end{pmatrix} , \qquad
               X = V_t B^{-1} V_r^\top ,
 
-    and eliminating the coefficients of class r leaves :math:`I - X X^\top`, of half the size. With
-    s = 1 for all pairs, R is the inverse of the Cholesky factor of D. Where s differs, the rows of
-    a class are turned so that its D are diagonal for all s, and scaled for each pair.
+    and eliminating the coefficients of class r leaves :math:`I - X X^\top`, of half the size. If
+    s = 1 for all pairs, R is the inverse of the Cholesky factor of D. Otherwise the rows of a class
+    are rotated so that its D is diagonal for every s, and scaled for each pair.
 
     Parameters
     ----------
@@ -152,11 +151,11 @@ class PairSolver:
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
         self._scale, self._means = system.scale, means
-        self._rows = padded_rows(system.rows, system.lengths)
-        solved_rows = padded_rows(system.base.solve(system.rows), system.lengths)
+        self._rows = _padded(system.rows, system.lengths)
+        solved_rows = _padded(system.base.solve(system.rows), system.lengths)
         factors = system.factors[:, None, None]
         grams = self._rows @ solved_rows.mT * factors.square()
-        # Energies of the turned rows of each class; None where s is 1 for all pairs.
+        # Energies of the rotated rows of each class; None if s is 1 for all pairs.
         self._own: torch.Tensor | None = None
         if bool((system.scale == 1.0).all()):
             grams.diagonal(dim1=1, dim2=2).add_(1.0)
@@ -171,12 +170,12 @@ class PairSolver:
         self._mean_gram = self._turns @ (self._rows @ self._solved_means.T)
 
     def planes(self) -> torch.Tensor:
-        """Hyperplanes of the pairs (t, r), r < t.
+        """Return the hyperplanes of the pairs (t, r), r < t.
 
         Returns
         -------
         Tensor of shape (C (C - 1) / 2, d)
-            w of the pairs (1, 0), (2, 0), (2, 1), ..., class after class.
+            w of the pairs (1, 0), (2, 0), (2, 1), ..., class by class.
         """
         (n_classes, d), width = self._means.shape, self._rows.shape[1]
         n_pairs = n_classes * (n_classes - 1) // 2
@@ -197,25 +196,25 @@ class PairSolver:
         return planes
 
     def _coefficients(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-        """Yield each class t, and the coefficients a / s of its pairs (t, r), r < t.
+        """Yield each class t with the coefficients a / s of its pairs (t, r), r < t.
 
-        Coefficients are those of the rows of class t and of class r against each other, each of
+        The first tensor multiplies the rows of class t and the second the rows of class r, each of
         shape (t, width).
         """
         width, d = self._rows.shape[1:]
-        # Some classes at a time: a product of few rows is slower than its arithmetic.
+        # Several classes share a product, because a product of few rows is slow.
         n_together = max(1, _ROWS_TOGETHER // max(1, width))
         for start in range(1, len(self._means), n_together):
             block = range(start, min(start + n_together, len(self._means)))
             left = (self._turns[start : block.stop] @ self._rows[start : block.stop]).reshape(-1, d)
             right = self._solved_rows[: block[-1]].reshape(-1, d)
-            # Those of one pair lie close together.
+            # The products of a pair are adjacent in memory.
             cross = (right @ left.T).reshape(block[-1], width, len(block), width)
             for t, products in zip(block, cross.unbind(2), strict=True):
                 yield t, *self._solved(t, products[:t].mT)
 
     def _solved(self, t: int, products: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Coefficients of class t's pairs from X of each, of shape (t, width, width)."""
+        """Solve the pairs of class t from their X, of shape (t, width, width)."""
         width = products.shape[1]
         identity = torch.eye(width, dtype=products.dtype, device=products.device)
         n_together = max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))
@@ -241,21 +240,9 @@ class PairSolver:
         return own, others
 
 
-def padded_rows(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
-    """Rows of each class with zeros behind them.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (R, d)
-        Rows of all classes, one class under the other.
-    lengths : sequence of int
-        Number of rows of each class.
-
-    Returns
-    -------
-    Tensor of shape (C, width, d)
-        Where width is the largest of the lengths; not a copy where all are equal.
-    """
+def _padded(rows: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+    """Return the rows of each class with zeros behind, of shape (C, max(lengths), d)."""
+    # Equal lengths need no copy.
     if min(lengths) == max(lengths):
         return rows.reshape(len(lengths), lengths[0], rows.shape[1])
     padded = rows.new_zeros((len(lengths), max(lengths), rows.shape[1]))

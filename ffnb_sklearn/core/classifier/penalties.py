@@ -1,4 +1,4 @@
-"""How much the classifier trusts each block of the features that it sees."""
+"""Ridge penalties of the blocks of features: inputs, shared band and trained neurons."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from .gaussians import ClassGaussians
 
 __all__ = ["block_penalties"]
 
-# Power of a block's class separation in the energy with which it enters.
+# Power of the class separation of a block in its energy.
 _SEPARATION_POWER = 2
 
-# Energy of the inputs beside the shared band where pairs may depend on their two classes alone.
+# Energy of the inputs relative to the shared band's, if pairs depend on their two classes alone.
 _FIXED_INPUT_ENERGY = 0.25
 
-# Energy of trained neurons beside other features, as a share of theirs: on the samples they
-# were fitted to they look better than they are.
+# Energy of trained neurons relative to all other features; they separate the samples of their fit
+# better than new samples.
 _BAND_ENERGY = 0.001
 
-# Their spread is rounding if it is no more than this share of the energy of all the rest.
+# Spread of trained neurons, relative to the energy of all other features, that counts as rounding.
 _ROUNDING_SHARE = 1e-24
 
 
@@ -30,29 +30,29 @@ def block_penalties(
     pooled: bool,
     input_energy: float | None = None,
 ) -> torch.Tensor:
-    """Weight of each feature's ridge, from the classes' moments.
+    """Return the weight of each feature's ridge, from the moments of the classes.
 
-    Inputs and shared band share the floor by how well their classes are apart: each enters
-    with the square of its Calinski-Harabasz index, relative to the better one's. Trained
-    neurons enter with a fixed share of the spread of all the rest. Both rules
-    are free of the inputs' scale and of the order of the classes.
+    The inputs and the shared band are weighted by their class separation: the energy of a block is
+    the square of its Calinski-Harabasz index relative to the larger index. Trained neurons get a
+    fixed share of the spread of all other features. Neither rule depends on the scale of the inputs
+    or on the order of the classes.
 
     Parameters
     ----------
     gaussians : ClassGaussians
         The classes over the features that the classifier sees; their penalties play no part.
     blocks : Blocks
-        What these features are.
+        Blocks of these features.
     pooled : bool
-        Whether penalties may depend on all classes; if not, inputs beside a shared band have
-        a fixed one.
+        Whether penalties may depend on all classes; if not, inputs beside a shared band have a
+        fixed penalty.
     input_energy : float or None, default=None
-        Energy of the inputs as a multiple of the shared band's, in place of these rules.
+        Energy of the inputs as a multiple of the shared band's; None applies these rules.
 
     Returns
     -------
     Tensor of shape (d,)
-        A feature multiplied by s, or of energy s^2, has the penalty 1 / s^2.
+        The penalty of a feature of energy s^2, or multiplied by s, is 1 / s^2.
 
     References
     ----------
@@ -81,7 +81,7 @@ def block_penalties(
 
 
 def _spreads(gaussians: ClassGaussians) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scatter of each feature within the classes, and between their means."""
+    """Return the scatter of each feature within the classes, and between their means."""
     weights = gaussians.weights
     centre = weights @ gaussians.means / weights.sum()
     within = gaussians.energies.sum(0) + gaussians.residuals.sum(0)
@@ -91,9 +91,9 @@ def _spreads(gaussians: ClassGaussians) -> tuple[torch.Tensor, torch.Tensor]:
 def _separations(
     within: torch.Tensor, between: torch.Tensor, blocks: Sequence[slice]
 ) -> torch.Tensor:
-    """Calinski-Harabasz index of the classes in each block, up to a common factor.
+    """Return the Calinski-Harabasz index of each block, up to a common factor.
 
-    Blocks are alike where the index says nothing: for one class, or without any spread.
+    All blocks get the same index if any is zero or undefined, as for a single class.
     """
     ratios = torch.stack([between[block].sum() for block in blocks])
     spread = torch.stack([within[block].sum() for block in blocks])

@@ -1,4 +1,4 @@
-"""The classifier that follows from what is learnt: which kind, from what, and of what size."""
+"""Solution of the classifier from the moments, and its size."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
 
 class Solution(NamedTuple):
-    """A classifier, and what it was solved with.
+    """A classifier, and the values that it was solved with.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ def solve(
     features : FeatureMap
         The feature map.
     moments : sequence of ClassMoments
-        Of all classes, at least one, over all features.
+        Moments of all classes, at least one, over all features.
     settings : Settings
-        Which classifier, and its parameters.
+        Kind of classifier, and its parameters.
     device : torch.device
-        Where to compute.
+        Device of the computation.
     choice : Choice or None, default=None
-        What to solve with; None chooses what the settings leave open.
+        Values to solve with; None chooses those that the settings leave open.
 
     Returns
     -------

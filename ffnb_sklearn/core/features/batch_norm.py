@@ -16,12 +16,12 @@ _EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """Running statistics of some neurons' responses.
+    """Running statistics of the responses of neurons.
 
     Attributes
     ----------
     mean, variance : ndarray of shape (n_neurons,)
-        Moments of the responses; the newest task weighs most.
+        Moments of the responses, with the largest weight on the newest task.
 
     References
     ----------

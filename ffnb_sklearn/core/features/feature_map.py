@@ -138,7 +138,7 @@ class FeatureMap:
         return self.layer(band.layer - 1)[: band.weights.shape[1]]
 
     def with_band(self, band: Band) -> "FeatureMap":
-        """Return the map with one more band behind the others."""
+        """Return the map with one more band behind all other bands."""
         return replace(self, bands=(*self.bands, band))
 
     def renormalised(self, X: torch.Tensor, weights: torch.Tensor, n_steps: int) -> "FeatureMap":
@@ -222,7 +222,7 @@ class FeatureMap:
 
 
 class Blocks(NamedTuple):
-    """Of what the features that the classifier sees consist; trained neurons make up the rest.
+    """Sizes of the blocks of the classifier's features; trained neurons make up the rest.
 
     Attributes
     ----------
@@ -240,12 +240,12 @@ class Blocks(NamedTuple):
 
 
 def classifier_columns(features: FeatureMap, skip_connection: bool) -> Index:
-    """Features that the classifier sees: inputs if asked for, shared band, last layer's bands."""
+    """Return the classifier's columns: inputs if requested, shared band, last layer's bands."""
     inputs = features.layer(0) if skip_connection else np.empty(0, dtype=np.intp)
     last = features.layer(max((band.layer for band in features.bands), default=1))
     return np.concatenate([inputs, features.shared_columns(), last])
 
 
 def classifier_blocks(features: FeatureMap, skip_connection: bool) -> Blocks:
-    """The blocks of these features."""
+    """Return the sizes of the blocks of these columns."""
     return Blocks(features.n_inputs if skip_connection else 0, len(features.shared))

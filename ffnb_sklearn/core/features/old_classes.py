@@ -1,4 +1,4 @@
-"""Moments of old classes, whose data is gone, in new neurons."""
+"""Moments of old classes in new neurons, without the data of these classes."""
 
 from collections.abc import Sequence
 
@@ -21,14 +21,14 @@ def extend_moments(
     *,
     device: torch.device,
 ) -> tuple[ClassMoments, ...]:
-    r"""Append the moments of some classes in a new band's neurons.
+    r"""Append the moments of classes in the neurons of a new band.
 
-    "zero" is the paper's answer: the null-space silences the new neurons, so their output is the
-    constant g(0), after batch normalisation if there is any. "gaussian" takes the class to be
-    Gaussian below the band. This gives the means and variances of the neurons, and their covariance
-    with every other feature u by Stein's lemma,
+    "zero" follows the paper: the null-space silences the new neurons, so their output is the
+    constant g(0), after any batch normalisation. "gaussian" assumes that the class is Gaussian
+    below the band. This gives the means and variances of the neurons, and their covariance with
+    every other feature u by Stein's lemma,
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z) E[g'(z)]`. The rest of the variance is stored
-    for each neuron alone.
+    as the residual of each neuron.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ def extend_moments(
     inputs : ndarray of shape (n_inputs,)
         Features that the neurons see.
     old_statistics : {"gaussian", "zero"}
-        Answer to use.
+        Assumption about old classes.
     device : torch.device
         Device of the computation.
 
     Returns
     -------
     tuple of ClassMoments
-        Moments with the same values for old features.
+        Moments of all features; old values are unchanged.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def extend_moments(
         return _silenced(moments, band, device)
     rows, offset = _affine(band)
     weights, columns = as_tensor(rows, device=device), as_slice(inputs)
-    # One product per step serves all classes; only their factors are not concatenated.
+    # Each product serves all classes, except for the products with their factors.
     responses = torch.cat([_columns(one, columns, device) @ weights.T for one in moments])
     lengths = torch.tensor([one.rank for one in moments], device=device)
     owners = torch.arange(len(moments), device=device).repeat_interleave(lengths)
@@ -83,7 +83,7 @@ def extend_moments(
 def _silenced(
     moments: Sequence[ClassMoments], band: Band, device: torch.device
 ) -> tuple[ClassMoments, ...]:
-    """Append the constant output g(0) in a new band's neurons."""
+    """Append the constant output g(0) of the neurons of a new band."""
     shift = as_tensor(_affine(band)[1], device=device)
     constant = band.scale * as_array(ACTIVATIONS[band.activation](shift))
     width = len(constant)
@@ -93,7 +93,7 @@ def _silenced(
 
 
 def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device) -> torch.Tensor:
-    """Return some columns of a factor; no other columns go to the device."""
+    """Return some columns of a factor, without a transfer of other columns to the device."""
     first = moments.blocks[0]
     if isinstance(columns, slice) and columns.stop <= first.shape[1]:
         return as_tensor(first, device=torch.device("cpu"))[:, columns].to(device)

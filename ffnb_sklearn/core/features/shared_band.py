@@ -4,9 +4,9 @@ Every neuron responds with :math:`z = r \cdot x + b \|x\|`. Its output is the re
 cosine :math:`\|x\| \cos(z / \|x\|)` [1]_, so it scales with x.
 
 Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
-d (d + 1) / 2 quadratic forms of d inputs separate classes of different covariances. With few inputs
-spare neurons are better used as cosines: random features of a local kernel, for classes that lie in
-several places.
+d (d + 1) / 2 quadratic forms of d inputs separate classes with different covariances. With few
+inputs the spare neurons are cosines: random features of a local kernel, for classes with several
+clusters.
 
 References
 ----------
@@ -39,8 +39,8 @@ class SharedBand:
     rows : ndarray of shape (n_neurons, n_inputs + 1)
         r and, last, b.
     mirrored : bool
-        Whether each rectified neuron is `|z|`, the sum of two mirrored ReLUs, or one ReLU. If the
-        classifier also sees the inputs, these carry the linear part of relu(z) = (z + abs(z)) / 2.
+        Whether a rectified neuron is `|z|`, the sum of two mirrored ReLUs, or a single ReLU. If the
+        classifier also sees the inputs, they carry the linear part of relu(z) = (z + abs(z)) / 2.
     n_cosines : int, default=0
         Number of cosines, which come last.
     """
@@ -85,9 +85,9 @@ def draw_shared_band(
 
     With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
     average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
-    :math:`b \|x\|`, with r and b of half that variance. With few inputs some of the neurons are
+    :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are
     cosines, :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + b)` with
-    :math:`r \sim N(0, I)` and b uniform in the circle: M less three times the number of quadratic
+    :math:`r \sim N(0, I)` and b uniform on the circle: M less three times the number of quadratic
     forms of the inputs, but no more than M / 2.
 
     Parameters

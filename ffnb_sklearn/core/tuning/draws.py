@@ -1,14 +1,14 @@
-r"""Pseudo-features: draws for classes whose data is gone.
+r"""Pseudo-features: random samples of classes whose data is discarded.
 
 The moments of a class of n samples are estimates. A draw stands for the next sample of the class:
-it is Gaussian about the mean :math:`\mu_c`, with covariance
+it is Gaussian with mean :math:`\mu_c` and covariance
 
 .. math:: \Bigl(1 + \frac1n\Bigr) \bigl((1 - \rho) \Sigma_c + \rho \bar\Sigma\bigr),
           \qquad \rho = \frac{\nu}{n + \nu} ,
 
 where :math:`\bar\Sigma` is the mean covariance of the drawn classes, with the weight of
-:math:`\nu = 20` samples. A class of a dozen samples spans few of hundreds of dimensions, and draws
-from its covariance alone would be too easy to separate.
+:math:`\nu = 20` samples. A dozen samples span few of hundreds of dimensions, so draws from the
+class covariance alone would be too easy to separate.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from ..statistics import ClassMoments
 
 __all__ = ["pseudo_features"]
 
-# Weight of the mean covariance of all classes in that of each, in samples.
+# Weight of the mean covariance in the covariance of each class, in samples.
 _PRIOR_SAMPLES = 20.0
 
 
@@ -51,7 +51,7 @@ def pseudo_features(
         Draws, class by class.
     """
     noise = torch.cat([_noise(one, n_per_class, rng, device) for one in moments])
-    # Noise shuffled over all classes has their mean covariance.
+    # A permutation over all classes gives noise with their mean covariance.
     shuffled = noise[torch.as_tensor(rng.permutation(len(noise)), device=device)]
     means = as_tensor(np.stack([one.mean for one in moments]), device=device)
     # Sample weights may be below one, but a class has at least one sample.

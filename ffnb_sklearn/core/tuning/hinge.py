@@ -1,4 +1,4 @@
-"""The multi-class hinge as a function of the rows of new bands."""
+"""The multi-class hinge loss as a function of the rows of new bands."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,18 +16,18 @@ __all__ = ["Network", "Samples"]
 
 
 class Samples(NamedTuple):
-    """Constants of samples, real or drawn, while new bands move.
+    """Constants of samples, real or drawn, during the descent of new bands.
 
     Attributes
     ----------
     old : tuple of Tensor of shape (n_samples, d_l)
-        Features of each layer that feeds a band, psi_0 first, without new neurons.
+        Features of each layer that feeds a band, psi_0 first, without the new neurons.
     corrections : tuple of Tensor of shape (n_samples, n_neurons)
-        Per layer, an addition to the responses of the new neurons.
+        Terms added to the responses of the new neurons, per layer.
     fixed : Tensor of shape (n_samples, d)
-        Features of the classifier besides the new neurons.
+        Features of the classifier without the new neurons.
     classes, weights : Tensor of shape (n_samples,)
-        Classes, and weights whose mean is 1.
+        Class numbers, and sample weights with a mean of 1.
     """
 
     old: tuple[torch.Tensor, ...]
@@ -44,7 +44,7 @@ class Samples(NamedTuple):
         return Samples(old, corrections, *rest)
 
     def followed_by(self, others: "Samples") -> "Samples":
-        """Return these samples with others behind them."""
+        """Return these samples with other samples behind them."""
         joined = zip(self.old, others.old, strict=True)
         added = zip(self.corrections, others.corrections, strict=True)
         rest = (torch.cat(pair) for pair in zip(self[2:], others[2:], strict=True))
@@ -57,9 +57,9 @@ class Network:
     Parameters
     ----------
     bands : sequence of Band
-        Moving bands, one per layer.
+        Bands whose rows vary, one band per layer.
     classifier : PairwiseFisher or OneVsAllRidge
-        Classifier, held constant.
+        Constant classifier.
     device : torch.device
         Device of the computation.
     """
@@ -74,19 +74,19 @@ class Network:
             self._pooling = _pooling(classifier.n_classes, device)
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Compute the multi-class hinge of some samples.
+        """Compute the multi-class hinge loss of each sample.
 
         Parameters
         ----------
         samples : Samples
             Samples.
         rows : sequence of Tensor of shape (..., n_neurons, d)
-            Per layer, the rows W of its newest band, or of several copies of it.
+            Rows W of the newest band of each layer, or of several copies of the band.
 
         Returns
         -------
         Tensor of shape (..., n_samples)
-            Gap of the own class to a lead of 1 over the best other class.
+            Shortfall from a lead of 1 of the own class over the best other class.
         """
         n_fixed = samples.fixed.shape[1]
         fixed = torch.addmm(self._offsets, samples.fixed, self._planes[:, :n_fixed].T)

@@ -37,7 +37,7 @@ def test_it_is_ridge_regression_of_the_indicators(d):
 
     alpha = 0.3 * float(gaussians.pooled_variance()) * weights.sum()
     ridge = Ridge(alpha=alpha).fit(X, np.eye(4)[y], sample_weight=weights)
-    assert result.n_classes == 4
+    assert len(result.planes) == 4
     assert_allclose(result.planes, ridge.coef_, rtol=1e-7, atol=1e-10)
     assert_allclose(result.offsets, ridge.intercept_, rtol=1e-7)
     assert_allclose(result.scores(torch.as_tensor(X)), ridge.predict(X), rtol=1e-7, atol=1e-9)
