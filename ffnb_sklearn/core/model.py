@@ -96,6 +96,11 @@ class Model:
         """What is learnt, without what follows from it."""
         return {name: value for name, value in vars(self).items() if name != "_solution"}
 
+    @property
+    def is_solved(self) -> bool:
+        """Whether the classifier has been asked for before."""
+        return "_solution" in vars(self)
+
     def solution(self, device: torch.device) -> Solution:
         """The classifier that the moments imply, solved when it is first asked for.
 
