@@ -4,7 +4,7 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -23,7 +23,7 @@ __all__ = ["BlockClassifier"]
 class BlockClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier
 ):
-    """Base of classifiers made of neural blocks, shared band and Fisher discriminants.
+    """Base of classifiers made of neural blocks, shared band and a classifier in closed form.
 
     Subclasses have the parameters below, and `p`, `null_space` and `old_statistics`.
     """
@@ -99,19 +99,28 @@ class BlockClassifier(
 
     @property
     def shrinkage_(self):
-        """The shrinkage that the discriminants are solved with."""
-        return self._choice.shrinkage
+        """The shrinkage that the classifier is solved with."""
+        return self._solved_choice().shrinkage
 
     @property
     def epsilon_(self):
-        """The relative ridge that the discriminants are solved with."""
-        return self._choice.epsilon
+        """The relative ridge that the classifier is solved with."""
+        return self._solved_choice().epsilon
 
-    @property
-    def _choice(self):
-        """What the discriminants are solved with."""
+    def _solved_choice(self):
+        """Solve the classifier if need be, and return the values that it is solved with."""
         model = self._learned_state().model
         return model.solution(resolve_device(self.device)).choice
+
+    def __dir__(self):
+        """Return the names of all attributes but those that have yet to be solved for."""
+        # scikit-learn evaluates every name in `dir`: in its own `__dir__`, which would solve the
+        # classifier and is bypassed here, and when a notebook displays the fitted attributes.
+        names, state = set(super(BaseEstimator, self).__dir__()), self._state
+        if state is None or not state.model.is_solved:
+            names -= {"shrinkage_", "epsilon_"}
+        # As there, methods that are not available are left out.
+        return [name for name in names if hasattr(self, name)]
 
     @property
     def _n_features_out(self):

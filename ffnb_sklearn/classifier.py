@@ -22,8 +22,8 @@ class FFNBClassifier(BlockClassifier):
 
     Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
     neurons are trained for them in the null-space of what came before, the moments of each
-    class are kept, and the samples are not. The distances to the classes, or the Fisher
-    discriminants of all pairs, are solved from the moments at the first prediction.
+    class are kept, and the samples are not. The classifier, by default distances to the
+    Gaussians of the classes, is solved from the moments at the first prediction.
 
     Parameters
     ----------
@@ -130,9 +130,10 @@ class FFNBClassifier(BlockClassifier):
     loss_curve_ : list of float
         Loss of the last task after each of these epochs.
     shrinkage_ : float
-        The shrinkage that the discriminants of all classes are solved with.
+        The shrinkage that the classifier is solved with. Like a prediction, reading it solves
+        the classifier; displaying the estimator does not.
     epsilon_ : float
-        Their relative ridge.
+        The relative ridge, likewise.
 
     See Also
     --------

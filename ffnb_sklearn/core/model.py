@@ -95,6 +95,11 @@ class Model:
         """Return the state without the cached solution."""
         return {name: value for name, value in vars(self).items() if name != "_solution"}
 
+    @property
+    def is_solved(self) -> bool:
+        """Whether the classifier has been asked for before."""
+        return "_solution" in vars(self)
+
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
 
