@@ -42,7 +42,9 @@ from .gaussians import ClassGaussians
 
 __all__ = ["GaussianDistances", "fit_distances", "shared_covariance"]
 
-# Bytes of the responses that are held at a time, so that they stay near the processor.
+# Samples scored at a time: so many that a product is efficient, and else as many as keep this many
+# bytes of responses near the processor.
+_FEWEST_TOGETHER = 64
 _RESPONSE_BYTES = 32e6
 
 
@@ -83,7 +85,9 @@ class GaussianDistances:
             as_tensor(one, device=device)
             for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
         )
-        n_together = max(1, int(_RESPONSE_BYTES / (8 * (len(rows) + self.n_classes))))
+        n_together = max(
+            _FEWEST_TOGETHER, int(_RESPONSE_BYTES / (8 * (len(rows) + self.n_classes)))
+        )
         scores = features.new_empty((len(features), self.n_classes))
         stops = list(accumulate(self.lengths))
         parts = zip(torch.split(features, n_together), torch.split(scores, n_together), strict=True)

@@ -102,4 +102,5 @@ def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch):
     whole = scores(0.0)
     assert_allclose(scores(1e6), whole, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
     monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._RESPONSE_BYTES", 8.0)
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._FEWEST_TOGETHER", 3)
     assert_allclose(scores(0.0), whole, rtol=1e-9)
