@@ -196,3 +196,31 @@ def test_names_of_output_files_are_checked_before_any_run(bench, capsys):
     with pytest.raises(SystemExit):
         bench("defaults").main(["--quick", "--out", "table.txt"])
     assert ".md or .csv" in capsys.readouterr().err
+
+
+def test_quick_sweep_of_sizes_prints_a_row_per_size_and_draws_it(bench, capsys, tmp_path):
+    paths = [tmp_path / "sizes.md", tmp_path / "sizes.csv"]
+    picture = tmp_path / "sizes.png"
+    bench("sizes").main(["--quick", "--out", *map(str, paths), "--plot", str(picture)])
+
+    printed = capsys.readouterr().out
+    rows = [line for line in printed.splitlines() if line.startswith("| clusters |")]
+    assert [row.split("|")[2].strip() for row in rows] == ["5", "20"]
+    assert all("rho=" in row and "SLDA" in row for row in rows)
+    assert paths[0].read_text() == printed
+    # The default, two fixed pairs and a peer, for each of two sizes.
+    assert len(paths[1].read_text().splitlines()) == 1 + 2 * 4
+    assert picture.stat().st_size > 1000
+
+
+def test_the_sweep_reports_the_best_pair_and_the_best_peer_of_each_size(bench):
+    def record(draw, method, accuracy):
+        return {"kind": "equal", "n": 3, "draw": draw, "method": method, "accuracy": accuracy}
+
+    values = {"default": (70.0, 72.0), "rho=0.1 epsilon=1.0": (60.0, 61.0)}
+    values |= {"rho=1.0 epsilon=1.0": (71.0, 73.0), "slda": (50.0, 52.0), "klda": (49.0, 50.0)}
+    records = [record(k, name, one[k]) for name, one in values.items() for k in (0, 1)]
+
+    (row,) = bench("sizes").summary(records, ["slda", "klda"])
+
+    assert row == ("equal", 3, 71.0, 1.0, "rho=1.0 epsilon=1.0", 72.0, "slda", 51.0)

@@ -1,0 +1,166 @@
+"""Sweep the number of samples per class: the default, a grid of fixed values, and other heads.
+
+Four kinds of generated classes are drawn with more and more samples each. The default is compared
+with the best fixed pair of shrinkage and ridge, chosen by the test rows, and with the peers' heads.
+
+    python benchmarks/sizes.py --out sizes.md sizes.csv --plot sizes.png
+    python benchmarks/sizes.py --quick
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import heads
+import numpy as np
+import torch
+from _report import environment_lines, output_path, write
+from _sets import _GENERATED, generated_splits
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+
+KINDS = ["equal", "unequal", "low-rank", "clusters"]
+SIZES = [3, 5, 8, 13, 20, 30, 60, 70, 100, 130, 200, 500, 2000]
+SHRINKAGES = [0.1, 0.3, 0.5, 0.8, 1.0]
+EPSILONS = [0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 3.0]
+PEERS = ["slda", "slda-scaled", "fecam", "ranpac-fixed", "klda"]
+WIDTH = 2000
+
+
+def accuracies(split, grid, peers, seed):
+    """Accuracy of the default, of each fixed pair and of each peer, by name, on one split."""
+    context = heads.Context(seed, WIDTH, "cpu")
+    builds = {"default": lambda: FFNBClassifier(random_state=seed, device="cpu")}
+    for shrinkage, epsilon in grid:
+        builds[f"rho={shrinkage} epsilon={epsilon}"] = lambda values=(shrinkage, epsilon): (
+            FFNBClassifier(shrinkage=values[0], epsilon=values[1], random_state=seed, device="cpu")
+        )
+    for name in peers:
+        builds[name] = lambda name=name: heads.METHODS[name].build(context)
+    return {
+        name: 100.0 * build().fit(split.X, split.y).score(split.X_test, split.y_test)
+        for name, build in builds.items()
+    }
+
+
+def run(options):
+    """Records of all kinds, sizes and draws."""
+    grid = [(rho, epsilon) for rho in options.shrinkages for epsilon in options.epsilons]
+    records = []
+    for kind in options.kinds:
+        for n in options.sizes:
+            splits = generated_splits(kind, _GENERATED[kind][0], n, n_draws=options.draws)
+            for draw, split in enumerate(splits):
+                found = accuracies(split, grid, options.peers, draw)
+                records += [
+                    {"kind": kind, "n": n, "draw": draw, "method": name, "accuracy": value}
+                    for name, value in found.items()
+                ]
+                print(kind, n, draw, f"{found['default']:.2f}", file=sys.stderr, flush=True)
+    return records
+
+
+def summary(records, peers):
+    """Rows of (kind, n, default, its standard error, best pair, its accuracy, best peer, its)."""
+    values = defaultdict(list)
+    for one in records:
+        values[one["kind"], one["n"], one["method"]].append(one["accuracy"])
+    rows = []
+    for kind, n in dict.fromkeys((one["kind"], one["n"]) for one in records):
+        means = {name: np.mean(v) for (k, m, name), v in values.items() if (k, m) == (kind, n)}
+        default = values[kind, n, "default"]
+        error = np.std(default, ddof=1) / len(default) ** 0.5 if len(default) > 1 else np.nan
+        pairs = [name for name in means if name.startswith("rho=")]
+        pair, peer = max(pairs, key=means.get), max(peers, key=means.get)
+        rows.append((kind, n, means["default"], error, pair, means[pair], peer, means[peer]))
+    return rows
+
+
+def report(rows, options, environment):
+    """The sweep as Markdown."""
+    lines = [
+        "# Samples per class: the default beside the best fixed values and other heads",
+        "",
+        *environment,
+        f"- accuracy in percent after one fit, mean over {options.draws} draws ± its standard "
+        "error; the best fixed pair and the best peer are chosen by the test rows",
+        f"- fixed pairs: shrinkage {options.shrinkages}, epsilon {options.epsilons}",
+        "",
+        "| kind | samples a class | default | best fixed pair | its gain | best peer | its gain |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind, n, default, error, pair, fixed, peer, other in rows:
+        lines.append(
+            f"| {kind} | {n} | {default:.2f} ± {error:.2f} | {pair}: {fixed:.2f} | "
+            f"{fixed - default:+.2f} | {heads.METHODS[peer].label}: {other:.2f} | "
+            f"{other - default:+.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def plot(rows, path):
+    """Draw accuracy against samples per class, a panel per kind."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    kinds = list(dict.fromkeys(row[0] for row in rows))
+    figure, panels = plt.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 3.0), squeeze=False)
+    for axes, kind in zip(panels[0], kinds, strict=True):
+        mine = [row for row in rows if row[0] == kind]
+        n = [row[1] for row in mine]
+        axes.plot(n, [row[5] for row in mine], "--", color="0.5", label="best fixed pair")
+        axes.plot(n, [row[7] for row in mine], ":", color="tab:orange", label="best peer")
+        axes.plot(n, [row[2] for row in mine], "o-", color="tab:blue", label="default", ms=3)
+        axes.set(xscale="log", xlabel="samples per class", title=kind)
+    panels[0][0].set_ylabel("accuracy (%)")
+    panels[0][0].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def parse(arguments):
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    add("--sizes", nargs="+", type=int, default=SIZES)
+    add("--shrinkages", nargs="+", type=float, default=SHRINKAGES)
+    add("--epsilons", nargs="+", type=float, default=EPSILONS)
+    add("--peers", nargs="+", choices=list(heads.METHODS), default=PEERS)
+    add("--draws", type=int, default=5)
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--plot", type=Path, help="a .png of the sweep")
+    add("--quick", action="store_true", help="one kind, two sizes, two pairs, one peer, one draw")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.kinds, options.sizes, options.draws = ["clusters"], [5, 20], 1
+        options.shrinkages, options.epsilons, options.peers = [0.3, 1.0], [0.3], ["slda"]
+    return options
+
+
+def main(arguments=None):
+    """Run the sweep, and print its report."""
+    options = parse(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        records = run(options)
+        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    rows = summary(records, options.peers)
+    text = report(rows, options, environment)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+    if options.plot:
+        plot(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()
