@@ -298,3 +298,11 @@ def test_samples_on_disk_are_those_of_their_labels(bench, tmp_path):
     gap = X[labels == 0].mean(axis=0) - X[labels == 1].mean(axis=0)
     means = np.random.default_rng(0).standard_normal((2, 4), dtype=np.float32)
     assert_allclose(gap, 0.3 * (means[0] - means[1]), atol=0.05)
+
+
+def test_quick_first_prediction_prints_its_ratios(bench, capsys):
+    bench("first_prediction").main(["--quick"])
+
+    row = capsys.readouterr().out.splitlines()[-1].strip("|").split("|")
+    assert row[0].strip() == "6x8x10"
+    assert all(float(cell.split()[0]) > 0.0 for cell in row[2:])

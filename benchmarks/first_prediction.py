@@ -1,0 +1,125 @@
+"""Time the first prediction after learning, which solves the classifier, as ratios in one run.
+
+It is compared with the same where shrinkage and ridge are given, with the floor of its arithmetic
+(one Gram product, one Cholesky factorisation, and the solution for all means and factor rows), and
+with the first prediction after one more sample or one more class.
+
+    python benchmarks/first_prediction.py --out first.md first.csv
+    python benchmarks/first_prediction.py --quick
+"""
+
+import argparse
+
+import numpy as np
+import torch
+from _data import default_folder, known_problems
+from _report import environment_lines, output_path, write
+from _speed_clock import alternate, seconds_of
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+
+# Classes, samples of each, features.
+CASES = [(100, 30, 50), (200, 30, 50), (45, 13, 528)]
+GIVEN = {"shrinkage": 0.5, "epsilon": 0.2}
+
+
+def gaussian_rows(n_classes, n, d):
+    """Rows of overlapping Gaussian classes, and their labels."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), n)
+    return rng.normal(size=(n_classes, d))[y] + rng.normal(size=(len(y), d)), y
+
+
+def floor(clf, X):
+    """Seconds of the least arithmetic behind the solution of a fitted classifier."""
+    model = clf._state.model
+    d = clf.transform(X[:1]).shape[1]
+    n_rows = sum(one.rank for one in model.moments)
+    rng = np.random.default_rng(0)
+    rows = torch.as_tensor(rng.normal(size=(n_rows, d)))
+    vectors = torch.as_tensor(rng.normal(size=(n_rows + len(model.moments), d)))
+
+    def arithmetic():
+        wide = n_rows < d
+        gram = rows @ rows.T if wide else rows.T @ rows
+        gram.diagonal().add_(1.0)
+        right = rows @ vectors.T if wide else vectors.T
+        torch.linalg.solve_triangular(torch.linalg.cholesky(gram), right, upper=False)
+
+    return seconds_of(arithmetic)
+
+
+def measure(X, y, repeats):
+    """Medians in seconds of each first prediction of a thousand rows, by name."""
+    rows, last = X[:1000], y == y.max()
+
+    def one_round():
+        whole, fewer = (FFNBClassifier(random_state=0, band_size=0) for _ in range(2))
+        given = FFNBClassifier(random_state=0, band_size=0, **GIVEN).fit(X, y)
+        found = {"auto": seconds_of(whole.fit(X, y).predict, rows)}
+        found |= {"given": seconds_of(given.predict, rows), "floor": floor(given, X)}
+        whole.partial_fit(X[:1], y[:1])
+        found["sample"] = seconds_of(whole.predict, rows[:1])
+        fewer.fit(X[~last], y[~last]).predict(rows[:1])
+        fewer.partial_fit(X[last], y[last])
+        return {**found, "class": seconds_of(fewer.predict, rows[:1])}
+
+    rounds = alternate({"first": one_round}, repeats)
+    return {name: float(np.median(values)) for name, values in rounds.items()}
+
+
+def report(records, environment):
+    """The ratios as Markdown."""
+    lines = [
+        "# The first prediction after learning",
+        "",
+        *environment,
+        f"- band_size=0, random_state=0, data of seed 0; given: {GIVEN}; medians of the repeats",
+        "",
+        "| classes x samples x features | first prediction | over given values | given over floor | "
+        "after one more sample | after one more class |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in records:
+        lines.append(
+            f"| {one['case']} | {one['auto']:.2f} s | {one['auto'] / one['given']:.2f} | "
+            f"{one['given'] / one['floor']:.2f} | {one['sample'] / one['auto']:.2f} of it | "
+            f"{one['class'] / one['auto']:.2f} of it |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments=None):
+    """Run the cases, and print their ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--cifar", action="store_true", help="also CIFAR-100's features, from files"
+    )
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    parser.add_argument("--quick", action="store_true", help="one small case, one repeat")
+    parser.add_argument("--out", nargs="+", type=output_path, default=[], help=".md or .csv")
+    options = parser.parse_args(arguments)
+    cases = [(6, 8, 10)] if options.quick else CASES
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    records = []
+    with threadpool_limits(limits=options.threads):
+        named = [("x".join(map(str, case)), *gaussian_rows(*case)) for case in cases]
+        if options.cifar:
+            split = known_problems(default_folder())["cifar"].splits()[0]
+            named.append(("CIFAR-100 features", split.X, split.y))
+        for name, X, y in named:
+            repeats = 1 if options.quick else options.repeats
+            records.append({"case": name, **measure(X, y, repeats)})
+        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    text = report(records, environment)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()
