@@ -87,12 +87,14 @@ def learned(case):
     """The classifier that knows the first classes of a case, as a pickle of it."""
     per_class = case.n_samples // case.new
     X, y = gaussian_classes(case.seen, case.n_inputs, per_class)
+    # The floor of a prediction is the product with the hyperplanes of all pairs.
+    settings = {"classifier": "ovo", **dict(case.settings)}
     estimator = FFNBClassifier(
         shared_band_size=case.shared,
         classes_per_task=case.new,
         random_state=0,
         device="cpu",
-        **dict(case.settings),
+        **settings,
     )
     return pickle.dumps(estimator.fit(X, y), protocol=5)
 

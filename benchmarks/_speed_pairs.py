@@ -145,7 +145,12 @@ def rank_accuracies(split, ranks):
     records = []
     for rank in ranks:
         estimator = FFNBClassifier(
-            band_size=0, shared_band_size=0, rank=rank, random_state=0, device="cpu"
+            classifier="ovo",
+            band_size=0,
+            shared_band_size=0,
+            rank=rank,
+            random_state=0,
+            device="cpu",
         )
         estimator.fit(split.X, split.y)
         accuracy = 100.0 * estimator.score(split.X_test, split.y_test)

@@ -78,8 +78,8 @@ def report(records, environment):
         *environment,
         f"- band_size=0, random_state=0, data of seed 0; given: {GIVEN}; medians of the repeats",
         "",
-        "| classes x samples x features | first prediction | over given values | given over floor | "
-        "after one more sample | after one more class |",
+        "| classes x samples x features | first prediction | over given values | "
+        "given over floor | after one more sample | after one more class |",
         "|---|---|---|---|---|---|",
     ]
     for one in records:

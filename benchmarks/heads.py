@@ -39,6 +39,7 @@ KLDA_BANDWIDTH, KLDA_ALPHA = 1.0, 1000.0
 
 # The paper's network: trained bands are all that the classifier sees.
 BANDS_ONLY = {
+    "classifier": "ovo",
     "skip_connection": False,
     "shared_band_size": 0,
     "p": 0.8,
