@@ -5,7 +5,7 @@ Only the solved classifier is cached. Classes are numbered in order of arrival.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
@@ -80,6 +80,8 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     kept_axes: tuple[Array, ...] = ()
     loss_curve: tuple[float, ...] = ()
+    # The only cache: the solution, once it has been asked for. It changes no result.
+    _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
@@ -93,12 +95,12 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the cached solution."""
-        return {name: value for name, value in vars(self).items() if name != "_solution"}
+        return {**vars(self), "_solved": []}
 
     @property
     def is_solved(self) -> bool:
         """Whether the classifier has been asked for before."""
-        return "_solution" in vars(self)
+        return bool(self._solved)
 
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
@@ -113,12 +115,10 @@ class Model:
         Solution
             The same object at every call. A stream of tasks without predictions never solves it.
         """
-        kept: Solution | None = self.__dict__.get("_solution")
-        if kept is None:
-            # The cache changes no result. Concurrent first calls may each solve the classifier.
-            kept = solve(self.features, self.moments, self.settings, device=device)
-            self.__dict__["_solution"] = kept
-        return kept
+        if not self._solved:
+            # Concurrent first calls may each solve the classifier; the first one to end counts.
+            self._solved.append(solve(self.features, self.moments, self.settings, device=device))
+        return self._solved[0]
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""

@@ -23,7 +23,9 @@ covariance over its squared distance from the pooled one,
                       {\sum_c \|\Sigma_c - \Sigma_{pooled}\|^2} .
 
 Many samples and unlike covariances leave the classes their own; few samples or equal covariances
-give linear discriminant analysis. No class is too small or too large to take part.
+give linear discriminant analysis. No class is too small or too large to take part. All terms are
+those of the kept axes: with the trace outside of them in the error alone, truncated classes lose
+their covariances.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the shrinkage.
