@@ -56,11 +56,11 @@ class FFNBClassifier(BlockClassifier):
         identity times the mean variance.
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances as in
-        [1]_, 1 is linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [3]_,
-        see Notes.
+        [1]_, 1 is linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [3]_, at
+        most 0.9, see Notes.
     epsilon : float or "auto", default="auto"
-        Positive ridge, relative to the mean variance within classes. "auto" is the shrinkage, or
-        0.3 with ``classifier="ova"`` or ``shrinkage=0``.
+        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
+        or 0.3 with ``classifier="ova"`` or ``shrinkage=0``.
     rank : int or None, default=64
         Principal axes kept of each class's scatter; the variance outside of them is kept
         per feature. None keeps the scatter exactly. Of more samples than one and a half times

@@ -96,7 +96,7 @@ def test_equal_covariances_are_pooled_and_unlike_ones_are_not():
 
     assert linear.shrinkage > 2.0 * curved.shrinkage
     assert linear.input_energy >= 1.0
-    assert chosen(*linear_samples(0, 30)).shrinkage > 0.9
+    assert chosen(*linear_samples(0, 30)).shrinkage == 0.9
 
 
 def test_classes_keep_more_of_their_own_as_they_grow_through_the_rank():
@@ -125,7 +125,9 @@ def test_shrinkage_is_the_formula_on_dense_matrices():
     )
     distance = np.mean([np.sum((one - half @ pooled @ half) ** 2) for one in covariances])
 
-    assert_allclose(choice_of(model).shrinkage, error / distance, rtol=1e-9)
+    choice = choice_of(model)
+    assert_allclose(choice.epsilon, error / distance, rtol=1e-9)
+    assert choice.shrinkage == min(choice.epsilon, 0.9)
 
 
 @pytest.mark.parametrize("samples", [linear_samples, curved_samples])
@@ -189,7 +191,7 @@ def test_bands_of_the_last_task_have_no_say():
 def test_one_sample_per_class_leaves_the_pooled_covariance():
     rng = np.random.default_rng(0)
 
-    assert chosen(rng.standard_normal((2, D)), np.arange(2)) == (None, 1.0, 1.0, 1.0)
+    assert chosen(rng.standard_normal((2, D)), np.arange(2)) == (None, 0.9, 1.0, 1.0)
 
 
 def test_one_class_leaves_the_energy_of_the_start():
