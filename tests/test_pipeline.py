@@ -193,6 +193,8 @@ def test_a_later_call_that_fails_changes_nothing(tasks):
     assert_array_equal(pipe.predict(X1), before)
 
 
+# joblib warns about its cache by the clock, on a busy machine.
+@pytest.mark.filterwarnings("ignore:Persisting input arguments")
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("method", ["fit", "fit_transform"])
 def test_to_fit_anew_and_fail_changes_nothing(tasks, tmp_path, cached, method):
