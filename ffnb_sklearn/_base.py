@@ -71,7 +71,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _learned_state(self):
-        """What has been learned, read once, so that it may be replaced meanwhile."""
+        """Return the learned state, read once, so that it may be replaced meanwhile."""
         state = self._state
         if state is None:
             raise NotFittedError(

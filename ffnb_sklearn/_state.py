@@ -9,7 +9,7 @@ __all__ = ["State", "learned_attribute"]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a classifier knows after some tasks.
+    """Learned state of a classifier after some tasks.
 
     A call that learns computes a new state and stores it by a single assignment. So the estimator
     has either the old state or the new one, whenever an error or an interrupt ends the call, and

@@ -42,7 +42,7 @@ _NAMES = {
 
 @dataclass(eq=False, repr=False, slots=True)
 class Record:
-    """What a pickle holds of an array or a dtype: the call that makes it, and its state."""
+    """Inert record of an array or a dtype: the pickled call that makes it, and its state."""
 
     name: _Name
     arguments: object

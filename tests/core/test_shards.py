@@ -22,7 +22,7 @@ NUMBERS = [1, 3, 4]
 
 
 def sums_of(model, samples):
-    """What the first pass gives of a task that is a single shard."""
+    """Return the result of the first pass over a task of a single shard."""
     local = torch.unique(samples.classes, return_inverse=True)[1]
     moments = shard_moments(only_inputs(model), type(samples)(samples.X, local, samples.weights))
     return pooled(dict(zip(NUMBERS, moments, strict=True)), device=CPU)

@@ -74,7 +74,7 @@ class ClassGaussians:
         for one, part in zip(moments, torch.split(rows, lengths), strict=True):
             one.columns(seen, out=part.numpy())
         rows = rows.to(device)
-        # One class at a time: all rows once more, squared, may not fit into memory.
+        # Class by class, because the squares of all rows may not fit into memory.
         energies = [column_energies(part) for part in torch.split(rows, lengths)]
         return cls(
             weights=as_tensor([one.weight for one in moments], device=device),

@@ -40,7 +40,7 @@ class Outputs:
         """Compute scores of shape (n_samples, n_new_classes) from the last layer."""
         weights = as_tensor(self.weights, device=last.device)
         offsets = as_tensor(self.offsets, device=last.device)
-        # One memory layout keeps scores of old classes bit for bit the same.
+        # The same memory layout keeps scores of old classes bit for bit the same.
         return last[:, : weights.shape[1]].contiguous() @ weights.T + offsets
 
 
