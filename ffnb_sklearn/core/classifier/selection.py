@@ -53,7 +53,7 @@ from .penalties import block_penalties
 __all__ = ["Choice", "choose", "with_choice"]
 
 # Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
-# by their class separation (benchmarks/defaults.py, hold-outs).
+# by their class separation (hold-outs of the sets of benchmarks/defaults.py).
 _ENERGIES = (None, 300.0, 10.0, 0.1)
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
@@ -68,7 +68,7 @@ _LEAST_SHRINKAGE = 1e-3
 _MOST_SHRINKAGE = 0.9
 
 # Relative ridge of one-vs-all regression, and of classes without a common covariance
-# (benchmarks/defaults.py, hold-outs).
+# (docs/benchmarks/defaults_holdouts.md, recorded with the earlier default).
 _EPSILON = 0.3
 
 # Power of the shrinkage by which distances grow less certain as classes have covariances of their
