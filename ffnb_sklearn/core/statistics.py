@@ -53,8 +53,8 @@ Rank = int | Literal["auto"] | None
 _EXACT_UP_TO = 4
 
 # Share of the trace that the axes of rank "auto" hold, and the least and the most axes
-# (docs/benchmarks/ranks.md): 0.98 loses up to 1.5 points with unequal covariances, and more axes
-# than 256 gain nothing on average.
+# (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which
+# lose 1.5 points there; the most axes bound the seconds of the first prediction.
 _AUTO_SHARE = 0.95
 _AUTO_RANKS = (64, 256)
 
