@@ -61,10 +61,14 @@ class FFNBClassifier(BlockClassifier):
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
         or 0.3 with ``classifier="ova"`` or ``shrinkage=0``.
-    rank : int or None, default=64
+    rank : int, "auto" or None, default=64
         Principal axes kept of each class's scatter; the variance outside of them is kept
-        per feature. None keeps the scatter exactly. Of more samples than one and a half times
+        per feature. None keeps the scatter exactly. "auto" keeps the axes that hold 95 % of the
+        variance of a class, at least 64 and at most 256. Of more samples than one and a half times
         `rank` the axes are found nearly, see Notes.
+    max_state_mb : float or None, default=None
+        Megabytes that the moments of all classes may take in memory. Where they would take more,
+        the classes with the most axes keep fewer. None sets no bound.
     classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
         Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
         of classes as in [1]_, or one ridge regression per class. A prediction costs C classes
@@ -222,6 +226,7 @@ class FFNBClassifier(BlockClassifier):
         shrinkage="auto",
         epsilon="auto",
         rank=64,
+        max_state_mb=None,
         classifier="gaussian",
         chunk_size=4096,
         old_statistics="gaussian",
@@ -249,6 +254,7 @@ class FFNBClassifier(BlockClassifier):
         self.shrinkage = shrinkage
         self.epsilon = epsilon
         self.rank = rank
+        self.max_state_mb = max_state_mb
         self.classifier = classifier
         self.chunk_size = chunk_size
         self.old_statistics = old_statistics

@@ -296,6 +296,7 @@ WRONG = {
     "shrinkage": [-0.1, 1.1, np.nan, "automatic", None],
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
+    "max_state_mb": [0, -1.0, np.nan, "auto"],
     "chunk_size": [0, -1, 2.5, None],
     "classifier": ["svm", None],
     "old_statistics": ["replay", None],

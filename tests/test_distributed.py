@@ -1,6 +1,7 @@
 """A task in shards is the task in one piece: results, labels, errors, transactions."""
 
 import sys
+from functools import partial
 
 import dask
 import dask.array as da
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn.core import statistics
 from ffnb_sklearn.distributed import partial_fit_shards
 
 RNG = np.random.default_rng(0)
@@ -144,6 +146,17 @@ def test_only_few_numbers_reach_the_caller(monkeypatch):
     # All classes share one scatter of the inputs in the first pass, and are cut in the second.
     assert sum(len(one.factor) for one in sums.moments.values()) <= 7
     assert {one.factor.shape for one in moments.moments.values()} == {(2, 7 + 10 + 6)}
+
+
+@pytest.mark.parametrize("bound", [None, 0.01])
+def test_rank_auto_under_a_bound_is_that_of_one_machine(monkeypatch, bound):
+    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 5))
+    of = partial(estimator, rank="auto", max_state_mb=bound, band_size=0)
+    found, alone = partial_fit_shards(of(), shards(X, CODES)), of().partial_fit(X, CODES)
+    assert_same(found, alone)
+    ranks = [[one.rank for one in clf._state.model.moments] for clf in (found, alone)]
+    assert ranks[0] == ranks[1]
+    assert max(ranks[0]) > 2 if bound is None else max(ranks[0]) <= 5
 
 
 # ---- labels and samples, checked together

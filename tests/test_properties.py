@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core import statistics
 
 N_FEATURES, N_CLASSES = 8, 6
 RNG = np.random.default_rng(0)
@@ -98,6 +99,32 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
     tasks = [of_classes(4), of_classes(2, 0), of_classes(5, 1, 3)]
 
     assert_same(learn(model(rank=3), tasks), model(rank=3).fit(X, Y))
+
+
+@pytest.fixture
+def low_auto_ranks(monkeypatch):
+    """Let rank="auto" choose among few axes, because the classes here are small."""
+    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 5))
+
+
+@pytest.mark.parametrize(("bound", "largest"), [(None, 5), (0.005, 2), (1e-9, 1)])
+def test_rank_auto_and_a_bound_on_the_state_are_free_of_the_order_of_whole_classes(
+    low_auto_ranks, bound, largest
+):
+    tasks = [of_classes(4), of_classes(2, 0), of_classes(5, 1, 3)]
+    parameters = {"rank": "auto", "max_state_mb": bound}
+
+    joint = model(**parameters).fit(X, Y)
+
+    assert max(one.rank for one in joint._state.model.moments) == largest
+    assert_same(learn(model(**parameters), tasks), joint)
+    first, second = learn(model(**parameters), tasks[:2]), learn(model(**parameters), tasks[2:])
+    assert_same(first.merge(second), joint)
+
+
+def test_forgetting_under_rank_auto_is_never_having_seen_the_class(low_auto_ranks):
+    without = model(rank="auto").fit(X, Y).forget([1, 4])
+    assert_same(without, model(rank="auto").fit(X[~np.isin(Y, [1, 4])], Y[~np.isin(Y, [1, 4])]))
 
 
 @pytest.mark.parametrize("n_calls", [2, 5])

@@ -16,7 +16,7 @@ from .classifier.solve import Solution, n_classifier_weights, solve
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
-from .statistics import Array, ClassMoments, merge_classes, moments_of
+from .statistics import Array, ClassMoments, merge_classes, moments_of, within_state
 
 __all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
 
@@ -172,7 +172,8 @@ def updated_moments(
     rank = model.settings.rank
     pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
     new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
-    return merge_classes(model.moments, new, rank, device=task.X.device)
+    moments = merge_classes(model.moments, new, rank, device=task.X.device)
+    return within_state(moments, model.settings.max_state_mb)
 
 
 def _class_pieces(

@@ -12,7 +12,7 @@ from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
 from .model import Model
-from .statistics import Array, ClassMoments, merge_classes, principal_rows
+from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
 __all__ = ["forget_classes", "merge_models"]
 
@@ -85,9 +85,11 @@ def merge_models(
     # The second may have met its classes in another order than the result numbers them.
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
     new = ((position, one.take(order)) for position, one in aligned)
+    settings = first.settings
+    moments = merge_classes(left.moments, new, settings.rank, device=device)
     return replace(
         left,
-        moments=merge_classes(left.moments, new, first.settings.rank, device=device),
+        moments=within_state(moments, settings.max_state_mb),
         past=tuple(
             _joined(rows, others, first.features.layer(layer), device)
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))

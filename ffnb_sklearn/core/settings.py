@@ -1,6 +1,7 @@
 """The estimator's parameters in the form of the core."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 __all__ = ["Descent", "Settings"]
 
@@ -35,9 +36,10 @@ class Settings:
     covariance: str
     shrinkage: float | None
     epsilon: float | None
-    rank: int | None
+    rank: int | Literal["auto"] | None
     classifier: str
     old_statistics: str
+    max_state_mb: float | None = None
     batch_norm: bool = False
     chunk_size: int = 4096
     descent: Descent = field(default_factory=Descent)

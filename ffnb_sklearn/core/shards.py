@@ -19,7 +19,7 @@ from .features.bands import code_system, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .model import Model, Task, updated_moments
-from .statistics import Array, ClassMoments, merge_classes, principal_rows
+from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
 __all__ = [
     "ShardBand",
@@ -186,7 +186,7 @@ def shard_moments(
     tuple of ClassMoments
         Moments by class, without a limit on the rank.
     """
-    exact = replace(model.settings, rank=None)
+    exact = replace(model.settings, rank=None, max_state_mb=None)
     return updated_moments(replace(model, moments=(), settings=exact), task, fresh)
 
 
@@ -212,7 +212,7 @@ def learn_moments(
     """
     new = sorted(moments.items())
     whole = merge_classes(model.moments, new, model.settings.rank, device=device)
-    return replace(model, moments=whole)
+    return replace(model, moments=within_state(whole, model.settings.max_state_mb))
 
 
 def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Task:

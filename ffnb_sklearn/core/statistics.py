@@ -5,12 +5,16 @@ The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is s
 square root of the scatter along it; v is the diagonal of the part that F leaves out. Without a
 limit on the rank v is zero. With a limit the diagonal of S stays exact, and so does its trace.
 
+The rank "auto" keeps the principal axes that hold most of the trace. Their number depends on the
+scatter alone, so it grows with the class and with the width of its spectrum.
+
 Moments of disjoint samples merge into the moments of their union.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,19 +33,32 @@ from .linalg import (
 __all__ = [
     "Array",
     "ClassMoments",
+    "Rank",
     "check_finite",
     "merge",
     "merge_classes",
     "moments_of",
     "principal_rows",
+    "within_state",
 ]
 
 Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp] | slice
 
+# Most rows of a factor; None keeps all, "auto" as many as hold a share of the trace.
+Rank = int | Literal["auto"] | None
+
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
 # there (docs/benchmarks/speed).
 _EXACT_UP_TO = 4
+
+# Share of the trace that the axes of rank "auto" hold, and the least and the most axes
+# (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which
+# lose 1.5 points there; the most axes bound the seconds of the first prediction.
+_AUTO_SHARE = 0.95
+_AUTO_RANKS = (64, 256)
+
+_BYTES_PER_MB = 1e6
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,18 @@ class ClassMoments:
         factor = np.ascontiguousarray(self.columns(columns))
         return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
 
+    def truncated(self, rank: int) -> "ClassMoments":
+        """Return the moments with the first rows of the factor alone, and an exact diagonal."""
+        if self.rank <= rank:
+            return self
+        energies = [np.square(block[rank:]).sum(axis=0) for block in self.blocks]
+        return replace(
+            self,
+            # A view would keep all rows in memory.
+            blocks=tuple(block[:rank].copy() for block in self.blocks),
+            residual=self.residual + np.concatenate(energies),
+        )
+
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
         blocks = [*self.blocks, factor]
@@ -167,34 +196,55 @@ class _Scatter:
         self._rows = []
 
     def factor(
-        self, max_rank: int | None = None, rounding: float = 0.0
+        self, max_rank: Rank = None, rounding: float = 0.0, elsewhere: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the longest principal rows, and the diagonal of the rest of the sum.
 
         Both are zero if the trace is at most ``rounding``. Principal rows are orthogonal mixtures
-        of the rows that were added, so no sample appears among them.
+        of the rows that were added, so no sample appears among them. The rank "auto" counts the
+        trace ``elsewhere``, which is already outside of these rows.
         """
         if self._gram is None:
-            rows = torch.cat(self._rows)
-            energies = column_energies(rows)
+            energies = column_energies(torch.cat(self._rows))
         else:
             energies = self._gram.diagonal()
         energy, left_out = float(energies.sum()), torch.zeros_like(energies)
         check_finite(energy)
         if energy <= rounding:
             return energies.new_empty((0, self._n_columns)), left_out
-        # The number of rows plays no part: the same sum may come in many or in few.
-        nearly = max_rank is not None and self._n_columns > _EXACT_UP_TO * max_rank
-        if self._gram is None:
-            principal = longest_rows(rows, max_rank, nearly=nearly)
+        if max_rank == "auto":
+            principal, truncated = self._auto_rows(energy, energy + elsewhere)
         else:
-            principal = longest_rows_of_gram(self._gram, max_rank, nearly=nearly)
-        lengths = torch.linalg.vector_norm(principal, dim=1)
-        # Centring always leaves one row of rounding.
-        principal = principal[lengths.square() > ENERGY_ROUNDING * energy]
-        if len(principal) == max_rank:
+            principal = self._longest_rows(max_rank, energy)
+            truncated = len(principal) == max_rank
+        if truncated:
             left_out = (energies - column_energies(principal)).clamp_min(0.0)
         return principal, left_out
+
+    def _auto_rows(self, energy: float, trace: float) -> tuple[torch.Tensor, bool]:
+        """Return the rows of rank "auto", and whether they leave anything out."""
+        fewest, most = _AUTO_RANKS
+        enough = _AUTO_SHARE * trace
+        # Most classes need no second search.
+        principal = self._longest_rows(fewest, energy)
+        if len(principal) < fewest or float(principal.square().sum()) >= enough:
+            return principal, len(principal) == fewest
+        principal = self._longest_rows(most, energy)
+        held = principal.square().sum(1).cumsum(0)
+        n_needed = max(fewest, int((held < enough).sum()) + 1)
+        return principal[:n_needed], len(principal) >= min(n_needed, most)
+
+    def _longest_rows(self, count: int | None, energy: float) -> torch.Tensor:
+        """Return the longest principal rows, at most so many, without rows of rounding."""
+        # The number of rows plays no part: the same sum may come in many or in few.
+        nearly = count is not None and self._n_columns > _EXACT_UP_TO * count
+        if self._gram is None:
+            principal = longest_rows(torch.cat(self._rows), count, nearly=nearly)
+        else:
+            principal = longest_rows_of_gram(self._gram, count, nearly=nearly)
+        lengths = torch.linalg.vector_norm(principal, dim=1)
+        # Centring always leaves one row of rounding.
+        return principal[lengths.square() > ENERGY_ROUNDING * energy]
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
@@ -217,7 +267,7 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
 
 
 def moments_of(
-    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]], max_rank: int | None = None
+    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]], max_rank: Rank = None
 ) -> ClassMoments:
     """Compute the moments of the samples of one class.
 
@@ -226,7 +276,7 @@ def moments_of(
     chunks : iterable of (features, weights)
         Features of shape (n_samples, d) and positive weights of shape (n_samples,) of some
         samples at a time; at least one chunk.
-    max_rank : int or None, default=None
+    max_rank : int, "auto" or None, default=None
         Most rows of the factor; None stores the scatter exactly.
 
     Returns
@@ -243,7 +293,7 @@ def moments_of(
 
 
 def merge(
-    parts: Sequence[ClassMoments], max_rank: int | None = None, *, device: torch.device
+    parts: Sequence[ClassMoments], max_rank: Rank = None, *, device: torch.device
 ) -> ClassMoments:
     r"""Compute the moments of the union of disjoint sets of samples.
 
@@ -255,7 +305,7 @@ def merge(
     ----------
     parts : sequence of ClassMoments
         Moments of the same d features; at least one set.
-    max_rank : int or None, default=None
+    max_rank : int, "auto" or None, default=None
         Most rows of the factor; None keeps the scatter exactly.
     device : torch.device
         Device of the computation.
@@ -274,7 +324,8 @@ def merge(
         (one.weight, as_tensor(one.mean, device=device), as_tensor(one.factor, device=device))
         for one in parts
     )
-    whole = _moments_of_union(tensors, max_rank)
+    elsewhere = float(sum(one.residual.sum() for one in parts))
+    whole = _moments_of_union(tensors, max_rank, elsewhere)
     residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)
     return replace(whole, residual=residual)
 
@@ -282,7 +333,7 @@ def merge(
 def merge_classes(
     known: Sequence[ClassMoments],
     new: Iterable[tuple[int, ClassMoments]],
-    max_rank: int | None,
+    max_rank: Rank,
     *,
     device: torch.device,
 ) -> tuple[ClassMoments, ...]:
@@ -295,7 +346,7 @@ def merge_classes(
     new : iterable of (int, ClassMoments)
         Class numbers in ascending order, with moments of further samples. The numbers of new
         classes continue those of the known classes.
-    max_rank : int or None
+    max_rank : int, "auto" or None
         Most rows of a factor.
     device : torch.device
         Device of the computation.
@@ -314,6 +365,39 @@ def merge_classes(
     return tuple(moments)
 
 
+def within_state(
+    moments: Sequence[ClassMoments], max_megabytes: float | None
+) -> tuple[ClassMoments, ...]:
+    """Truncate the moments of all classes to a bound on their size.
+
+    Classes that arrive whole get the same moments in any order: rows are ordered by length, so
+    earlier and looser bounds leave what the last bound keeps.
+
+    Parameters
+    ----------
+    moments : sequence of ClassMoments
+        Moments of all classes.
+    max_megabytes : float or None
+        Bound on the means, factors and residuals together; None sets no bound.
+
+    Returns
+    -------
+    tuple of ClassMoments
+        All classes keep the same number of rows, or all of theirs if they have fewer. One row is
+        kept whatever the bound.
+    """
+    if max_megabytes is None or not moments:
+        return tuple(moments)
+    width = len(moments[0].mean)
+    n_vectors = int(max_megabytes * _BYTES_PER_MB / (8 * width)) - 2 * len(moments)
+    ranks = np.sort([one.rank for one in moments])
+    n_rows = np.arange(1, int(ranks[-1]) + 1)
+    # Rows of all classes under each common limit.
+    totals = np.minimum(ranks[:, None], n_rows).sum(axis=0)
+    limit = max(1, int((totals <= n_vectors).sum()))
+    return tuple(one.truncated(limit) for one in moments)
+
+
 def _centred(
     chunk: tuple[torch.Tensor, torch.Tensor],
 ) -> tuple[float, torch.Tensor, torch.Tensor]:
@@ -324,7 +408,9 @@ def _centred(
 
 
 def _moments_of_union(
-    parts: Iterable[tuple[float, torch.Tensor, torch.Tensor]], max_rank: int | None
+    parts: Iterable[tuple[float, torch.Tensor, torch.Tensor]],
+    max_rank: Rank,
+    elsewhere: float = 0.0,
 ) -> ClassMoments:
     """Add up sets of samples, each given by its weight, mean and rows of its scatter."""
     parts = iter(parts)
@@ -342,5 +428,5 @@ def _moments_of_union(
     check_finite(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * float((LENGTH_ROUNDING * mean).square().sum())
-    factor, left_out = scatter.factor(max_rank, rounding)
+    factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
     return ClassMoments(weight, as_array(mean), (as_array(factor),), as_array(left_out))

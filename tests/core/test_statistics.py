@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.statistics import ClassMoments, merge, moments_of, principal_rows
+from ffnb_sklearn.core import statistics
+from ffnb_sklearn.core.statistics import (
+    ClassMoments,
+    merge,
+    moments_of,
+    principal_rows,
+    within_state,
+)
 
 CPU = torch.device("cpu")
 
@@ -109,6 +116,85 @@ def test_merging_keeps_the_diagonal_under_a_limit_on_the_rank():
 
     assert len(whole.factor) == 3
     assert_allclose(np.diag(whole.scatter()), np.diag(dense(X, w)[2]), rtol=1e-10)
+
+
+def spread_samples(lengths, n=600):
+    """Samples whose scatter has principal axes of the given squared lengths."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(n, len(lengths)))
+    scores = np.linalg.qr(scores - scores.mean(0))[0]
+    return scores * np.sqrt(lengths) @ np.linalg.qr(rng.normal(size=(len(lengths),) * 2))[0]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        (np.r_[np.ones(10), np.full(110, 1e-3)], 64),  # the least, though ten axes hold 99 %
+        (np.ones(100), 95),
+        (np.ones(400), 256),  # the most, though 380 axes hold 95 %
+        (np.ones(40), 40),
+    ],
+)
+def test_rank_auto_keeps_the_axes_that_hold_most_of_the_trace(lengths, expected):
+    X = spread_samples(lengths * (1.0 + 1e-6 * np.arange(len(lengths))))
+
+    result = moments(X, max_rank="auto")
+
+    assert result.rank == expected
+    assert_allclose(np.diag(result.scatter()), np.diag(dense(X, np.ones(len(X)))[2]), rtol=1e-9)
+    if expected == len(lengths):
+        assert_same(result, moments(X))
+
+
+def test_rank_auto_grows_with_the_class():
+    X = samples(1000, 300)[0]
+    found = [moments(X[:n], max_rank="auto").rank for n in (30, 100, 200, 1000)]
+    assert found == sorted(set(found))
+    assert found[0] == 29
+
+
+@pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
+def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
+    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 4))
+    X, w = samples(40, 6)
+    parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
+
+    found, alone = merge(parts, "auto", device=CPU), moments(X, w, "auto")
+
+    assert_same(found, alone)
+    assert 2 < found.rank == alone.rank <= 4
+
+
+def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
+    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 30))
+    X = spread_samples(np.linspace(2.0, 1.0, 30))
+    part = moments(X[:300], max_rank=4)
+    # The four rows hold far less than 95 % of the trace, so that all of them are kept.
+    assert merge([part], "auto", device=CPU).rank == 4
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
+def test_a_bound_on_the_state_holds_and_does_not_depend_on_the_order(order):
+    classes = [moments(samples(n, 20, seed=n)[0]) for n in (4, 12, 30, 40)]
+    bound = 8 * 20 * (3 + 3 * 9 + 2 * 4) / 1e6  # three rows of the first, nine of all others
+
+    at_once, arrived = within_state(classes, bound), ()
+    for label in order:
+        arrived = within_state([*arrived, classes[label]], bound)
+
+    assert [one.rank for one in at_once] == [3, 9, 9, 9]
+    for label, one in zip(order, arrived, strict=True):
+        assert_array_equal(one.factor, at_once[label].factor)
+        assert_same(one, at_once[label])
+        assert_allclose(np.diag(one.scatter()), np.diag(classes[label].scatter()), rtol=1e-12)
+
+
+def test_a_bound_that_nothing_meets_keeps_one_row_and_no_bound_keeps_all():
+    classes = tuple(moments(samples(9, 5, seed=n)[0]) for n in range(3))
+    assert [one.rank for one in within_state(classes, 1e-9)] == [1, 1, 1]
+    assert within_state(classes, None) == classes
+    assert within_state((), 1.0) == ()
+    assert [one.rank for one in within_state(classes, 1.0)] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39], list(range(1, 40))])

@@ -118,7 +118,10 @@ def n_classifier_weights(
         return n_classes * (d + 1)
     if settings.classifier == "ovo":
         return n_classes * (n_classes - 1) // 2 * (d + 1)
-    # By weights: how many axes rounding leaves to a class depends on how its samples came.
-    most = d if settings.rank is None else min(d, settings.rank)
-    n_rows = sum(max(0, min(most, round(one.weight) - 1)) for one in moments)
+    if settings.rank == "auto" or settings.max_state_mb is not None:
+        n_rows = sum(one.rank for one in moments)
+    else:
+        # By weights: how many axes rounding leaves to a class depends on how its samples came.
+        most = d if settings.rank is None else min(d, settings.rank)
+        n_rows = sum(max(0, min(most, round(one.weight) - 1)) for one in moments)
     return (n_classes + n_rows) * (d + 1) + d

@@ -1,0 +1,173 @@
+"""Measure how many axes of a large class are worth keeping: accuracy, seconds and megabytes.
+
+Six sets of 400 to 2,100 samples a class. The draws and hold-outs are not those that chose the
+constants of ``rank="auto"``.
+
+    python benchmarks/ranks.py --threads 1 --out ranks.md ranks.csv
+    python benchmarks/ranks.py --quick
+"""
+
+import argparse
+import pickle
+import sys
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from _data import Split, default_folder, read_features
+from _report import environment_lines, output_path, write
+from _sets import _GENERATED, generated_splits
+from _speed_clock import seconds_of
+from sklearn.datasets import make_classification
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+from ffnb_sklearn import FFNBClassifier
+
+KINDS = ["equal", "unequal", "low-rank", "clusters"]
+SETS = [*KINDS, "mixed", "cifar"]
+RANKS = [32, 64, 128, 256, "auto"]
+N_ROWS = 1000
+
+# Columns of the table, and their digits behind the point.
+DIGITS = {"axes": 0, "accuracy": 2, "fit_s": 2, "first_s": 2, "state_mb": 0}
+
+
+def load(name, n_draws, folder, n_rows=N_ROWS):
+    """Return the splits of a set."""
+    if name in KINDS:
+        return generated_splits(f"{name}, large", _GENERATED[name][0], n_rows, n_draws)
+    return [{"mixed": mixed, "cifar": partial(cifar, folder)}[name](k) for k in range(n_draws)]
+
+
+def mixed(draw):
+    """Seven classes of three clusters each, of 2,143 rows, in 54 partly redundant columns."""
+    X, y = make_classification(
+        20000,
+        54,
+        n_informative=20,
+        n_redundant=10,
+        n_classes=7,
+        n_clusters_per_class=3,
+        random_state=draw,
+    )
+    X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
+    return Split(f"draw {draw}", X, y, X_test, y_test)
+
+
+def cifar(folder, draw):
+    """Thirty classes of CIFAR-100: 400 training rows of each to learn from, 60 to score."""
+    (whole,) = read_features(folder / "cifar100_b50.npz")
+    random = np.random.default_rng([2, draw])
+    labels = np.arange(50, 80)
+    rows = [random.permutation(np.flatnonzero(whole.y == label)) for label in labels]
+    learned = np.concatenate([one[:400] for one in rows])
+    scored = np.concatenate([one[400:460] for one in rows])
+    return Split(
+        f"hold-out {draw}", whole.X[learned], whole.y[learned], whole.X[scored], whole.y[scored]
+    )
+
+
+def measure(split, rank, seed):
+    """Accuracy and costs of a rank on one split."""
+    estimator = FFNBClassifier(rank=rank, band_size=0, random_state=seed, device="cpu")
+    fit_s = seconds_of(estimator.partial_fit, split.X, split.y)
+    first_s = seconds_of(estimator.predict, split.X_test[:1])
+    return {
+        "axes": float(np.mean([one.rank for one in estimator._state.model.moments])),
+        "accuracy": 100.0 * estimator.score(split.X_test, split.y_test),
+        "fit_s": fit_s,
+        "first_s": first_s,
+        "state_mb": len(pickle.dumps(estimator)) / 1e6,
+    }
+
+
+def run(options):
+    """Records of all sets, draws and ranks."""
+    records = []
+    for name in options.sets:
+        splits = load(name, options.draws, options.data, options.rows)
+        for seed, split in enumerate(splits):
+            for rank in options.ranks:
+                key = {"set": name, "split": split.name, "rank": rank}
+                records.append({**key, **measure(split, rank, seed)})
+                print(*key.values(), f"{records[-1]['accuracy']:.2f}", file=sys.stderr, flush=True)
+    return records
+
+
+def table_lines(records):
+    """Table with a row per set and rank, and the means over the sets."""
+    groups = defaultdict(list)
+    for one in records:
+        groups[one["set"], one["rank"]].append([one[key] for key in DIGITS])
+    rows = {group: np.mean(values, axis=0) for group, values in groups.items()}
+    for rank in dict.fromkeys(rank for _, rank in groups):
+        rows["**mean**", rank] = np.mean([rows[one] for one in groups if one[1] == rank], axis=0)
+    lines = [
+        "| set | rank | axes per class | accuracy % | learning, s | first prediction, s "
+        "| state, MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (name, rank), row in rows.items():
+        cells = [f"{one:.{digits}f}" for one, digits in zip(row, DIGITS.values(), strict=True)]
+        lines.append(f"| {name} | {rank} | {' | '.join(cells)} |")
+    return lines
+
+
+def parse(arguments):
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--sets", nargs="+", choices=SETS, default=SETS)
+    add("--ranks", nargs="+", type=rank_of, default=RANKS, help='numbers, "auto" or "none"')
+    add("--rows", type=int, default=N_ROWS, help="training rows per class of the generated kinds")
+    add("--draws", type=int, default=3)
+    add("--data", type=Path, default=default_folder(), help="feature files")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--quick", action="store_true", help="one kind, 100 rows a class, two ranks, one draw")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.sets, options.rows, options.draws = ["clusters"], 100, 1
+        options.ranks = [32, "auto"]
+    return options
+
+
+def rank_of(word):
+    """A value of the parameter `rank` from the command line."""
+    if word in ("auto", "none"):
+        return {"auto": "auto", "none": None}[word]
+    return int(word)
+
+
+def main(arguments=None):
+    """Run all ranks, and print their table."""
+    options = parse(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        records = run(options)
+        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    lines = [
+        "# Axes kept of large classes",
+        "",
+        *environment,
+        f"- one fit with band_size=0, other parameters are defaults; means over {options.draws} "
+        "draws, whose numbers are random_state; state: the pickled model",
+        f"- {', '.join(KINDS)}: {options.rows} training rows a class, fresh test rows; mixed: "
+        "seven classes of three clusters, 54 inputs, about 2100 rows a class; cifar: 30 classes of "
+        "CIFAR-100, 400 rows of each, scored on held-out training rows",
+        "",
+        *table_lines(records),
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()
