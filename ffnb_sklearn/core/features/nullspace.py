@@ -6,7 +6,11 @@ import torch
 from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
 from ..statistics import Array
 
-__all__ = ["NullSpace", "moment_rows", "null_space"]
+__all__ = ["EmptyNullSpaceWarning", "NullSpace", "moment_rows", "null_space"]
+
+
+class EmptyNullSpaceWarning(UserWarning):
+    """A band was appended whose samples have only rounding in the axes left to it."""
 
 
 class NullSpace:
