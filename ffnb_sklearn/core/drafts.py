@@ -11,7 +11,14 @@ from .device import as_array, as_tensor
 from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
 from .features.feature_map import Band, Index
-from .features.nullspace import EmptyNullSpaceWarning, NullSpace, moment_rows, null_space
+from .features.nullspace import (
+    EmptyNullSpaceWarning,
+    NullSpace,
+    largest_useful_p,
+    moment_rows,
+    null_space,
+    rank_of,
+)
 from .features.old_classes import extend_moments
 from .model import Model, Settings, Task
 from .statistics import Array, ClassMoments, principal_rows
@@ -118,7 +125,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
                 leave_out=settings.left_out,
             )
         if fitted.is_rounding and len(open_axes.kept):
-            _warn_of_rounding(model, layer, open_axes)
+            _warn_of_rounding(model, layer, below, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
@@ -172,13 +179,14 @@ def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> Nu
     return null_space(past, p)
 
 
-def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
+def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: NullSpace) -> None:
     """Warn of a band that previous tasks leave nothing to see."""
-    p, rank = model.settings.p[layer - 1], len(model.past[layer - 1])
+    p, past = model.settings.p[layer - 1], as_tensor(model.past[layer - 1], device=below.device)
     warnings.warn(
-        f"The new band of layer {layer} sees only rounding. p={p} keeps {len(open_axes.kept)} axes "
-        f"for previous tasks, whose features have rank {rank} there, and the new samples have "
-        f"nothing in the other {open_axes.n_residual} axes. The largest useful p is {rank - 1}.",
+        f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
+        f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
+        f"{rank_of(past)} there, and the new samples have nothing in the other "
+        f"{open_axes.n_residual} axes. The largest useful p is {largest_useful_p(past, below)}.",
         EmptyNullSpaceWarning,
         stacklevel=2,
     )

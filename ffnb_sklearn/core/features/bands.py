@@ -98,7 +98,7 @@ class FittedRows(NamedTuple):
     magnitude : Tensor of shape ()
         Root mean square of the features, or 1 if it is zero.
     is_rounding : bool
-        Whether the samples have no more than rounding in the residual axes.
+        Whether the samples, not all zero, have only rounding in the residual axes.
     """
 
     rows: torch.Tensor
@@ -286,10 +286,11 @@ def _measured(
 ) -> FittedRows:
     """Return rows with the reach and the magnitude of the samples."""
     length = _root_mean_square(lengths, weights)
-    length = torch.where(length > 0.0, length, torch.ones_like(length))
+    is_zero = bool(length == 0.0)
+    length = torch.ones_like(length) if is_zero else length
     reach = _root_mean_square(torch.linalg.vector_norm(open_part, dim=1), weights)
     # The past itself is known up to this rounding, and so are the axes that it leaves.
-    is_rounding = bool(reach <= SUM_ROUNDING**0.5 * length)
+    is_rounding = not is_zero and bool(reach <= SUM_ROUNDING**0.5 * length)
     reach = torch.where(reach > LENGTH_ROUNDING * length, reach, length)
     return FittedRows(rows, responses, reach, length / rows.shape[1] ** 0.5, is_rounding)
 
