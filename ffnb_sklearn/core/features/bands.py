@@ -290,7 +290,7 @@ def _measured(
     length = torch.ones_like(length) if is_zero else length
     reach = _root_mean_square(torch.linalg.vector_norm(open_part, dim=1), weights)
     # The past itself is known up to this rounding, and so are the axes that it leaves.
-    is_rounding = not is_zero and bool(reach <= SUM_ROUNDING**0.5 * length)
+    is_rounding = not is_zero and bool(reach < SUM_ROUNDING**0.5 * length)
     reach = torch.where(reach > LENGTH_ROUNDING * length, reach, length)
     return FittedRows(rows, responses, reach, length / rows.shape[1] ** 0.5, is_rounding)
 
