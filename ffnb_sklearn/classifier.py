@@ -18,8 +18,8 @@ from .training import BandTraining
 __all__ = ["FFNBClassifier"]
 
 
-# The printed model. The paper prints p for SBU (45) and FPHA (75) alone, neither gamma nor epsilon,
-# and no weight decay and first rate for skeletons.
+# The printed model. Gamma, epsilon and, on skeletons, the weight decay and the first rate are not
+# printed, and p only for SBU (45) and FPHA (75); their values here are ours.
 _PUBLISHED = {
     "p": 0.99,
     "band_size": 3,
@@ -37,11 +37,13 @@ _PUBLISHED = {
     "classifier": "ovo",
     "old_statistics": "zero",
     "units": "absolute",
+    "half_bias": True,
     "max_epochs": 250,
     "learning_rate": 0.01,
     "momentum": 0.9,
     "weight_decay": 0.0,
     "batch_size": 50,
+    "batch_norm": False,
 }
 _PUBLISHED_TRAINING = {
     "left_out": False,
@@ -49,6 +51,7 @@ _PUBLISHED_TRAINING = {
     "draws": False,
     "standard_errors": None,
     "patience": None,
+    "adaptive_rate": True,
 }
 
 
@@ -321,15 +324,16 @@ class FFNBClassifier(BlockClassifier):
         One feature layer of three neurons per class, which all printed network sizes fit; bands
         alone for the pairs of classes to see; zeros for old classes; class covariances without
         shrinkage; absolute gamma and epsilon; and Algorithm 2 without left-out samples, copies,
-        draws, patience or veto. Only the factor 1/2 of the bias is corrected;
-        ``half_bias=False`` restores the slip.
+        draws, patience or veto. Only the factor 1/2 of the bias is corrected, and
+        ``half_bias=False`` restores the slip. The user guide lists all differences to the default.
 
         Parameters
         ----------
         **parameters
             Parameters of the estimator with other values, also those of `training` by names such as
-            ``training__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA). Its gamma, epsilon,
-            weight decay and first rate on skeletons are not printed, so the values here are ours.
+            ``training__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA) and asks for most of
+            the variance in general, here 0.99. It does not print gamma, epsilon, and on skeletons
+            the weight decay and the first rate; their values here are ours.
 
         Returns
         -------

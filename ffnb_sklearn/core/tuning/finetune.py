@@ -10,18 +10,22 @@ momentum and weight decay on mini-batches. The step of :math:`\alpha` along the 
 residual axes :math:`\Phi` is the projected step of W, so the axes are never formed. Every epoch
 ends with new discriminants from the statistics.
 
-The unit of a row is the inverse root mean square length of the task's samples in the open axes, so
-that rates mean the same at every scale of the features.
+This is the printed algorithm. The settings add to it:
 
-The descent is cross-fitted. Each of four copies of the rows descends on three of four folds of the
-task's samples. The band is the mean of the copies, and each sample responds to the copy that has
-not seen it. Every sample both teaches and judges, but neither the moments of the new classes nor
-the recorded loss use samples that the rows were fitted to. An epoch is better than the start only
-if its loss is lower by more than two standard errors; otherwise a few samples would choose among
-accidents.
+*Relative units.* The unit of a row is the inverse root mean square length of the task's samples in
+the open axes, so that rates mean the same at every scale of the features.
 
-If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so that a
-band separates new from old, not only new from new. The paper names this as future work.
+*Folds.* The descent is cross-fitted. Each of four copies of the rows descends on three of four
+folds of the task's samples. The band is the mean of the copies, and each sample responds to the
+copy that has not seen it. Every sample both teaches and judges, but neither the moments of the new
+classes nor the recorded loss use samples that the rows were fitted to.
+
+*Standard errors.* An epoch is better than the start only if its loss is lower by more than two
+standard errors; otherwise a few samples would choose among accidents. The best epoch counts, not
+the last.
+
+*Draws.* If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so
+that a band separates new from old, not only new from new. The paper names this as future work.
 """
 
 from collections.abc import Sequence
@@ -117,6 +121,7 @@ class _Tuning:
         move = MomentumSteps(steps, self._model.settings.descent)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
+        errors = self._model.settings.descent.standard_errors
         losses = [float(least)]
         for _ in move.epochs(losses):
             if not losses[-1]:
@@ -125,7 +130,6 @@ class _Tuning:
             drafts = self._mean_of_copies([step.detach() for step in steps])
             network, hinges = self._solved(drafts)
             losses.append(float(hinges.mean()))
-            errors = self._model.settings.descent.standard_errors
             if errors is None or (hinges.mean() < least and _is_better(hinges, at_start, errors)):
                 best, least = drafts, hinges.mean()
         return best, tuple(losses[1:])
