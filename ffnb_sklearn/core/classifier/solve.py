@@ -1,6 +1,7 @@
 """Solution of the classifier from the moments, and its size."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -78,6 +79,7 @@ def solve(
     if choice is None:
         choice = choose(gaussians, blocks, settings)
     gaussians = with_choice(gaussians, blocks, choice)
+    gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     if settings.classifier == "ovo":
@@ -86,6 +88,7 @@ def solve(
             covariance=settings.covariance,
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
+            half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
     distances = fit_distances(
