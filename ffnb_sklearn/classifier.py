@@ -99,7 +99,7 @@ class FFNBClassifier(BlockClassifier):
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
         or 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
-    rank : int, "auto" or None, default=64
+    rank : int, "auto" or None, default="auto"
         Principal axes kept of each class's scatter; the variance outside of them is kept
         per feature. None keeps the scatter exactly. "auto" keeps the axes that hold 95 % of the
         variance of a class, at least 64 and at most 256. Of more samples than one and a half times
@@ -273,7 +273,7 @@ class FFNBClassifier(BlockClassifier):
         covariance="class",
         shrinkage="auto",
         epsilon="auto",
-        rank=64,
+        rank="auto",
         max_state_mb=None,
         classifier="gaussian",
         chunk_size=4096,

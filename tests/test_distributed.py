@@ -152,7 +152,8 @@ def test_only_few_numbers_reach_the_caller(monkeypatch):
 
 @pytest.mark.parametrize("bound", [None, 0.01])
 def test_rank_auto_under_a_bound_is_that_of_one_machine(monkeypatch, bound):
-    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 5))
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 5)
     of = partial(estimator, rank="auto", max_state_mb=bound, band_size=0)
     found, alone = partial_fit_shards(of(), shards(X, CODES)), of().partial_fit(X, CODES)
     assert_same(found, alone)

@@ -104,7 +104,8 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
 @pytest.fixture
 def low_auto_ranks(monkeypatch):
     """Let rank="auto" choose among few axes, because the classes here are small."""
-    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 5))
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 5)
 
 
 @pytest.mark.parametrize(("bound", "largest"), [(None, 5), (0.005, 2), (1e-9, 1)])
