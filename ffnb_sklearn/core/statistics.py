@@ -57,7 +57,7 @@ _EXACT_UP_TO = 4
 # (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which
 # lose 1.5 points there; the most axes bound the seconds of the first prediction.
 _AUTO_SHARE = 0.95
-FEWEST_AXES, _MOST_AXES = 64, 256
+FEWEST_AXES, _MOST_AXES = 64, 128
 
 _BYTES_PER_MB = 1e6
 

@@ -28,8 +28,9 @@ J. H. Friedman. Regularized discriminant analysis. Journal of the American Stati
 84(405), 1989.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise
 
 import torch
 
@@ -40,10 +41,10 @@ from .gaussians import ClassGaussians
 
 __all__ = ["GaussianDistances", "fit_distances", "shared_covariance"]
 
-# Fewest samples per product, and bytes of responses per product: fewer samples make it inefficient,
-# more bytes leave the cache of the processor.
-_FEWEST_TOGETHER = 64
-_RESPONSE_BYTES = 32e6
+# Samples per product, and bytes of responses per product: a product reads the rows of its classes
+# once for all samples, and its responses stay in the cache of the processor.
+_SAMPLES_TOGETHER = 1024
+_RESPONSE_BYTES = 8e6
 
 
 @dataclass(frozen=True)
@@ -83,20 +84,33 @@ class GaussianDistances:
             as_tensor(one, device=device)
             for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
         )
-        n_together = max(
-            _FEWEST_TOGETHER, int(_RESPONSE_BYTES / (8 * (len(rows) + self.n_classes)))
-        )
         scores = features.new_empty((len(features), self.n_classes))
-        stops = list(accumulate(self.lengths))
-        parts = zip(torch.split(features, n_together), torch.split(scores, n_together), strict=True)
-        for part, found in parts:
+        parts = torch.split(features, _SAMPLES_TOGETHER)
+        for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
             x = part - centre
             torch.addmm(offsets, x, planes.T, out=found)
-            responses = torch.addmm(-shifts[:, None], rows, x.T).square_()
-            for c, (stop, length) in enumerate(zip(stops, self.lengths, strict=True)):
-                if length:
-                    found[:, c].add_(responses[stop - length : stop].sum(0), alpha=0.5)
+            for c, start, stops in self._groups(max(1, int(_RESPONSE_BYTES / (8 * len(x))))):
+                own = slice(start, stops[-1])
+                responses = torch.addmm(-shifts[own, None], rows[own], x.T).square_()
+                for k, (first, stop) in enumerate(pairwise([start, *stops])):
+                    found[:, c + k].add_(responses[first - start : stop - start].sum(0), alpha=0.5)
         return scores
+
+    def _groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
+        """Yield consecutive classes with up to `most` rows, or a single class.
+
+        A group is its first class, the first row, and the stop of each class's rows.
+        """
+        c, start, stop = 0, 0, 0
+        stops: list[int] = []
+        for length in self.lengths:
+            if stops and stop + length - start > most:
+                yield c, start, stops
+                c, start, stops = c + len(stops), stop, []
+            stop += length
+            stops.append(stop)
+        if stop > start:
+            yield c, start, stops
 
 
 def shared_covariance(
