@@ -102,7 +102,7 @@ class FFNBClassifier(BlockClassifier):
     rank : int, "auto" or None, default="auto"
         Principal axes kept of each class's scatter; the variance outside of them is kept
         per feature. None keeps the scatter exactly. "auto" keeps the axes that hold 95 % of the
-        variance of a class, at least 64 and at most 256. Of more samples than one and a half times
+        variance of a class, at least 64 and at most 128. Of more samples than one and a half times
         `rank` the axes are found nearly, see Notes.
     max_state_mb : float or None, default=None
         Megabytes that the moments of all classes may take in memory. Where they would take more,
@@ -200,7 +200,7 @@ class FFNBClassifier(BlockClassifier):
     squared distance from the pooled covariance, both measured in the metric of the pooled
     covariance [3]_: many samples of unlike classes leave each class its own covariance, few
     samples or equal covariances give linear discriminant analysis. Where shrinkage or ridge is
-    "auto", the weight of the inputs beside the shared band is the one of four candidates with the
+    "auto", the weight of the inputs beside the shared band is the one of three candidates with the
     least left-out cross-entropy of the pooled discriminant, which follows from the moments in
     closed form. No sample is needed, the order of the tasks plays no part, and at most twelve
     classes of two samples or more are judged.

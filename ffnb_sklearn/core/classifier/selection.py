@@ -57,7 +57,7 @@ __all__ = ["Choice", "choose", "with_choice"]
 
 # Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
 # by their class separation (hold-outs of the sets of benchmarks/defaults.py).
-_ENERGIES = (None, 300.0, 10.0, 0.1)
+_ENERGIES = (None, 300.0, 1.0)
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0

@@ -91,7 +91,8 @@ def test_identity_covariances_decide_by_the_nearest_mean():
     np.testing.assert_array_equal(found, gaps.argmin(1))
 
 
-def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch):
+@pytest.mark.parametrize("n_bytes", [8.0, 8.0 * 3 * 40])
+def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_bytes):
     parts, x = samples(6), np.concatenate(samples(6, seed=1))
 
     def scores(shift):
@@ -101,6 +102,6 @@ def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch):
 
     whole = scores(0.0)
     assert_allclose(scores(1e6), whole, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
-    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._RESPONSE_BYTES", 8.0)
-    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._FEWEST_TOGETHER", 3)
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._RESPONSE_BYTES", n_bytes)
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._SAMPLES_TOGETHER", 3)
     assert_allclose(scores(0.0), whole, rtol=1e-9)
