@@ -22,7 +22,13 @@ from _data import Problem, default_folder, known_problems, read_features
 from _report import environment_lines, output_path, set_table, write
 from joint import JointSVM
 from lifted_peers import KernelLDA, RanPAC
-from peers import FeCAM, IncrementalRidge, NearestClassMean, StreamingLDA
+from peers import (
+    FeCAM,
+    IncrementalRidge,
+    NearestClassMean,
+    RegularizedGaussians,
+    StreamingLDA,
+)
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
@@ -99,6 +105,12 @@ METHODS = {
         lambda c: FeCAM(),
         "published alpha1 = alpha2 = 1, applied twice, and Tukey power 0.5 where the first task is "
         "non-negative",
+    ),
+    "rgda": Method(
+        "RGDA",
+        lambda c: RegularizedGaussians(),
+        "weights 0.2, 2, 0.5 of class covariance, mean class covariance and identity, as published "
+        "for LR-RGDA; the identity times the mean variance; all axes kept",
     ),
     "ranpac": Method(
         "RanPAC",

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
@@ -41,11 +42,12 @@ def heads_of(bench):
         "slda": peers.StreamingLDA(),
         "ridge": peers.IncrementalRidge(),
         "fecam": peers.FeCAM(),
+        "rgda": peers.RegularizedGaussians(),
         "ranpac": lifted.RanPAC(width=60, alpha=10.0, random_state=0),
     }
 
 
-@pytest.mark.parametrize("name", ["ncm", "slda", "ridge", "fecam", "ranpac"])
+@pytest.mark.parametrize("name", ["ncm", "slda", "ridge", "fecam", "rgda", "ranpac"])
 def test_order_and_partition_of_the_tasks_do_not_matter(bench, data, name):
     X, y, X_test, _ = data
     head = heads_of(bench)[name]
@@ -58,7 +60,7 @@ def test_order_and_partition_of_the_tasks_do_not_matter(bench, data, name):
     assert_allclose(head.decision_function(X_test), joint, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["slda", "fecam", "ranpac"])
+@pytest.mark.parametrize("name", ["slda", "fecam", "rgda", "ranpac"])
 def test_pickle_between_tasks_predicts_the_same_and_leaves_solutions_out(bench, data, name):
     X, y, X_test, _ = data
     head = stream(heads_of(bench)[name], X, y, [0, 1, 2])
@@ -140,6 +142,20 @@ def test_fecam_is_its_formula(bench, data, offset):
         gap = rows - mean / np.linalg.norm(mean)
         distances.append(np.sum(gap @ np.linalg.pinv(correlation) * gap, axis=1))
     assert_allclose(-head.decision_function(X_test), np.transpose(distances), rtol=1e-8)
+
+
+def test_regularized_gaussians_are_their_densities(bench, data):
+    X, y, X_test, _ = data
+    head = bench("peers").RegularizedGaussians(weights=(0.3, 1.5, 0.2)).fit(X, y)
+    covariances = [np.cov(X[y == label].T, bias=True) for label in range(5)]
+    mean = np.mean(covariances, axis=0)
+    ridge = 0.2 * np.mean(np.diag(mean)) * np.eye(12)
+    densities = [
+        multivariate_normal(X[y == label].mean(axis=0), 0.3 * own + 1.5 * mean + ridge)
+        for label, own in enumerate(covariances)
+    ]
+    expected = np.transpose([one.logpdf(X_test) for one in densities]) + 6.0 * np.log(2.0 * np.pi)
+    assert_allclose(head.decision_function(X_test), expected, rtol=1e-9)
 
 
 def test_fecam_learns_a_class_of_one_sample(bench, data):
