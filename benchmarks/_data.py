@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import SkeletonDescriptor
 
@@ -131,6 +132,19 @@ def known_problems(folder):
             partial(read_sequences, folder / "fpha.npz", root=0),
             classes_per_task=5,
         ),
+        *(
+            Problem(
+                name,
+                f"UCI table {name}, {split}",
+                partial(read_table, folder / "tables.npz", name, standardise=standardise),
+                classes_per_task=n_classes,
+            )
+            for name, split, standardise, n_classes in (
+                ("pendigits", "official split", False, 2),
+                ("satimage", "official split", False, 2),
+                ("segment", "stratified 60 / 40 split, standardised by its training rows", True, 1),
+            )
+        ),
     ]
     return {problem.name: problem for problem in problems}
 
@@ -185,6 +199,35 @@ def read_sequences(path, *, root):
     # The descriptor learns nothing from them but their shape.
     X = SkeletonDescriptor(root=root).fit_transform(sequences)
     return _masked_splits(X, arrays["label"], test_masks(arrays, path))
+
+
+def read_table(path, name, *, standardise):
+    """Read one of several tables in a file.
+
+    Parameters
+    ----------
+    path : Path
+        File with ``NAME_X``, ``NAME_y`` and ``NAME_train`` (bool) for each table.
+    name : str
+        The table.
+    standardise : bool
+        Whether its columns are standardised by the training rows.
+
+    Returns
+    -------
+    splits : list of Split
+        One.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    arrays = read_arrays(path)
+    X, y, train = (arrays[f"{name}_{key}"] for key in ("X", "y", "train"))
+    if standardise:
+        X = StandardScaler().fit(X[train.astype(bool)]).transform(X)
+    return _masked_splits(X, y, test_masks({"train": train}, path))
 
 
 def read_arrays(path):

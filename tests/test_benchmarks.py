@@ -158,6 +158,18 @@ def test_regularized_gaussians_are_their_densities(bench, data):
     assert_allclose(head.decision_function(X_test), expected, rtol=1e-9)
 
 
+def test_tables_of_one_file_are_read_and_standardised_by_their_training_rows(bench, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y, train = rng.normal(3.0, 2.0, (30, 4)), np.arange(30) % 3, np.arange(30) < 20
+    np.savez(tmp_path / "tables.npz", segment_X=X, segment_y=y, segment_train=train)
+
+    (split,) = bench("_data").known_problems(tmp_path)["segment"].splits()
+
+    assert_allclose(split.X, (X[train] - X[train].mean(0)) / X[train].std(0))
+    assert_allclose(split.X_test, (X[~train] - X[train].mean(0)) / X[train].std(0))
+    assert_array_equal(split.y_test, y[~train])
+
+
 def test_fecam_learns_a_class_of_one_sample(bench, data):
     X, y, X_test, _ = data
     head = bench("peers").FeCAM().partial_fit(X[:1], y[:1]).partial_fit(X, y)
