@@ -215,7 +215,7 @@ class DiagonalPlusGram:
             inner = lower_gram(scaled if wide else scaled.T)
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=name)
-        self._rows = scaled if wide else None
+        self._rows, self._scale = (scaled if wide else None), scale
         if self._rows is None:
             self._factor *= self._root[:, None]
 
@@ -239,6 +239,34 @@ class DiagonalPlusGram:
         solution = rows / self._root
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
+
+    def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
+        r"""Multiply rows of R by the inverse of A.
+
+        With :math:`S = \sqrt c \, R \delta^{-1/2}` and fewer rows than columns, they are
+        :math:`(I + S S^\top)^{-1} S \delta^{-1/2} / \sqrt c`, half of the products of `solve`.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (m, d)
+            R, as given to the constructor, with c > 0.
+        index : Tensor of shape (n,) or None, default=None
+            Numbers of the rows; None multiplies all.
+
+        Returns
+        -------
+        Tensor of shape (n, d)
+            ``rows[index] @ inv(A)``.
+        """
+        if self._rows is None:
+            return self.solve(rows if index is None else rows[index])
+        if index is None:
+            solution = solve_in_place(self._factor, self._rows.clone())
+        else:
+            chosen = torch.zeros_like(self._factor[:, : len(index)])
+            chosen[index, torch.arange(len(index), device=index.device)] = 1.0
+            solution = solve_in_place(self._factor, chosen).T @ self._rows
+        return solution.div_(self._root * self._scale**0.5)
 
 
 def longest_rows(

@@ -132,6 +132,21 @@ def test_solving_is_multiplication_by_the_dense_inverse(n_rows):
 
 
 @pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])
+def test_own_rows_are_multiplied_by_the_dense_inverse(n_rows):
+    rng = np.random.default_rng(0)
+    diagonal, rows = rng.uniform(0.1, 5.0, size=8), rng.normal(size=(n_rows, 8))
+
+    system = DiagonalPlusGram(
+        torch.as_tensor(diagonal), torch.as_tensor(rows), name="it", scale=0.3
+    )
+
+    expected = rows @ np.linalg.inv(np.diag(diagonal) + 0.3 * rows.T @ rows)
+    assert_allclose(system.solve_own(torch.as_tensor(rows)), expected, rtol=1e-10)
+    index = torch.tensor([2, 0])
+    assert_allclose(system.solve_own(torch.as_tensor(rows), index), expected[[2, 0]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])
 def test_columns_of_very_different_scales_cost_no_digits(n_rows):
     rng = np.random.default_rng(0)
     rows, right = rng.normal(size=(n_rows, 8)), rng.normal(size=(4, 8))

@@ -188,7 +188,12 @@ def fit_distances(
     centre = weights @ gaussians.means / weights.sum()
     means = gaussians.means - centre
     planes = base.solve(means) / temperature
-    rows = gaussians.rows[:0] if shrinkage == 1.0 else base.solve(gaussians.rows)
+    if shrinkage == 1.0:
+        rows = gaussians.rows[:0]
+    elif shrinkage:
+        rows = base.solve_own(gaussians.rows)
+    else:
+        rows = base.solve(gaussians.rows)
     lengths = (0,) * len(weights) if shrinkage == 1.0 else gaussians.lengths
     shifts = rows.new_empty(len(rows))
     stop = 0

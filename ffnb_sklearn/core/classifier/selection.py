@@ -212,6 +212,8 @@ class _Judge:
         self._judged = self._choose_classes()
         parts = gaussians.parts()
         self._rows = [parts[c] for c in self._judged]
+        numbers = torch.split(torch.arange(len(rows), device=rows.device), list(gaussians.lengths))
+        self._numbers = torch.cat([numbers[c] for c in self._judged] or [numbers[0][:0]])
         generator = torch.Generator().manual_seed(0)
         shape = (_N_DRAWS, self._n_opponents)
         draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
@@ -277,9 +279,9 @@ class _Judge:
         """Solve for the means and the rows of the judged classes under one energy."""
         gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, _RIDGE))
         base = shared_covariance(gaussians, 1.0, _RIDGE)
-        solved = base.solve(torch.cat([self._means, *self._rows]))
-        planes, *parts = torch.split(solved, [len(self._means), *map(len, self._rows)])
-        return _Metric(energy, gaussians, planes, tuple(parts))
+        solved = base.solve_own(gaussians.rows, self._numbers)
+        parts = torch.split(solved, [len(rows) for rows in self._rows])
+        return _Metric(energy, gaussians, base.solve(self._means), parts)
 
     def _choose_classes(self) -> list[int]:
         """Return classes of two samples or more, at even steps from crowded to remote ones."""
