@@ -224,14 +224,9 @@ class _Scatter:
 
     def _auto_rows(self, energy: float, trace: float) -> tuple[torch.Tensor, bool]:
         """Return the rows of rank "auto", and whether they leave anything out."""
-        enough = _AUTO_SHARE * trace
-        # Most classes need no second search.
-        principal = self._longest_rows(FEWEST_AXES, energy)
-        if len(principal) < FEWEST_AXES or float(principal.square().sum()) >= enough:
-            return principal, len(principal) == FEWEST_AXES
         principal = self._longest_rows(_MOST_AXES, energy)
         held = principal.square().sum(1).cumsum(0)
-        n_needed = max(FEWEST_AXES, int((held < enough).sum()) + 1)
+        n_needed = max(FEWEST_AXES, int((held < _AUTO_SHARE * trace).sum()) + 1)
         return principal[:n_needed], len(principal) >= min(n_needed, _MOST_AXES)
 
     def _longest_rows(self, count: int | None, energy: float) -> torch.Tensor:
