@@ -5,6 +5,7 @@ heads: fifty classes in the first task, then a few per task. Extracted features 
 chunk, so that an interrupted run goes on where it stopped. Run from anywhere:
 
     python benchmarks/layers.py --out layers.md layers.csv
+    python benchmarks/layers.py --methods ffnb-ovo --out layers_pairs.md layers_pairs.csv
     python benchmarks/layers.py --features all-mirror --methods ffnb slda fecam
     python benchmarks/layers.py --images-per-class 20 --features last all-mirror
 """
@@ -285,7 +286,7 @@ def parse(arguments):
     add = parser.add_argument
     incremental = [name for name, method in LEARNERS.items() if not method.joint]
     add("--features", nargs="+", choices=list(FEATURES), default=list(FEATURES))
-    add("--methods", nargs="+", choices=incremental, default=["ffnb", "ffnb-ovo"])
+    add("--methods", nargs="*", choices=incremental, default=["ffnb"], help="none: extract only")
     add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first fifty")
     add("--seeds", nargs="+", type=int, default=[0])
     add("--images-per-class", type=int, help="training images; default: all 500")

@@ -28,7 +28,7 @@ from ffnb_sklearn.backbones._loading import (
 )
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
-from ffnb_sklearn.backbones._printing import calling_frame, printable
+from ffnb_sklearn.backbones._printing import WeightsSummary, calling_frame, printable
 from ffnb_sklearn.backbones._readout import Readout
 from ffnb_sklearn.backbones._sources import ImageSource, as_source
 from ffnb_sklearn.core.device import resolve_device
@@ -555,6 +555,14 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             The parameters; where scikit-learn prints them, `weights` in arrays are summarised.
         """
         return printable(super().get_params(deep), calling_frame())
+
+    def _get_fitted_attr_html(self, doc_link=""):
+        """Summarise the weights in the table that scikit-learn shows in notebooks."""
+        attributes = super()._get_fitted_attr_html(doc_link)
+        if "state_dict_" in attributes:
+            summary = WeightsSummary(self.state_dict_)
+            attributes["state_dict_"] = {**attributes["state_dict_"], "value": summary}
+        return attributes
 
     @property
     def _n_features_out(self):

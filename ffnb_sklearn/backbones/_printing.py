@@ -16,8 +16,14 @@ _PRINTERS = {
 }
 
 
-class _Summary:
-    """Stands for weights in print."""
+class WeightsSummary:
+    """Stands for weights in print.
+
+    Parameters
+    ----------
+    weights : mapping of str to array
+        What is not to be printed.
+    """
 
     def __init__(self, weights):
         count = sum(int(np.prod(np.shape(value))) for value in weights.values())
@@ -45,7 +51,7 @@ def printable(params, caller):
     asked_by = caller.f_globals.get("__name__"), caller.f_code.co_name
     if asked_by not in _PRINTERS or not isinstance(params.get("weights"), Mapping):
         return params
-    return {**params, "weights": _Summary(params["weights"])}
+    return {**params, "weights": WeightsSummary(params["weights"])}
 
 
 def calling_frame():
