@@ -109,7 +109,7 @@ def _read_file(path, name, n_channels):
     except ImportError as error:
         raise ImportError(
             "X holds paths, and reading images from files needs Pillow; install it: python -m pip "
-            "install pillow"
+            "install pillow."
         ) from error
     if os.path.isdir(path):
         raise IsADirectoryError(

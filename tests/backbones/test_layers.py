@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -236,6 +237,17 @@ def test_threads_do_not_see_each_others_layers():
 # ---- images
 
 
+class Corner(nn.Module):
+    """The corner of each image, behind a layer that does nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_module("0", nn.Identity())
+
+    def forward(self, images):
+        return self.get_submodule("0")(images[:, :, 0, 0])
+
+
 def test_the_form_of_the_images_may_change_after_fit():
     extractor = layered().fit(IMAGES)
     assert (extractor.input_shape_, extractor.image_values_) == ((3, 8, 8), "uint8")
@@ -263,6 +275,32 @@ def test_images_are_streamed():
     features = extractor.fit(Counted()).transform(Counted())
     assert_array_equal(features, ROWS)
     assert max(largest) == 6
+
+
+@pytest.mark.parametrize("layers", [None, ["0"]])
+def test_memory_does_not_grow_with_the_number_of_images(layers):
+    class Drawn(Dataset):
+        def __init__(self, n_images):
+            self.n_images = n_images
+
+        def __len__(self):
+            return self.n_images
+
+        def __getitem__(self, index):
+            return np.full((64, 64, 3), index % 251, dtype=np.uint8)
+
+    extractor = TorchFeatureExtractor(Corner, batch_size=20, layers=layers).fit(Drawn(20))
+
+    def peak(n_images):
+        tracemalloc.start()
+        extractor.transform(Drawn(n_images))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(40), peak(800)
+    # All images are 10 MB as bytes, and 39 MB in float32; a batch is 0.25 MB.
+    assert many < few + 100_000
 
 
 def test_fitted_by_rows_and_by_images():
