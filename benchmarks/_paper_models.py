@@ -1,7 +1,6 @@
 """The estimators that the rows of the paper's tables stand for."""
 
 from numbers import Integral
-from unittest.mock import patch
 
 from _paper_settings import DEEP_P, PEER_WIDTH, UnavailableError
 from heads import METHODS, Context
@@ -9,7 +8,6 @@ from sklearn.base import BaseEstimator, clone
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.baselines import JointClassifier, NaiveIncrementalClassifier
-from ffnb_sklearn.core.tuning.finetune import _Tuning
 
 
 class Logged(BaseEstimator):
@@ -47,20 +45,6 @@ class Logged(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-class WithoutDraws(FFNBClassifier):
-    """Gaussian moments of old classes, but no draws of them in the loss: what these are worth."""
-
-    def partial_fit(self, X, y):
-        """Learn one more task."""
-        with patch.object(_Tuning, "_draws", _no_draws):
-            return super().partial_fit(X, y)
-
-
-def _no_draws(tuning):
-    real = tuning._samples
-    return real.take(real.classes[:0])
-
-
 def ffnb_parameters(row, n_features, max_epochs=None):
     """Parameters of `FFNBClassifier` in paper mode.
 
@@ -94,9 +78,6 @@ def ffnb_parameters(row, n_features, max_epochs=None):
     return parameters
 
 
-_PAPER_MODE = {"paper": FFNBClassifier, "no draws": WithoutDraws}
-
-
 def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WIDTH):
     """Return the estimator of a row, and whether it learns all classes at once.
 
@@ -104,8 +85,8 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
     ----------
     row : Row
         Its model is a head of `heads.METHODS`, "default" or "default joint" for `FFNBClassifier`
-        as it comes, "paper" for its paper mode, "no draws" for that without draws of old classes,
-        "joint" for `JointClassifier` as it comes, or "algorithm 1".
+        as it comes, "paper" for its paper mode, "joint" for `JointClassifier` as it comes, or
+        "algorithm 1".
     n_features : int
         Width of the inputs.
     seed, device : int, str
@@ -131,8 +112,8 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
     if row.model == "joint":
         return JointClassifier(**common), True
     parameters = ffnb_parameters(row, n_features, max_epochs)
-    if row.model in _PAPER_MODE:
-        return _PAPER_MODE[row.model](**parameters, **common), False
+    if row.model == "paper":
+        return FFNBClassifier(**parameters, **common), False
     known = NaiveIncrementalClassifier().get_params()
     shared = {name: value for name, value in parameters.items() if name in known}
     return NaiveIncrementalClassifier(**shared, **common), False

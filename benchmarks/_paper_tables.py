@@ -9,6 +9,8 @@ import _paper_printed as printed
 from _paper_settings import BEST_NETWORK, CIFAR, FPHA, SBU, DataSet, Pretraining
 from heads import METHODS
 
+from ffnb_sklearn import BandTraining
+
 
 @dataclass(frozen=True)
 class Row:
@@ -306,7 +308,11 @@ STUDIES = (
             Row("closed form, Gaussian", parameters={**_NOT_TUNED, "old_statistics": "gaussian"}),
             Row("fine-tuned, Gaussian", parameters={"old_statistics": "gaussian"}),
             Row(
-                "fine-tuned, no draws", model="no draws", parameters={"old_statistics": "gaussian"}
+                "fine-tuned, no draws",
+                parameters={
+                    "old_statistics": "gaussian",
+                    "training": BandTraining(draws=False),
+                },
             ),
             Row("best, closed form", parameters={**BEST_NETWORK, **_NOT_TUNED}),
             Row("best, fine-tuned", parameters=BEST_NETWORK),

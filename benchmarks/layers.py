@@ -11,10 +11,12 @@ chunk, so that an interrupted run goes on where it stopped. Run from anywhere:
 """
 
 import argparse
+import csv
 import hashlib
 import sys
 import time
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import joblib
@@ -34,6 +36,10 @@ LAYERS = ("6", "7", "8", "9", "10")
 BASE_CLASSES = 50
 WIDTH = 5000
 CHUNK = 2500
+
+# Columns of a record: what was measured, and what came out.
+KEYS = ("features", "method", "per_task")
+FIGURES = ("base", "final", "average", "fit_s")
 
 
 @dataclass(frozen=True)
@@ -212,17 +218,28 @@ def run(options):
         views: extract(images, weights, views, options.cache, options.device)
         for views in dict.fromkeys(one.views for one in chosen.values())
     }
+    known = measured_before(options.resume)
     records = []
     for name, features in chosen.items():
         X, X_test, scales = extracted[features.views]
         X, X_test = columns(X, features, scales), columns(X_test, features, scales)
-        for per_task in options.classes_per_task:
-            for method in options.methods:
-                record = {"features": name, "method": method, "per_task": per_task}
-                measured = stream(method, X, X_test, images, per_task, options)
-                records.append({**record, "width": X.shape[1], **measured})
-                print(records[-1], file=sys.stderr, flush=True)
+        for key in product([name], options.methods, options.classes_per_task):
+            if key not in known:
+                named = dict(zip(KEYS, key, strict=True))
+                measured = stream(key[1], X, X_test, images, key[2], options)
+                known[key] = {**named, "width": X.shape[1], **measured}
+                print(known[key], file=sys.stderr, flush=True)
+            records.append(known[key])
     return records
+
+
+def measured_before(paths):
+    """Rows of earlier runs, by features, method and classes per task."""
+    rows = [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
+    for row in rows:
+        row |= {name: int(row[name]) for name in ("per_task", "width")}
+        row |= {name: float(row[name]) for name in FIGURES}
+    return {tuple(row[name] for name in KEYS): row for row in rows}
 
 
 def stream(method, X, X_test, images, per_task, options):
@@ -291,6 +308,7 @@ def parse(arguments):
     add("--seeds", nargs="+", type=int, default=[0])
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--data", type=Path, default=default_folder(), help="folder of images and weights")
+    add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
     add("--cache", type=Path, default=Path(__file__).parents[1] / "out" / "layers")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device for the network and FFNB")

@@ -21,6 +21,7 @@ from .backbones import (
 from .baselines import JointClassifier, NaiveIncrementalClassifier
 from .classifier import FFNBClassifier
 from .core.bound import ForgettingBound, LayerBound
+from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .datasets import load_cifar100, load_fpha, load_sbu
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
@@ -35,11 +36,14 @@ from .metrics import (
 from .pipeline import ContinualPipeline, make_continual_pipeline
 from .skeletons import SkeletonDescriptor
 from .streams import StreamResult, class_incremental_tasks, evaluate_stream
+from .training import BandTraining
 
 __all__ = [
     "AccuracyMatrixDisplay",
+    "BandTraining",
     "ContinualPipeline",
     "ConvNet",
+    "EmptyNullSpaceWarning",
     "FFNBClassifier",
     "FlipCrop",
     "ForgettingBound",

@@ -16,6 +16,7 @@ from .core.device import as_array, as_tensor, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
 from .core.model import empty_model
+from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
 
@@ -43,6 +44,9 @@ class BlockClassifier(
         "max_state_mb": [Interval(Real, 0, None, closed="neither"), None],
         "classifier": [StrOptions({"gaussian", "ovo", "ova"})],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
+        "units": [StrOptions({"relative", "absolute"})],
+        "half_bias": ["boolean"],
+        "training": [BandTraining, None],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],

@@ -1,5 +1,6 @@
 """Checks of what the classifier is given: samples, parameters, and another classifier."""
 
+from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 
@@ -12,6 +13,7 @@ from ._state import State
 from ._targets import check_labels, unmixed
 from .core.model import Settings
 from .core.settings import Descent
+from .training import BandTraining
 
 __all__ = [
     "check_continuation",
@@ -200,6 +202,12 @@ def check_settings(estimator):
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
             "no features; at least one of them must be on."
         )
+    if estimator.units == "absolute" and estimator.epsilon == "auto":
+        raise ValueError(
+            'epsilon="auto" is a ridge relative to the variance; units="absolute" needs a number.'
+        )
+    training = BandTraining() if estimator.training is None else estimator.training
+    training._validate_params()
     return Settings(
         p=tuple(int(one) if isinstance(one, Integral) else float(one) for one in p),
         band_size=int(estimator.band_size),
@@ -218,7 +226,17 @@ def check_settings(estimator):
         old_statistics=estimator.old_statistics,
         batch_norm=bool(estimator.batch_norm),
         chunk_size=int(estimator.chunk_size),
-        descent=descent_of(estimator),
+        units=estimator.units,
+        half_bias=bool(estimator.half_bias),
+        left_out=bool(training.left_out),
+        descent=replace(
+            descent_of(estimator),
+            adaptive_rate=bool(training.adaptive_rate),
+            patience=None if training.patience is None else int(training.patience),
+            n_folds=int(training.n_folds),
+            draws=bool(training.draws),
+            standard_errors=training.standard_errors,
+        ),
     )
 
 

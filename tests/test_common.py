@@ -62,6 +62,7 @@ INSTANCES = {
     "exact moments": (FFNBClassifier(rank=None, p=(0.5,), classes_per_task=1), 62 + 6),
     "fine-tuned": (FFNBClassifier(max_epochs=3, classes_per_task=1), 62 + 6),
     "batch norm": (FFNBClassifier(batch_norm=True), 62 + 6),
+    "as published": (FFNBClassifier.as_published(max_epochs=2, classes_per_task=1), 62 + 6),
     "joint": (JointClassifier(), 62 + 6),
     "naive": (NaiveIncrementalClassifier(), 55),
     "extractor": (TorchFeatureExtractor(any_width), 47),
@@ -116,7 +117,9 @@ def test_check_estimator(name):
 
 # These checks call an estimator that was fitted with names by an array, and expect its warning.
 @pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
-@pytest.mark.parametrize("name", ["default", "two layers", "one-vs-all", "extractor", "pipeline"])
+@pytest.mark.parametrize(
+    "name", ["default", "as published", "two layers", "one-vs-all", "extractor", "pipeline"]
+)
 @pytest.mark.parametrize("check", OUTSIDE_THE_BATTERY)
 def test_checks_outside_the_battery(check, name):
     pytest.importorskip("pandas")

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import BandTraining, FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn.core import statistics
 from ffnb_sklearn.distributed import partial_fit_shards
 
@@ -72,6 +72,8 @@ def test_any_rank_and_any_number_of_shards(rank, n_shards):
         {"init": "random", "old_statistics": "zero"},
         {"skip_connection": False, "shared_band_size": 0, "rank": 2},
         {"null_space": False, "gamma": 1e-3, "rank": None},
+        {"units": "absolute", "epsilon": 0.1},
+        {"training": BandTraining(left_out=False)},
     ],
     ids=repr,
 )
@@ -150,7 +152,8 @@ def test_only_few_numbers_reach_the_caller(monkeypatch):
 
 @pytest.mark.parametrize("bound", [None, 0.01])
 def test_rank_auto_under_a_bound_is_that_of_one_machine(monkeypatch, bound):
-    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 5))
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 5)
     of = partial(estimator, rank="auto", max_state_mb=bound, band_size=0)
     found, alone = partial_fit_shards(of(), shards(X, CODES)), of().partial_fit(X, CODES)
     assert_same(found, alone)
@@ -265,7 +268,6 @@ def test_declared_labels_are_of_the_same_kind():
         ({"n_layers": 2}, "n_layers must be 1 for trained bands"),
         ({"max_epochs": 3}, "max_epochs must be 0 for trained bands"),
         ({"batch_norm": True}, "batch_norm must be False for trained bands"),
-        ({"p": 7}, "p=7 leaves no axis for new neurons in layer 1"),
         ({"rank": 0}, "The 'rank' parameter"),
         ({"band_size": 0, "n_layers": 2, "p": [1]}, "p must have one entry per layer"),
     ],
@@ -274,6 +276,14 @@ def test_declared_labels_are_of_the_same_kind():
 def test_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         partial_fit_shards(estimator(**parameters), shards(X, CODES))
+
+
+def test_p_as_wide_as_the_inputs_fails_where_it_is_used():
+    old = np.isin(CODES, [0, 1])
+    model = partial_fit_shards(estimator(p=X.shape[1]), shards(X[old], CODES[old]))
+
+    with pytest.raises(ValueError, match=r"p=\d+ leaves no axis for new neurons in layer 1"):
+        partial_fit_shards(model, shards(X[~old], CODES[~old]))
 
 
 def test_without_bands_their_parameters_do_not_matter():

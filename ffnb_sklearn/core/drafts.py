@@ -1,5 +1,6 @@
 """The bands of a task before a model has them: their closed form, and their place in the model."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,14 @@ from .device import as_array, as_tensor
 from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
 from .features.feature_map import Band, Index
-from .features.nullspace import NullSpace, moment_rows, null_space
+from .features.nullspace import (
+    EmptyNullSpaceWarning,
+    NullSpace,
+    largest_useful_p,
+    moment_rows,
+    null_space,
+    rank_of,
+)
 from .features.old_classes import extend_moments
 from .model import Model, Settings, Task
 from .statistics import Array, ClassMoments, principal_rows
@@ -36,14 +44,14 @@ class Draft:
     rows : Tensor of shape (n_neurons, d)
         W, within the open axes.
     responses : Tensor of shape (n_samples, n_neurons)
-        Responses of the task's samples to rows that were not fitted to them.
+        Responses of the task's samples, by default to rows that were not fitted to them.
     corrections : Tensor of shape (n_samples, n_neurons)
         Difference between these responses and W z.
     reach : Tensor of shape ()
-        Root mean square length of the samples z in the open axes, as in
-        `ffnb_sklearn.core.features.bands.FittedRows`.
+        Inverse unit of the rows in a descent: the root mean square length of the samples z in the
+        open axes, as in `ffnb_sklearn.core.features.bands.FittedRows`, or 1 in absolute units.
     scale : float
-        Factor of the outputs, which gives them the unit of the inputs.
+        Factor of the outputs, which gives them the unit of the inputs; 1 in absolute units.
     open_axes : NullSpace
         Axes left by previous tasks.
     """
@@ -81,8 +89,14 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
     ------
     ValueError
         If `p` leaves no axis for new neurons in some layer.
+
+    Warns
+    -----
+    EmptyNullSpaceWarning
+        If the task's samples have only rounding in the axes that are left in some layer.
     """
     settings, device = model.settings, task.X.device
+    absolute = settings.units == "absolute"
     # The shared band has stream 0 of the seed.
     rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims)])
     codes = band_codes(task.X, task.classes - len(model.moments), task.weights, settings.band_size)
@@ -100,12 +114,24 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             fitted = random_rows(draw, below, task.weights, open_axes)
         else:
             past = past_in_regression(model, layer, device)
-            fitted = regression_rows(past, below, codes, task.weights, open_axes, settings.gamma)
+            fitted = regression_rows(
+                past,
+                below,
+                codes,
+                task.weights,
+                open_axes,
+                settings.gamma,
+                units=settings.units,
+                leave_out=settings.left_out,
+            )
+        if fitted.is_rounding and len(open_axes.kept):
+            _warn_of_rounding(model, layer, below, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
-        scale = next(scales, float(fitted.magnitude))
-        rows, responses, reach, _ = fitted
+        scale = 1.0 if absolute else next(scales, float(fitted.magnitude))
+        rows, responses = fitted.rows, fitted.responses
+        reach = torch.ones_like(fitted.reach) if absolute else fitted.reach
         drafts.append(Draft(layer, rows, responses, corrections, reach, scale, open_axes))
     return drafts
 
@@ -142,14 +168,28 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
 
 def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
-    p = model.settings.p[layer - 1]
+    p, past = model.settings.p[layer - 1], as_tensor(model.past[layer - 1], device=device)
+    if not len(past) or not model.settings.null_space:
+        return NullSpace(past[:0])
     if isinstance(p, int) and p >= width:
         raise ValueError(
             f"p={p} leaves no axis for new neurons in layer {layer}, whose input is {width} "
             f"wide now; the largest p that works there is {width - 1}."
         )
-    past = as_tensor(model.past[layer - 1], device=device)
-    return null_space(past, p) if model.settings.null_space else NullSpace(past[:0])
+    return null_space(past, p)
+
+
+def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: NullSpace) -> None:
+    """Warn of a band that previous tasks leave nothing to see."""
+    p, past = model.settings.p[layer - 1], as_tensor(model.past[layer - 1], device=below.device)
+    warnings.warn(
+        f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
+        f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
+        f"{rank_of(past)} there, and the new samples have nothing in the other "
+        f"{open_axes.n_residual} axes. The largest useful p is {largest_useful_p(past, below)}.",
+        EmptyNullSpaceWarning,
+        stacklevel=2,
+    )
 
 
 def past_in_regression(model: Model, layer: int, device: torch.device) -> torch.Tensor:

@@ -8,13 +8,21 @@ __all__ = ["Descent", "Settings"]
 
 @dataclass(frozen=True)
 class Descent:
-    """Settings of a gradient descent; ``max_epochs=0`` skips it."""
+    """Settings of a gradient descent; ``max_epochs=0`` skips it.
+
+    `n_folds`, `draws` and `standard_errors` belong to `ffnb_sklearn.core.tuning.finetune` alone.
+    """
 
     max_epochs: int = 0
     learning_rate: float = 0.01
     momentum: float = 0.9
     weight_decay: float = 0.0
     batch_size: int = 50
+    adaptive_rate: bool = True
+    patience: int | None = 10
+    n_folds: int = 4
+    draws: bool = True
+    standard_errors: float | None = 2.0
 
 
 @dataclass(frozen=True)
@@ -42,4 +50,7 @@ class Settings:
     max_state_mb: float | None = None
     batch_norm: bool = False
     chunk_size: int = 4096
+    units: str = "relative"
+    half_bias: bool = True
+    left_out: bool = True
     descent: Descent = field(default_factory=Descent)

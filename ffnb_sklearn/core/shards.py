@@ -15,7 +15,7 @@ import torch
 
 from .device import as_array, as_tensor
 from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
-from .features.bands import code_system, left_out
+from .features.bands import code_ridge, code_system, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .model import Model, Task, updated_moments
@@ -43,15 +43,18 @@ class ShardBand:
     kept : ndarray of shape (p, d)
         Axes kept for the past.
     moment : ndarray of shape (r, d)
-        Principal rows of the moment in the regression; none if the band was drawn at random.
+        Principal rows of the moment in the regression; none if no sample is left out of it.
     gamma : float
-        Relative ridge of the regression.
+        Ridge of the regression.
+    units : {"relative", "absolute"}
+        Unit of the ridge.
     """
 
     band: Band
     kept: Array
     moment: Array
     gamma: float
+    units: str
 
     def outputs(self, X: torch.Tensor, codes: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Compute the outputs for samples of the task, each left out of the regression.
@@ -75,7 +78,8 @@ class ShardBand:
             open_axes = NullSpace(as_tensor(self.kept, device=X.device))
             moment = as_tensor(self.moment, device=X.device)
             energy, open_rows = moment.square().sum(), open_axes.coordinates(moment)
-            system = code_system(open_rows, self.gamma, energy / X.shape[1])
+            ridge = code_ridge(self.gamma, energy / X.shape[1], self.units)
+            system = code_system(open_rows, ridge)
             responses = left_out(system, open_axes.coordinates(X), responses, codes, weights)
         return self.band.output(responses)
 
@@ -139,10 +143,10 @@ def learn_band(
     task, settings = _stand_ins(moments, device), model.settings
     extended, _ = append_drafts(model, task, draft_bands(model, task))
     moment = task.X[:0]
-    if settings.init != "random":
+    if settings.init != "random" and settings.left_out:
         moment = principal_rows(past_in_regression(model, 1, device), task.weighted(task.X))
     (kept,), band = extended.kept_axes, extended.features.bands[-1]
-    return extended, ShardBand(band, kept, as_array(moment), settings.gamma)
+    return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 
 
 def with_past_of(

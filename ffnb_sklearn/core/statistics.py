@@ -31,6 +31,7 @@ from .linalg import (
 )
 
 __all__ = [
+    "FEWEST_AXES",
     "Array",
     "ClassMoments",
     "Rank",
@@ -56,7 +57,7 @@ _EXACT_UP_TO = 4
 # (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which
 # lose 1.5 points there; the most axes bound the seconds of the first prediction.
 _AUTO_SHARE = 0.95
-_AUTO_RANKS = (64, 256)
+FEWEST_AXES, _MOST_AXES = 64, 256
 
 _BYTES_PER_MB = 1e6
 
@@ -223,16 +224,15 @@ class _Scatter:
 
     def _auto_rows(self, energy: float, trace: float) -> tuple[torch.Tensor, bool]:
         """Return the rows of rank "auto", and whether they leave anything out."""
-        fewest, most = _AUTO_RANKS
         enough = _AUTO_SHARE * trace
         # Most classes need no second search.
-        principal = self._longest_rows(fewest, energy)
-        if len(principal) < fewest or float(principal.square().sum()) >= enough:
-            return principal, len(principal) == fewest
-        principal = self._longest_rows(most, energy)
+        principal = self._longest_rows(FEWEST_AXES, energy)
+        if len(principal) < FEWEST_AXES or float(principal.square().sum()) >= enough:
+            return principal, len(principal) == FEWEST_AXES
+        principal = self._longest_rows(_MOST_AXES, energy)
         held = principal.square().sum(1).cumsum(0)
-        n_needed = max(fewest, int((held < enough).sum()) + 1)
-        return principal[:n_needed], len(principal) >= min(n_needed, most)
+        n_needed = max(FEWEST_AXES, int((held < enough).sum()) + 1)
+        return principal[:n_needed], len(principal) >= min(n_needed, _MOST_AXES)
 
     def _longest_rows(self, count: int | None, energy: float) -> torch.Tensor:
         """Return the longest principal rows, at most so many, without rows of rounding."""

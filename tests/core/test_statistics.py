@@ -155,7 +155,8 @@ def test_rank_auto_grows_with_the_class():
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
 def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
-    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 4))
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 4)
     X, w = samples(40, 6)
     parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
 
@@ -166,7 +167,8 @@ def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
 
 
 def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
-    monkeypatch.setattr(statistics, "_AUTO_RANKS", (2, 30))
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 30)
     X = spread_samples(np.linspace(2.0, 1.0, 30))
     part = moments(X[:300], max_rank=4)
     # The four rows hold far less than 95 % of the trace, so that all of them are kept.

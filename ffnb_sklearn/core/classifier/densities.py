@@ -120,7 +120,7 @@ def shared_covariance(
     """
     weights = gaussians.weights
     diagonal = (
-        epsilon * gaussians.pooled_variance() * gaussians.penalties
+        epsilon * gaussians.ridge_unit() * gaussians.penalties
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )

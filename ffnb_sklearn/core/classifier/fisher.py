@@ -99,7 +99,12 @@ def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) ->
 
 
 def fit_pairwise(
-    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+    gaussians: ClassGaussians,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
+    half_bias: bool = True,
 ) -> PairwiseFisher:
     """Solve the Fisher discriminants of all pairs of classes.
 
@@ -108,12 +113,14 @@ def fit_pairwise(
     gaussians : ClassGaussians
         The classes.
     covariance : {"class", "identity"}
-        Class covariances, or the identity times the mean variance in their place.
+        Class covariances, or in their place the identity times the unit of the variance.
     shrinkage : float
         rho in [0, 1]. With 0 a pair depends on its two classes alone, the ridge included; with 1
         all pairs share the pooled covariance.
     epsilon : float
-        Ridge, relative to the mean variance within classes.
+        Ridge, relative to the mean variance within classes or, if the classes say so, absolute.
+    half_bias : bool, default=True
+        Whether b has its factor 1/2, which the paper omits.
 
     Returns
     -------
@@ -122,14 +129,14 @@ def fit_pairwise(
     """
     system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
     planes = PairSolver(system, gaussians.means).planes()
-    offsets = _offsets(planes, gaussians.means)
+    offsets = _offsets(planes, gaussians.means, -0.5 if half_bias else -1.0)
     return PairwiseFisher(as_array(planes), as_array(offsets), len(gaussians.means))
 
 
-def _offsets(planes: torch.Tensor, means: torch.Tensor) -> torch.Tensor:
-    """Return the thresholds midway between the means of each pair."""
+def _offsets(planes: torch.Tensor, means: torch.Tensor, factor: float) -> torch.Tensor:
+    """Return b of each pair, a multiple of its plane at the sum of the means."""
     offsets = planes.new_empty(len(planes))
     for t in range(1, len(means)):
         pairs = slice(_n_pairs(t), _n_pairs(t + 1))
         offsets[pairs] = torch.linalg.vecdot(planes[pairs], means[t] + means[:t])
-    return offsets.mul_(-0.5)
+    return offsets.mul_(factor)

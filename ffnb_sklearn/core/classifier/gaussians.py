@@ -44,6 +44,8 @@ class ClassGaussians:
     gram : Tensor of shape (d, d) or None
         Lower triangle of the Gram matrix of the columns of `rows`, where there are no fewer rows
         than columns.
+    absolute_ridge : bool, default=False
+        Whether the unit of the ridge is 1/2 for each class, and so 1 for a pair, or the variance.
     """
 
     weights: torch.Tensor
@@ -54,6 +56,7 @@ class ClassGaussians:
     penalties: torch.Tensor
     energies: torch.Tensor
     gram: torch.Tensor | None
+    absolute_ridge: bool = False
 
     @classmethod
     def from_moments(
@@ -127,6 +130,10 @@ class ClassGaussians:
         """
         spreads = (self.energies + self.residuals) / self.penalties
         return spreads.sum(1) / self.weights / len(self.penalties)
+
+    def ridge_unit(self) -> torch.Tensor:
+        """Return the unit of a ridge that all classes share, of shape ()."""
+        return self.weights.new_tensor(0.5) if self.absolute_ridge else self.pooled_variance()
 
     def pooled_variance(self) -> torch.Tensor:
         """Return the mean variance of the features within classes, positive and of shape ().

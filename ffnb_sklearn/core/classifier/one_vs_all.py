@@ -58,8 +58,7 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     from_centre = gaussians.means - centre
     rows = torch.cat([gaussians.rows / total.sqrt(), from_centre * share.sqrt()[:, None]])
     diagonal = (
-        gaussians.residuals.sum(0) / total
-        + epsilon * gaussians.pooled_variance() * gaussians.penalties
+        gaussians.residuals.sum(0) / total + epsilon * gaussians.ridge_unit() * gaussians.penalties
     )
     base = DiagonalPlusGram(diagonal, rows, name="the total covariance")
     planes = base.solve(from_centre * share[:, None])

@@ -58,7 +58,7 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
     """Return the systems with shrinkage: B is the pooled part, the ridge and the mean residual."""
     weights = gaussians.weights
     diagonal = 2.0 * (
-        epsilon * gaussians.pooled_variance() * gaussians.penalties
+        epsilon * gaussians.ridge_unit() * gaussians.penalties
         + shrinkage * gaussians.residuals.sum(0) / weights.sum()
         + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
     )
@@ -77,6 +77,10 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     """Return the systems of class covariances alone, with a ridge of its own for each pair."""
     weights = gaussians.weights
     residual = (gaussians.residuals / gaussians.penalties).mean(1) / weights
+    base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
+    if gaussians.absolute_ridge:
+        scale = epsilon + residual[:, None] + residual
+        return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
     own = epsilon * gaussians.mean_variances() + residual
     # Two classes of one sample each have no spread. Their distance replaces it, or their size if
     # the distance is rounding.
@@ -89,13 +93,15 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     scale = torch.where(scale > 1e-12 * gap, scale, gap)
     scale = torch.where(scale > _ROUNDING_SHARE * size, scale, size)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
-    base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
     return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
 
 
 def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
-    """Return the systems with the identity times the mean variance as every covariance."""
-    variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
+    """Return the systems with the identity, or its multiple by the variance, as covariances."""
+    if gaussians.absolute_ridge:
+        variance = gaussians.weights.new_tensor(2.0 + epsilon)
+    else:
+        variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
     nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
     base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
     one = gaussians.weights.new_ones((n_classes, n_classes))

@@ -1,13 +1,14 @@
 """Solution of the classifier from the moments, and its size."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
-from ..statistics import ClassMoments
+from ..statistics import FEWEST_AXES, ClassMoments
 from .densities import GaussianDistances, fit_distances
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
@@ -78,6 +79,7 @@ def solve(
     if choice is None:
         choice = choose(gaussians, blocks, settings)
     gaussians = with_choice(gaussians, blocks, choice)
+    gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     if settings.classifier == "ovo":
@@ -86,6 +88,7 @@ def solve(
             covariance=settings.covariance,
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
+            half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
     distances = fit_distances(
@@ -118,10 +121,15 @@ def n_classifier_weights(
         return n_classes * (d + 1)
     if settings.classifier == "ovo":
         return n_classes * (n_classes - 1) // 2 * (d + 1)
-    if settings.rank == "auto" or settings.max_state_mb is not None:
-        n_rows = sum(one.rank for one in moments)
+    # By weights: how many axes rounding leaves to a class depends on how its samples came.
+    if settings.max_state_mb is not None:
+        most = [one.rank for one in moments]
+    elif settings.rank == "auto":
+        most = [max(one.rank, FEWEST_AXES) for one in moments]
     else:
-        # By weights: how many axes rounding leaves to a class depends on how its samples came.
-        most = d if settings.rank is None else min(d, settings.rank)
-        n_rows = sum(max(0, min(most, round(one.weight) - 1)) for one in moments)
+        most = [d if settings.rank is None else settings.rank] * n_classes
+    n_rows = sum(
+        max(0, min(d, limit, round(one.weight) - 1))
+        for one, limit in zip(moments, most, strict=True)
+    )
     return (n_classes + n_rows) * (d + 1) + d

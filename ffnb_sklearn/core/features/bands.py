@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import torch
 
-from ..linalg import LENGTH_ROUNDING, DiagonalPlusGram
+from ..linalg import LENGTH_ROUNDING, SUM_ROUNDING, DiagonalPlusGram
 from .nullspace import NullSpace
 
 __all__ = [
     "FittedRows",
     "band_codes",
+    "code_ridge",
     "code_system",
     "left_out",
     "random_rows",
@@ -90,18 +91,21 @@ class FittedRows(NamedTuple):
     rows : Tensor of shape (n_neurons, d)
         W.
     responses : Tensor of shape (n_samples, n_neurons)
-        W z of each sample z, with W fitted to all other samples.
+        W z of each sample z, with W fitted to all other samples or to all samples.
     reach : Tensor of shape ()
         Root mean square length of the samples in the residual axes; if that is rounding, in all
         axes; 1 if all samples are zero.
     magnitude : Tensor of shape ()
         Root mean square of the features, or 1 if it is zero.
+    is_rounding : bool
+        Whether the samples, not all zero, have only rounding in the residual axes.
     """
 
     rows: torch.Tensor
     responses: torch.Tensor
     reach: torch.Tensor
     magnitude: torch.Tensor
+    is_rounding: bool
 
 
 def regression_rows(
@@ -111,6 +115,9 @@ def regression_rows(
     weights: torch.Tensor,
     null_space: NullSpace,
     gamma: float,
+    *,
+    units: str = "relative",
+    leave_out: bool = True,
 ) -> FittedRows:
     r"""Regress the codes on the residual coordinates [Eq. 6, Eq. 7].
 
@@ -138,44 +145,68 @@ def regression_rows(
     null_space : NullSpace
         Residual axes.
     gamma : float
-        Ridge, relative to the mean energy of a feature.
+        Ridge.
+    units : {"relative", "absolute"}, default="relative"
+        Whether the ridge is relative to the mean energy of a feature.
+    leave_out : bool, default=True
+        Whether each sample responds to a fit without it, or to W.
 
     Returns
     -------
     FittedRows
-        W and the left-out responses.
+        W and the responses.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
     open_part = null_space.coordinates(features)
     moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
-    system = code_system(moment, gamma, energy / features.shape[1])
+    system = code_system(moment, code_ridge(gamma, energy / features.shape[1], units))
     rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
-    fitted = open_part @ null_space.coordinates(rows).T
-    responses = left_out(system, open_part, fitted, codes, weights)
+    responses = open_part @ null_space.coordinates(rows).T
+    if leave_out:
+        responses = left_out(system, open_part, responses, codes, weights)
     return _measured(rows, responses, open_part, lengths, weights)
 
 
-def code_system(moment: torch.Tensor, gamma: float, energy: torch.Tensor) -> DiagonalPlusGram:
+def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
+    """Return the ridge of the regression of codes, of shape ().
+
+    Parameters
+    ----------
+    gamma : float
+        Ridge in its unit.
+    energy : Tensor of shape ()
+        Mean energy of a feature, tr S / d, over all axes.
+    units : {"relative", "absolute"}
+        Whether the unit is `energy` or 1.
+
+    Returns
+    -------
+    Tensor of shape ()
+        A positive number.
+    """
+    if units == "absolute":
+        return torch.full_like(energy, gamma)
+    ridge = max(gamma, _LEAST_GAMMA) * energy
+    # Zero features have zero rows under any ridge.
+    return torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
+
+
+def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
     """Return the matrix that the regression of codes inverts.
 
     Parameters
     ----------
     moment : Tensor of shape (n, m)
         Rows in residual coordinates whose Gram matrix of columns is the second moment there.
-    gamma : float
-        Ridge, relative to `energy`.
-    energy : Tensor of shape ()
-        Mean energy of a feature, tr S / d, over all axes.
+    ridge : Tensor of shape ()
+        Addition to its diagonal.
 
     Returns
     -------
     DiagonalPlusGram
         Matrix of m columns.
     """
-    ridge = max(gamma, _LEAST_GAMMA) * energy
-    # Zero features have zero rows under any ridge.
-    ridge = torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
     name = "the moment of a band's initialisation"
     return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
 
@@ -255,10 +286,13 @@ def _measured(
 ) -> FittedRows:
     """Return rows with the reach and the magnitude of the samples."""
     length = _root_mean_square(lengths, weights)
-    length = torch.where(length > 0.0, length, torch.ones_like(length))
+    is_zero = bool(length == 0.0)
+    length = torch.ones_like(length) if is_zero else length
     reach = _root_mean_square(torch.linalg.vector_norm(open_part, dim=1), weights)
+    # The past itself is known up to this rounding, and so are the axes that it leaves.
+    is_rounding = not is_zero and bool(reach < SUM_ROUNDING**0.5 * length)
     reach = torch.where(reach > LENGTH_ROUNDING * length, reach, length)
-    return FittedRows(rows, responses, reach, length / rows.shape[1] ** 0.5)
+    return FittedRows(rows, responses, reach, length / rows.shape[1] ** 0.5, is_rounding)
 
 
 def _root_mean_square(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

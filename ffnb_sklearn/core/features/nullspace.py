@@ -6,7 +6,18 @@ import torch
 from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
 from ..statistics import Array
 
-__all__ = ["NullSpace", "moment_rows", "null_space"]
+__all__ = [
+    "EmptyNullSpaceWarning",
+    "NullSpace",
+    "largest_useful_p",
+    "moment_rows",
+    "null_space",
+    "rank_of",
+]
+
+
+class EmptyNullSpaceWarning(UserWarning):
+    """A band was appended whose samples have only rounding in the axes left to it."""
 
 
 class NullSpace:
@@ -105,6 +116,32 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
         axes = past * energies.rsqrt()[:, None]
         return NullSpace(axes[:n_kept], axes[n_kept:])
     return NullSpace(past[:n_kept])
+
+
+def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
+    """Return the largest number of kept axes that leaves new samples more than rounding.
+
+    Parameters
+    ----------
+    past : Tensor of shape (r, d)
+        Principal rows of the second moment of the previous tasks, the longest first.
+    features : Tensor of shape (n_samples, d)
+        New samples in the span of the past.
+
+    Returns
+    -------
+    int
+        Number below r.
+    """
+    energies = (features @ NullSpace(past).kept.T).square().sum(0)
+    above_rounding = torch.nonzero(energies > SUM_ROUNDING * energies.sum())
+    return int(above_rounding[-1])
+
+
+def rank_of(past: torch.Tensor) -> int:
+    """Return the number of principal rows, the longest first, whose energy is not rounding."""
+    energies = past.square().sum(1)
+    return int((energies > SUM_ROUNDING * energies.sum()).sum())
 
 
 def _n_holding(share: float, energies: torch.Tensor) -> int:

@@ -10,9 +10,6 @@ from ..settings import Descent
 
 __all__ = ["MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
 
-# Epochs without a lower loss that end a descent.
-_PATIENCE = 10
-
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
 
@@ -109,7 +106,7 @@ class MomentumSteps:
         return losses
 
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:
-        """Yield once per epoch until the losses stall, and adapt the rate in between.
+        """Yield once per epoch until the losses stall, and adapt the rate in between if asked to.
 
         Parameters
         ----------
@@ -118,9 +115,10 @@ class MomentumSteps:
         """
         for _ in range(self._descent.max_epochs):
             yield
-            if has_stalled(losses):
+            if has_stalled(losses, self._descent.patience):
                 return
-            self.rate *= rate_factor(losses)
+            if self._descent.adaptive_rate:
+                self.rate *= rate_factor(losses)
 
 
 def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
@@ -167,6 +165,8 @@ def rate_factor(losses: Sequence[float]) -> float:
     return _RATE_FACTOR if faster else 1.0 / _RATE_FACTOR
 
 
-def has_stalled(losses: Sequence[float]) -> bool:
-    """Return whether none of the last 10 epochs had a lower loss."""
-    return len(losses) > _PATIENCE and min(losses[-_PATIENCE:]) >= min(losses[:-_PATIENCE])
+def has_stalled(losses: Sequence[float], patience: int | None) -> bool:
+    """Return whether none of the last epochs, `patience` in number, had a lower loss."""
+    if patience is None or len(losses) <= patience:
+        return False
+    return min(losses[-patience:]) >= min(losses[:-patience])

@@ -10,18 +10,22 @@ momentum and weight decay on mini-batches. The step of :math:`\alpha` along the 
 residual axes :math:`\Phi` is the projected step of W, so the axes are never formed. Every epoch
 ends with new discriminants from the statistics.
 
-The unit of a row is the inverse root mean square length of the task's samples in the open axes, so
-that rates mean the same at every scale of the features.
+This is the printed algorithm. The settings add to it:
 
-The descent is cross-fitted. Each of four copies of the rows descends on three of four folds of the
-task's samples. The band is the mean of the copies, and each sample responds to the copy that has
-not seen it. Every sample both teaches and judges, but neither the moments of the new classes nor
-the recorded loss use samples that the rows were fitted to. An epoch is better than the start only
-if its loss is lower by more than two standard errors; otherwise a few samples would choose among
-accidents.
+*Relative units.* The unit of a row is the inverse root mean square length of the task's samples in
+the open axes, so that rates mean the same at every scale of the features.
 
-If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so that a
-band separates new from old, not only new from new. The paper names this as future work.
+*Folds.* The descent is cross-fitted. Each of four copies of the rows descends on three of four
+folds of the task's samples. The band is the mean of the copies, and each sample responds to the
+copy that has not seen it. Every sample both teaches and judges, but neither the moments of the new
+classes nor the recorded loss use samples that the rows were fitted to.
+
+*Standard errors.* An epoch is better than the start only if its loss is lower by more than two
+standard errors; otherwise a few samples would choose among accidents. The best epoch counts, not
+the last.
+
+*Draws.* If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so
+that a band separates new from old, not only new from new. The paper names this as future work.
 """
 
 from collections.abc import Sequence
@@ -40,12 +44,6 @@ from .draws import pseudo_features
 from .hinge import Network, Samples
 
 __all__ = ["finetune"]
-
-# Folds of the task's samples, and copies of the rows.
-_FOLDS = 4
-
-# Gain over the loss of the start, in standard errors, that makes an epoch better.
-_STANDARD_ERRORS = 2.0
 
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
@@ -71,7 +69,8 @@ def finetune(
     Returns
     -------
     drafts : list of Draft
-        Bands of the epoch with the lowest loss, if it is clearly below the loss of the start.
+        Bands of the epoch with the lowest loss, if it is clearly below the loss of the start; or of
+        the last epoch.
     loss_curve : tuple of float
         Loss after each epoch, up to the first loss of zero; empty if no epoch was asked for, if a
         single class is known, or if the start has no loss.
@@ -100,7 +99,8 @@ class _Tuning:
         self._task, self._start = task, list(drafts)
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
-        self._folds = _deal(task.classes, self._rng)
+        self._n_folds = settings.descent.n_folds
+        self._folds = _deal(task.classes, self._n_folds, self._rng)
         # Old features of the samples stay; each epoch writes those of the new neurons.
         n_new = sum(len(draft.rows) for draft in drafts)
         old = model.features(task.X)
@@ -115,12 +115,13 @@ class _Tuning:
     def run(self) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
-            (draft.rows * draft.reach).repeat(_FOLDS, 1, 1).requires_grad_()
+            (draft.rows * draft.reach).repeat(self._n_folds, 1, 1).requires_grad_()
             for draft in self._start
         ]
         move = MomentumSteps(steps, self._model.settings.descent)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
+        errors = self._model.settings.descent.standard_errors
         losses = [float(least)]
         for _ in move.epochs(losses):
             if not losses[-1]:
@@ -129,7 +130,7 @@ class _Tuning:
             drafts = self._mean_of_copies([step.detach() for step in steps])
             network, hinges = self._solved(drafts)
             losses.append(float(hinges.mean()))
-            if hinges.mean() < least and _is_better(hinges, at_start):
+            if errors is None or (hinges.mean() < least and _is_better(hinges, at_start, errors)):
                 best, least = drafts, hinges.mean()
         return best, tuple(losses[1:])
 
@@ -139,7 +140,7 @@ class _Tuning:
         # Draws belong to no fold, and so teach every copy.
         folds = torch.full_like(samples.classes, -1)
         folds[: len(self._folds)] = self._folds
-        copies = torch.arange(_FOLDS, device=folds.device)[:, None]
+        copies = torch.arange(self._n_folds, device=folds.device)[:, None]
 
         def loss(batch: torch.Tensor) -> torch.Tensor:
             chosen, taught = samples.take(batch), folds[batch] != copies
@@ -193,8 +194,8 @@ class _Tuning:
     def _draws(self) -> Samples:
         """Draw from old classes; return no draws if these are not taken to be Gaussian."""
         model, real = self._model, self._samples
-        n_old = len(model.moments)
-        if model.settings.old_statistics != "gaussian" or n_old == 0:
+        n_old, settings = len(model.moments), model.settings
+        if settings.old_statistics != "gaussian" or not settings.descent.draws or n_old == 0:
             return real.take(real.classes[:0])
         # As many as a new class has samples, within limits; all classes weigh the same.
         size = len(real.classes) / len(set(real.classes.tolist()))
@@ -219,17 +220,19 @@ class _Tuning:
         return Samples(old, corrections, fixed, classes, weights)
 
 
-def _deal(classes: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    """Deal the samples of each class out to the folds in turn."""
+def _deal(classes: torch.Tensor, n_folds: int, rng: np.random.Generator) -> torch.Tensor:
+    """Deal the samples of each class out to the folds in turn; a single fold, -1, teaches too."""
+    if n_folds == 1:
+        return torch.full_like(classes, -1)
     labels = classes.cpu().numpy()
     folds = np.empty_like(labels)
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        folds[members] = (rng.integers(_FOLDS) + np.arange(len(members))) % _FOLDS
+        folds[members] = (rng.integers(n_folds) + np.arange(len(members))) % n_folds
     return torch.as_tensor(folds, device=classes.device)
 
 
-def _is_better(hinges: torch.Tensor, at_start: torch.Tensor) -> bool:
-    """Return whether losses are lower on average by more than accidents explain."""
+def _is_better(hinges: torch.Tensor, at_start: torch.Tensor, standard_errors: float) -> bool:
+    """Return whether losses are lower on average by more than so many standard errors."""
     gain = at_start - hinges
-    return bool(gain.mean() > _STANDARD_ERRORS * gain.std(correction=0) / len(gain) ** 0.5)
+    return bool(gain.mean() > standard_errors * gain.std(correction=0) / len(gain) ** 0.5)

@@ -1,5 +1,7 @@
 """Pairwise discriminants against one dense system per pair."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -189,3 +191,40 @@ def test_the_order_of_the_classes_only_turns_signs():
         forwards = fit_pairwise(gaussians_of(moments), **how).scores(X)
         backwards = fit_pairwise(gaussians_of(moments[::-1]), **how).scores(X)
         assert_allclose(backwards.flip(1), forwards, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("residual", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("covariance", "shrinkage"),
+    [("class", 0.0), ("class", 0.25), ("class", 1.0), ("identity", 0.0)],
+)
+@pytest.mark.parametrize("half_bias", [True, False])
+def test_an_absolute_ridge_is_that_of_a_pair(covariance, shrinkage, residual, half_bias):
+    moments = classes(6, residual)
+    # Without shrinkage, what is left out of a class has the shape of the penalties.
+    penalties = np.ones(6) if residual else np.linspace(0.5, 2.0, 6)
+    ridge = 0.7 * np.diag(penalties)
+    gaussians = replace(gaussians_of(moments, penalties), absolute_ridge=True)
+
+    result = fit_pairwise(
+        gaussians,
+        covariance=covariance,
+        shrinkage=shrinkage,
+        epsilon=0.7,
+        half_bias=half_bias,
+    )
+
+    own = [one.scatter() / one.weight for one in moments]
+    pooled = np.average(own, axis=0, weights=[one.weight for one in moments])
+    pair = 0
+    for t in range(1, len(moments)):
+        for r in range(t):
+            if covariance == "identity":
+                system = 2.0 * ridge / 0.7 + ridge
+            else:
+                system = (1.0 - shrinkage) * (own[t] + own[r]) + 2.0 * shrinkage * pooled + ridge
+            plane = np.linalg.solve(system, moments[t].mean - moments[r].mean)
+            offset = plane @ (moments[t].mean + moments[r].mean)
+            assert_allclose(result.planes[pair], plane, rtol=1e-8, atol=1e-10)
+            assert_allclose(result.offsets[pair], -(0.5 if half_bias else 1.0) * offset, rtol=1e-7)
+            pair += 1

@@ -126,8 +126,20 @@ def test_shrinkage_is_the_formula_on_dense_matrices():
     distance = np.mean([np.sum((one - half @ pooled @ half) ** 2) for one in covariances])
 
     choice = choice_of(model)
-    assert_allclose(choice.epsilon, error / distance, rtol=1e-9)
-    assert choice.shrinkage == min(choice.epsilon, 0.9)
+    assert_allclose(choice.shrinkage, error / distance, rtol=1e-9)
+    # Without a skip connection there is one block, and all penalties are equal.
+    effective_rank = np.trace(pooled) ** 2 / np.sum(pooled**2)
+    growth = (8.0 * effective_rank / (n.sum() - len(n))) ** 2
+    # The norm of the pooled covariance comes from random signs.
+    assert_allclose(choice.epsilon / choice.shrinkage - 1.0, growth, rtol=0.3)
+
+
+def test_few_samples_get_a_larger_ridge():
+    growth = [
+        choice.epsilon / choice.shrinkage
+        for choice in (chosen(*linear_samples(0, n), shrinkage=1.0) for n in (3, 6, 30, 300))
+    ]
+    assert growth[0] > growth[1] > growth[2] > growth[3]
 
 
 @pytest.mark.parametrize("samples", [linear_samples, curved_samples])

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.classifier.fisher import PairwiseFisher
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge
 from ffnb_sklearn.core.classifier.solve import n_classifier_weights, solve
+from ffnb_sklearn.core.features.feature_map import classifier_columns
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from ffnb_sklearn.core.model import empty_model
 from tests.core.small_models import CPU, SETTINGS, D, learnt, task
@@ -39,6 +42,20 @@ def test_weights_are_counted_as_they_are_solved(changes):
 
     found = solved(model)
     assert counted == found.planes.size + found.offsets.size
+
+
+@pytest.mark.parametrize("head", ["ovo", "ova", "gaussian"])
+def test_an_absolute_ridge_of_a_class_is_half_of_that_of_a_pair(head):
+    # Exact moments without a skip connection: the features all weigh the same.
+    model = learnt([task(0, 1), task(2, 3)], skip_connection=False, band_size=0, p=(0.5,))
+    columns = classifier_columns(model.features, False)
+    variance = ClassGaussians.from_moments(model.moments, columns, device=CPU).pooled_variance()
+
+    absolute = solved(model, classifier=head, units="absolute", epsilon=0.6)
+    relative = solved(model, classifier=head, epsilon=0.3 / float(variance))
+
+    assert_allclose(absolute.planes, relative.planes, rtol=1e-9, atol=1e-12)
+    assert_allclose(absolute.offsets, relative.offsets, rtol=1e-9, atol=1e-12)
 
 
 def test_no_class_has_no_weights():

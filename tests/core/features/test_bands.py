@@ -187,7 +187,7 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
         np.random.default_rng(5).normal(size=(3, 12)), problem.Z, problem.weights
     )
 
-    rows, responses, reach, magnitude = random_rows(
+    rows, responses, reach, magnitude, _ = random_rows(
         draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2)
     )
 

@@ -66,7 +66,7 @@ def test_the_rate_falls_when_the_loss_changes_faster_and_else_grows(losses, fact
 
 
 def test_a_descent_stalls_after_ten_epochs_without_a_lower_loss():
-    assert not has_stalled([2.0] + [1.0] * 10)
-    assert has_stalled([2.0] + [1.0] * 11)
-    assert not has_stalled([1.0] + [2.0] * 9 + [0.9])
-    assert has_stalled([1.0] + [2.0] * 10)
+    assert not has_stalled([2.0] + [1.0] * 10, 10)
+    assert has_stalled([2.0] + [1.0] * 11, 10)
+    assert not has_stalled([1.0] + [2.0] * 9 + [0.9], 10)
+    assert has_stalled([1.0] + [2.0] * 10, 10)

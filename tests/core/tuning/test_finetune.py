@@ -115,7 +115,7 @@ def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
 def test_an_epoch_has_to_be_better_by_two_standard_errors(gain, better):
     at_start = torch.full((4,), 5.0)
 
-    assert module._is_better(at_start - torch.tensor(gain), at_start) == better
+    assert module._is_better(at_start - torch.tensor(gain), at_start, 2.0) == better
 
 
 def test_the_loss_of_unseen_samples_falls_from_a_poor_start():
@@ -226,7 +226,7 @@ def test_samples_count_by_their_weights():
 def test_classes_are_dealt_evenly(n):
     classes = torch.arange(3).repeat_interleave(n)
 
-    folds = module._deal(classes, np.random.default_rng(0))
+    folds = module._deal(classes, 4, np.random.default_rng(0))
 
     for label in range(3):
         counts = torch.bincount(folds[classes == label], minlength=4)

@@ -1,0 +1,357 @@
+"""The model of the paper: equal to its equations, an ordinary estimator, each addition a switch."""
+
+import inspect
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+
+from ffnb_sklearn import BandTraining, EmptyNullSpaceWarning, FFNBClassifier, JointClassifier
+from ffnb_sklearn.core.tuning.descent import MomentumSteps
+from tests.dense_ffnb import DenseFFNB
+
+SETTINGS = {"p": 20, "gamma": 1.0, "epsilon": 0.1}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Training and test samples of ten classes, with entries in [0, 1]."""
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    return X[:500], y[:500], X[500:900], y[500:900]
+
+
+def published(**parameters):
+    return FFNBClassifier.as_published(**{"random_state": 0, **SETTINGS, **parameters})
+
+
+def tasks_of(X, y, size):
+    for first in range(0, 10, size):
+        now = (y >= first) & (y < first + size)
+        yield X[now], y[now]
+
+
+# ---- against the printed equations
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"p": 5},
+        {"p": 0},
+        {"p": 0.9},
+        {"p": 0.99},
+        # More axes than the past has at first.
+        {"p": 46},
+        {"gamma": 1e-3},
+        {"gamma": 100.0},
+        {"epsilon": 1e-3},
+        {"epsilon": 10.0},
+        {"band_size": 1},
+        {"band_size": 5},
+        {"init": "mono"},
+        {"null_space": False},
+        {"null_space": False, "init": "mono"},
+        {"covariance": "identity"},
+        {"activation": "tanh"},
+        {"half_bias": False},
+        {"half_bias": False, "covariance": "identity", "p": 0.9, "band_size": 2},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_closed_form_equals_the_printed_equations(digits, changes, size):
+    X, y, X_test, _ = digits
+    settings = {**SETTINGS, **changes}
+    dense = DenseFFNB(**settings)
+    for task in tasks_of(X, y, size):
+        dense.learn(*task)
+
+    model = published(max_epochs=0, classes_per_task=size, **changes).fit(X, y)
+
+    assert_allclose(model.decision_function(X_test), dense.scores(X_test), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"momentum": 0.0},
+        {"weight_decay": 0.1},
+        {"batch_size": 7},
+        {"activation": "tanh"},
+        {"half_bias": False},
+        {"p": 0.9, "band_size": 1},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("size", [1, 5])
+def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, monkeypatch):
+    X, y, X_test, _ = digits
+    descent = {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 0.0, "batch_size": 50}
+    descent.update({name: value for name, value in changes.items() if name in descent})
+    options = {name: value for name, value in changes.items() if name not in descent}
+    dense, model = (
+        DenseFFNB(**{**SETTINGS, "epsilon": 1.0, **options}),
+        published(**{"max_epochs": 2, "epsilon": 1.0, **changes}),
+    )
+    steps, step = [], MomentumSteps.__call__
+
+    def recorded(self, loss):
+        step(self, loss)
+        steps.append(self._parameters[0].detach().numpy()[0].copy())
+
+    monkeypatch.setattr(MomentumSteps, "__call__", recorded)
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
+    for number, task in enumerate(tasks_of(X, y, size), start=1):
+        dense.learn(
+            *task,
+            epochs=2,
+            rng=np.random.default_rng([seed, number, 1]),
+            rate=descent["learning_rate"],
+            momentum=descent["momentum"],
+            decay=descent["weight_decay"],
+            batch=descent["batch_size"],
+        )
+        model.partial_fit(*task)
+        assert_allclose(model.loss_curve_, dense.losses, atol=1e-6)
+
+    assert len(steps) == len(dense.trace) > 10
+    for ours, theirs in zip(steps, dense.trace, strict=True):
+        assert_allclose(ours, theirs, atol=1e-6)
+    assert_allclose(model.decision_function(X_test), dense.scores(X_test), atol=1e-6)
+
+
+# ---- an ordinary estimator
+
+
+def test_one_line_gives_the_printed_model(digits):
+    X, y, X_test, y_test = digits
+    model = FFNBClassifier.as_published(max_epochs=1, classes_per_task=1).fit(X, y)
+
+    features = model._state.model.features
+    assert [len(band.weights) for band in features.bands] == [3] * 10
+    assert features.n_features - features.n_inputs == 30 == model.transform(X_test).shape[1]
+    assert model.score(X_test, y_test) > 0.8
+
+
+def test_other_values_go_in_by_name_also_those_of_the_training():
+    model = FFNBClassifier.as_published(p=45, shrinkage=0.5, training__n_folds=4)
+
+    changed = {name for name, value in model.get_params().items() if name != "training"}
+    plain = FFNBClassifier.as_published().get_params()
+    changed = {name for name in changed if model.get_params()[name] != plain[name]}
+    assert changed == {"p", "shrinkage", "training__n_folds"}
+    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+        FFNBClassifier.as_published(depth=3)
+
+
+def test_two_presets_share_no_options():
+    first, second = FFNBClassifier.as_published(), FFNBClassifier.as_published()
+    first.set_params(training__patience=3)
+
+    assert second.training.patience is None
+
+
+def test_a_subclass_gives_its_own_kind():
+    assert type(JointClassifier.as_published()) is JointClassifier
+
+
+def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
+    X, y, X_test, _ = digits
+    model = published(max_epochs=2, classes_per_task=5)
+    copy = clone(model)
+
+    assert copy.training is not model.training
+    assert_array_equal(
+        copy.fit(X, y).decision_function(X_test), model.fit(X, y).decision_function(X_test)
+    )
+
+
+def test_grid_search_reaches_the_options(digits):
+    X, y, _, _ = digits
+    grid = {"training__left_out": [False, True], "old_statistics": ["zero", "gaussian"]}
+
+    search = GridSearchCV(published(max_epochs=0, classes_per_task=5), grid, cv=2).fit(X, y)
+
+    assert search.best_score_ > 0.6
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+
+
+def test_the_constructor_has_at_most_thirty_names():
+    assert len(inspect.signature(FFNBClassifier).parameters) <= 30
+
+
+def test_no_options_are_the_default_options(digits):
+    X, y, X_test, _ = digits
+    given = {"max_epochs": 2, "classes_per_task": 5, "shared_band_size": 0, "random_state": 0}
+    plain = FFNBClassifier(**given).fit(X, y)
+
+    explicit = FFNBClassifier(**given, training=BandTraining()).fit(X, y)
+
+    assert_array_equal(plain.decision_function(X_test), explicit.decision_function(X_test))
+
+
+# ---- every improvement is a switch
+
+
+# Parameters that both sides have, and the switch.
+IMPROVEMENTS = {
+    "more layers": ({"p": 0.9}, {"n_layers": 2}),
+    "Gaussian moments": ({}, {"old_statistics": "gaussian"}),
+    "relative units": ({}, {"units": "relative"}),
+    "shrinkage": ({}, {"shrinkage": 0.5}),
+    "truncated moments": ({}, {"rank": 5}),
+    "left-out responses": ({}, {"training__left_out": True}),
+    "cross-fitting": ({}, {"training__n_folds": 4}),
+    "draws": ({"old_statistics": "gaussian"}, {"training__draws": True}),
+    # At this rate the second epoch is worse than the first.
+    "veto": (
+        {"learning_rate": 3.0, "max_epochs": 2, "classes_per_task": None},
+        {"training__standard_errors": 2.0},
+    ),
+    "patience": ({"learning_rate": 3.0, "classes_per_task": None}, {"training__patience": 1}),
+    "fixed rate": ({}, {"training__adaptive_rate": False}),
+    "skip connection": ({}, {"skip_connection": True}),
+    "shared band": ({}, {"shared_band_size": 50}),
+    "distances": ({}, {"classifier": "gaussian"}),
+    "printed bias": ({}, {"half_bias": False}),
+}
+
+
+@pytest.mark.parametrize("name", IMPROVEMENTS)
+def test_each_switch_alone_changes_the_scores(digits, name):
+    X, y, X_test, _ = digits
+    common, switch = IMPROVEMENTS[name]
+    common = {"max_epochs": 4, "epsilon": 1.0, "classes_per_task": 5, **common}
+
+    off, on = (published(**common, **changes).fit(X, y) for changes in ({}, switch))
+
+    assert not np.array_equal(on.decision_function(X_test), off.decision_function(X_test))
+    assert np.isfinite(on.decision_function(X_test)).all()
+
+
+def test_without_patience_every_epoch_runs(digits):
+    X, y, _, _ = digits
+    wild = {"max_epochs": 4, "epsilon": 1.0, "learning_rate": 3.0}
+
+    assert published(**wild).fit(X, y).n_iter_ == 4
+    assert published(**wild, training__patience=1).fit(X, y).n_iter_ == 2
+
+
+def test_the_rate_can_be_held_fixed(digits, monkeypatch):
+    X, y, _, _ = digits
+    rates = []
+    original = MomentumSteps.epoch
+
+    def recorded(self, *arguments):
+        rates.append(self.rate)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(MomentumSteps, "epoch", recorded)
+    published(max_epochs=4, epsilon=1.0).fit(X, y)
+    assert len(set(rates)) == len(rates) == 4
+    rates.clear()
+    published(max_epochs=4, epsilon=1.0, training__adaptive_rate=False).fit(X, y)
+    assert rates == [0.01] * 4
+
+
+def test_an_absolute_ridge_cannot_be_automatic(digits):
+    with pytest.raises(ValueError, match='units="absolute" needs a number'):
+        published(epsilon="auto").fit(*digits[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("left_out", "no"),
+        ("n_folds", 0),
+        ("draws", 2),
+        ("standard_errors", -1.0),
+        ("patience", 0),
+        ("adaptive_rate", None),
+    ],
+)
+def test_options_are_validated_when_they_are_used(digits, name, value):
+    X, y, _, _ = digits
+    model = published(**{f"training__{name}": value})
+
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of BandTraining"):
+        model.fit(X, y)
+    assert not hasattr(model, "classes_")
+
+
+# ---- nothing left in the null-space
+
+
+def of_rank(rank, n_classes=4):
+    """Classes in as many dimensions of ten, with their labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30 * n_classes, rank)) @ rng.normal(size=(rank, 10))
+    return X, np.arange(n_classes).repeat(30)
+
+
+@pytest.mark.parametrize("make", [FFNBClassifier.as_published, FFNBClassifier])
+def test_a_band_of_rounding_warns_with_layer_rank_and_largest_useful_p(make):
+    model = make(p=6, max_epochs=0, random_state=0)
+    X, y = of_rank(6)
+    model.partial_fit(X[y < 2], y[y < 2])
+
+    message = r"task 2 in layer 1 .* p=6 keeps 6 axes .* rank 6 .* 4 axes\. .* useful p is 5\."
+    with pytest.warns(EmptyNullSpaceWarning, match=message):
+        model.partial_fit(X[y == 2], y[y == 2])
+    # The number in the message is right: warnings are errors here.
+    model.set_params(p=5).partial_fit(X[y == 3], y[y == 3])
+
+
+def test_each_layer_is_named():
+    X, y = of_rank(9)
+    model = FFNBClassifier(n_layers=2, p=(9, 1), random_state=0)
+    model.partial_fit(X[y == 0], y[y == 0])
+
+    # The new neuron of the first layer is silent, so the second layer sees the old neuron alone.
+    with pytest.warns(EmptyNullSpaceWarning) as caught:
+        model.partial_fit(X[y == 1], y[y == 1])
+    first, second = (str(one.message) for one in caught)
+    assert "in layer 1 sees only rounding" in first
+    assert "rank 9 there" in first
+    assert "in layer 2 sees only rounding" in second
+    assert "rank 1 there" in second
+    assert second.endswith("The largest useful p is 0.")
+
+
+def test_samples_of_zeros_have_nothing_anywhere_and_warn_of_nothing():
+    X, y = of_rank(6)
+    model = published(p=3, max_epochs=0).partial_fit(X, y)
+
+    model.partial_fit(np.zeros((5, 10)), np.full(5, 9))
+
+
+# ---- p wider than a layer
+
+
+def test_p_as_wide_as_a_layer_fails_only_where_it_is_used(digits):
+    X, y, _, _ = digits
+    model = published(p=64, max_epochs=0)
+    model.partial_fit(X[y < 5], y[y < 5])
+    before = model.decision_function(X)
+
+    with pytest.raises(ValueError, match=r"p=64 leaves no axis .* layer 1, .* works there is 63"):
+        model.partial_fit(X[y >= 5], y[y >= 5])
+    assert_array_equal(model.decision_function(X), before)
+    model.set_params(null_space=False).partial_fit(X[y >= 5], y[y >= 5])
+    assert JointClassifier.as_published(p=64, max_epochs=0).fit(X, y).score(X, y) > 0.9
+
+
+def test_p_of_the_first_layer_does_not_fail_in_a_narrow_second_one(digits):
+    X, y, _, _ = digits
+    model = published(p=20, n_layers=2, max_epochs=0)
+    model.partial_fit(X[y < 5], y[y < 5])
+
+    # The second layer is 15 wide, and 30 with the new band: 20 axes are to be had there.
+    model.partial_fit(X[y >= 5], y[y >= 5])
+    assert model.null_space_dims_[1] == (44, 15)
