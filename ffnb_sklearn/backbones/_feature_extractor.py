@@ -507,7 +507,8 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 warnings.warn(
                     f"The features are random: of {n_all} parameters of backbone="
                     f"{self.backbone!r}, {n_random} are drawn at random, because there are no "
-                    "weights. Give weights, a factory that loads them, or epochs to pretrain it.",
+                    "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
+                    "If random features are wanted, fix their seed in backbone_params.",
                     RandomFeaturesWarning,
                     stacklevel=4,
                 )

@@ -22,6 +22,7 @@ from ffnb_sklearn.backbones import (
     ConvNet,
     MirrorShift,
     RandomFeaturesWarning,
+    SkeletonGCN,
     TorchFeatureExtractor,
 )
 from ffnb_sklearn.pipeline import make_continual_pipeline
@@ -392,6 +393,16 @@ def trained_but_for_its_head():
 def test_features_that_are_not_random(extractor, recwarn):
     extractor.fit(IMAGES, Y)
     assert not [one for one in recwarn if issubclass(one.category, RandomFeaturesWarning)]
+
+
+def test_a_seed_among_the_parameters_asks_for_random_features(recwarn):
+    parameters = {"n_nodes": 8, "n_node_features": 24, "random_state": 0}
+    extractor = TorchFeatureExtractor(SkeletonGCN, backbone_params=parameters, input_shape=(8, 24))
+    extractor.fit(ROWS)
+    assert not [one for one in recwarn if issubclass(one.category, RandomFeaturesWarning)]
+    extractor.set_params(backbone_params={**parameters, "random_state": None})
+    with pytest.warns(RandomFeaturesWarning, match="fix their seed in backbone_params"):
+        extractor.fit(ROWS)
 
 
 def test_a_head_that_is_drawn_is_announced():
