@@ -1,7 +1,11 @@
 """Torch networks, and torch networks as scikit-learn transformers."""
 
 from ffnb_sklearn.backbones._augmentation import FlipCrop, Jitter
-from ffnb_sklearn.backbones._checks import NonFiniteFeaturesError, NonFiniteLossError
+from ffnb_sklearn.backbones._checks import (
+    NonFiniteFeaturesError,
+    NonFiniteLossError,
+    RandomFeaturesWarning,
+)
 from ffnb_sklearn.backbones._conv_net import ConvNet
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
 from ffnb_sklearn.backbones._skeleton_gcn import SkeletonGCN
@@ -10,16 +14,21 @@ from ffnb_sklearn.backbones._skeleton_graph import (
     skeleton_nodes,
     tree_adjacency,
 )
+from ffnb_sklearn.backbones._sources import image_files
+from ffnb_sklearn.backbones._views import MirrorShift
 
 __all__ = [
     "SKELETON_PARENTS",
     "ConvNet",
     "FlipCrop",
     "Jitter",
+    "MirrorShift",
     "NonFiniteFeaturesError",
     "NonFiniteLossError",
+    "RandomFeaturesWarning",
     "SkeletonGCN",
     "TorchFeatureExtractor",
+    "image_files",
     "skeleton_nodes",
     "tree_adjacency",
 ]

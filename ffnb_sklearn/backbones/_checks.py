@@ -14,6 +14,10 @@ class NonFiniteLossError(ValueError):
     """The loss of a training became NaN or infinite."""
 
 
+class RandomFeaturesWarning(UserWarning):
+    """A backbone has weights that were drawn at random and never trained."""
+
+
 def scaling_constant(name, value, shape):
     """Check `mean` or `std`, and shape it to broadcast over inputs.
 
@@ -49,13 +53,48 @@ def scaling_constant(name, value, shape):
     return values.reshape(-1, *(1,) * (len(shape) - 1))
 
 
-def check_features(output, n_rows, first_row):
-    """Flatten the output of a network for one batch, and check it.
+def check_output(output, n_rows, source="backbone"):
+    """Refuse an output that is no tensor of one row per input.
 
     Parameters
     ----------
-    output : torch.Tensor of shape (n_rows, ...)
-        What the network put out, on any device.
+    output : object
+        What a network or a layer put out.
+    n_rows : int
+        Number of rows that went in.
+    source : str, default="backbone"
+        What put it out, for the message.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_rows, ...)
+        The output.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is anything else.
+    """
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(
+            f"{source} must put out a tensor of one row per input; got an instance of "
+            f"{type(output).__name__}."
+        )
+    if output.ndim == 0 or len(output) != n_rows:
+        raise ValueError(
+            f"{source} must put out one row per input; got shape {tuple(output.shape)} for "
+            f"{n_rows} inputs."
+        )
+    return output
+
+
+def check_features(output, n_rows, first_row):
+    """Bring the features of one batch to the CPU, and check them.
+
+    Parameters
+    ----------
+    output : torch.Tensor of shape (n_rows, n_features_out)
+        Features on any device.
     n_rows : int
         Number of rows that went in.
     first_row : int
@@ -68,22 +107,10 @@ def check_features(output, n_rows, first_row):
 
     Raises
     ------
-    TypeError, ValueError
-        If the output is no tensor of one row per input.
     NonFiniteFeaturesError
         If it holds NaN or infinite values.
     """
-    if not isinstance(output, torch.Tensor):
-        raise TypeError(
-            "backbone must put out a tensor of one row per input; got an instance of "
-            f"{type(output).__name__}."
-        )
-    if output.ndim == 0 or len(output) != n_rows:
-        raise ValueError(
-            f"backbone must put out one row per input; got shape {tuple(output.shape)} for "
-            f"{n_rows} inputs."
-        )
-    features = output.reshape(n_rows, -1).cpu().numpy()
+    features = output.cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if bad.size:
         raise NonFiniteFeaturesError(
@@ -109,16 +136,18 @@ def differing_pair(rows):
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Finite rows.
+    rows : ndarray or ImageSource of shape (n_rows, n_features)
+        Finite rows, read one by one.
 
     Returns
     -------
     ndarray of shape (2, n_features)
         The pair, of the dtype of the rows.
     """
-    other = next((row for row in rows[:0:-1] if not np.array_equal(row, rows[0])), None)
-    return np.stack([rows[0], _altered(rows[0]) if other is None else other])
+    first = rows[:1][0]
+    others = (rows[i : i + 1][0] for i in range(len(rows) - 1, 0, -1))
+    other = next((row for row in others if not np.array_equal(row, first)), None)
+    return np.stack([first, _altered(first) if other is None else other])
 
 
 def _altered(row):

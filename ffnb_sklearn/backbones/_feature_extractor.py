@@ -1,6 +1,7 @@
 """A torch network as a frozen scikit-learn transformer, trained elsewhere or by `fit`."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from numbers import Integral, Real
@@ -13,10 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
-from ffnb_sklearn.backbones._checks import check_features, differing_pair
+from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
+from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._loading import (
     build_backbone,
+    count_random,
     freeze,
     load_weights,
     read_weights,
@@ -25,16 +28,19 @@ from ffnb_sklearn.backbones._loading import (
 )
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
+from ffnb_sklearn.backbones._printing import WeightsSummary, calling_frame, printable
+from ffnb_sklearn.backbones._readout import Readout
+from ffnb_sklearn.backbones._sources import ImageSource, as_source
 from ffnb_sklearn.core.device import resolve_device
 
 __all__ = ["TorchFeatureExtractor"]
 
-# The batch a row comes in may move its features by rounding errors, not by more than this.
-_BATCH_TOLERANCE = 1e-3
+# Attributes of some fits only.
+_OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_")
 
 
 class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Turn rows into the features of a frozen torch network.
+    """Turn rows or images into the features of a frozen torch network.
 
     `fit` builds the backbone, loads its weights and measures the width of its output. By
     default that is all: the backbone comes trained, and no targets are needed. With
@@ -53,14 +59,28 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     weights : path or mapping, default=None
         State dict of the network: a file read by ``torch.load(weights_only=True)``, or a
         mapping from keys to tensors or arrays. With `None`, the network is used as the
-        factory made it. Pretraining starts from them.
+        factory made it, and a `RandomFeaturesWarning` tells if that is at random.
+        Pretraining starts from them.
     head : str, default=None
         Name of the submodule that is replaced by the identity, so that the features before
         it come out: ``"classifier"`` of an EfficientNet of torchvision, ``"fc"`` of its
         ResNets. Weights may hold entries of it, which are left out.
+    layers : list of str, default=None
+        Names of submodules, as ``named_modules()`` of the network lists them. Their outputs
+        are pooled, each layer is divided by one number, and all stand side by side: the
+        features of several depths. With `None`, the features are the output of the network.
+    pooling : {"mean", "max"} or int, default="mean"
+        Of the outputs of `layers` over space or time: the mean, the maximum, or the means
+        over the cells of a grid of so many cells along each axis.
+    views : {"mirror"}, callable or None, default=None
+        What the network sees of each image; the features are the mean over all views.
+        ``"mirror"`` is the image and its mirror image, which takes twice the time;
+        :class:`MirrorShift` adds shifted images. A callable takes a batch, shaped and
+        scaled as the network sees it, and returns a list of such batches.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images: rows are reshaped to
-        ``(n_samples, *input_shape)``. With `None`, rows go in as they are.
+        ``(n_samples, *input_shape)``. With `None`, rows go in as they are, and images in
+        the shape of the first one.
     mean : float or array-like of shape (n_channels,), default=None
         Subtracted from the input, in units of the input; one value per index of the first
         axis of `input_shape`.
@@ -123,6 +143,16 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         With ``epochs > 0``, how many epochs are behind the weights that were kept.
     classes_ : ndarray of shape (n_classes,)
         With ``epochs > 0``, the labels that the network was trained on.
+    layer_widths_ : dict of str -> int
+        With `layers`, the number of features of each.
+    layer_scales_ : dict of str -> float
+        With `layers`, the factor of each: the inverse of the root mean square length of its
+        features over the samples that `fit` saw; 1 if all of them are zero.
+    input_shape_ : tuple of int or None
+        `input_shape`, or the shape of the images that `fit` saw.
+    image_values_ : {"uint8", "number"} or None
+        What the images that `fit` saw were made of; None for rows. Other images must be of
+        the same kind, since `mean` and `std` are in units of the input.
     n_features_in_ : int
         Number of values per row.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -135,13 +165,22 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ffnb_sklearn.pipeline.ContinualPipeline : Puts it before a classifier that learns on;
         pretraining then sees the first task only.
     ConvNet : Backbone for small images.
+    image_files : Lists the images in a folder.
 
     Notes
     -----
-    *Images.* Rows of ``uint8`` are taken as they are; only one batch at a time becomes
-    floating point, so give the scaling as `mean` and `std`. Images of shape (n, height,
-    width, channels) become rows by
-    ``images.transpose(0, 3, 1, 2).reshape(len(images), -1)``.
+    *Images* may come as an array or a tensor of shape (n, channels, height, width) or (n,
+    height, width, channels), as a list of arrays, tensors, PIL images or paths (these two
+    need Pillow), or as a `torch.utils.data.Dataset` of images or of pairs that begin with
+    one; labels are always given as `y`. `input_shape` tells the two layouts apart; without
+    it, the axis of 1, 3 or 4 values holds the channels. Images, and rows of ``uint8``, are
+    taken as they are; only one batch at a time is read and becomes floating point, so give
+    the scaling as `mean` and `std`.
+
+    *Layers.* The axis of the channels is found by the widths of the layers: 1 behind a
+    convolution, the last one in a transformer. Outputs of two axes are taken as they are. Of
+    a submodule that runs several times, the output of its last run counts. The scales are
+    learned by `fit` alone. Several threads may call `transform` of one extractor.
 
     *Precision.* In float32 the features of a row depend, in the last digits, on the rows
     that share its batch (5e-7 for features up to 2 of a small ResNet); in float64 they
@@ -176,6 +215,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         "backbone": [callable, str],
         "backbone_params": [dict, None],
         "weights": [str, os.PathLike, Mapping, None],
+        "layers": [list, tuple, None],
+        "pooling": [StrOptions({"mean", "max"}), Interval(Integral, 1, None, closed="left")],
+        "views": [StrOptions({"mirror"}), callable, None],
         "input_shape": [tuple, list, None],
         "mean": ["array-like", Real, None],
         "std": ["array-like", Real, None],
@@ -206,6 +248,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         backbone_params=None,
         weights=None,
         head=None,
+        layers=None,
+        pooling="mean",
+        views=None,
         input_shape=None,
         mean=None,
         std=None,
@@ -231,6 +276,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.backbone_params = backbone_params
         self.weights = weights
         self.head = head
+        self.layers = layers
+        self.pooling = pooling
+        self.views = views
         self.input_shape = input_shape
         self.mean = mean
         self.std = std
@@ -257,8 +305,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows. Without pretraining, two that differ are sent through the network.
+        X : array-like of shape (n_samples, n_features), or images
+            Rows or images. Without pretraining and `layers`, two that differ are sent through
+            the network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -270,46 +319,99 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         Raises
         ------
         ValueError
-            If rows, labels, weights or scaling do not fit, the dotted name of the backbone
-            leads nowhere, the features of a row depend on the other rows of its batch, or
-            the checkpoint belongs to another training.
+            If rows, images, labels, weights, layers or scaling do not fit, the dotted name of
+            the backbone leads nowhere, the features of a row depend on the other rows of its
+            batch, or the checkpoint belongs to another training.
         TypeError
-            If the backbone makes no network, or the network puts out no tensor.
+            If the backbone makes no network, or the network or a layer puts out no tensor.
         NonFiniteFeaturesError
             If the features are not finite.
         NonFiniteLossError
             If the loss of the pretraining becomes NaN or infinite.
         """
-        self._validate_params()
-        rows = check_array(X, estimator=self, input_name="X")
-        self._inputs().check(rows.shape[1])
-        if self.epochs:
-            module, learned = self._pretrain(rows, y)
-        else:
-            module, learned = self._build(self.weights), {}
-        n_features_out = self._probe(freeze(module), differing_pair(rows))
-        state = state_to_arrays(module)
-        # Last, so that a failing call leaves nothing behind.
-        validate_data(self, X, skip_check_array=True)
-        for name in ("history_", "n_epochs_", "classes_"):
-            vars(self).pop(name, None)
-        vars(self).update(learned)
-        self.state_dict_ = state
-        self.n_features_out_ = n_features_out
-        self._built = (self.dtype, module)
+        self._fit(X, y)
         return self
 
-    def _pretrain(self, rows, y):
+    def fit_transform(self, X, y=None):
+        """Fit to samples and compute their features; with `layers`, both in one pass.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or images
+            Rows or images.
+        y : array-like of shape (n_samples,), default=None
+            Labels, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, `n_features_out_`)
+            Features, of dtype `dtype`.
+        """
+        rows, features = self._fit(X, y, keep=True)
+        return self._features(rows) if features is None else features
+
+    def _fit(self, X, y, keep=False):
+        """Fit; return the rows, and with `layers` their features, if these are to be kept."""
+        self._validate_params()
+        rows = self._read(X)
+        shape = self.input_shape
+        if isinstance(rows, ImageSource):
+            shape = rows.input_shape
+        inputs = Inputs(shape, self.mean, self.std)
+        inputs.check(rows.shape[1])
+        if self.epochs:
+            module, learned = self._pretrain(rows, y, inputs)
+        else:
+            module, learned = self._build_as_made(), {}
+        pair, features = differing_pair(rows), None
+        extraction = self._extraction(freeze(module), inputs)
+        widths = extraction.probe(pair)
+        if self.layers is not None:
+            scales, features = extraction.scales(rows, self.batch_size, widths, keep=keep)
+            learned["layer_widths_"] = dict(zip(self.layers, widths, strict=True))
+            learned["layer_scales_"] = dict(zip(self.layers, scales, strict=True))
+        learned["state_dict_"] = state_to_arrays(module)
+        learned["n_features_out_"] = sum(widths)
+        learned["input_shape_"] = None if shape is None else tuple(shape)
+        learned["image_values_"] = getattr(rows, "values", None)
+        # Last, so that a failing call leaves nothing behind.
+        self._remember_columns(X, rows)
+        for name in _OPTIONAL:
+            vars(self).pop(name, None)
+        vars(self).update(learned)
+        self._built = (self.dtype, module)
+        return rows, features
+
+    def _read(self, X):
+        """Return the rows of X, or a source of its images."""
+        Inputs(self.input_shape).check_shape()
+        source = as_source(X, self.input_shape)
+        if source is not None:
+            return source
+        return check_array(_as_rows(X), estimator=self, input_name="X")
+
+    def _remember_columns(self, X, rows):
+        """Set `n_features_in_`, and `feature_names_in_` where there are names."""
+        if isinstance(rows, ImageSource):
+            vars(self).pop("feature_names_in_", None)
+            self.n_features_in_ = rows.shape[1]
+        else:
+            validate_data(self, _as_rows(X), skip_check_array=True)
+
+    def _pretrain(self, rows, y, inputs):
         """Train the network; return it with the attributes that tell of it."""
-        samples = labelled_samples(rows, y, self._inputs())
+        samples = labelled_samples(rows, y, inputs)
         saved = None if self.checkpoint is None else read_checkpoint(self.checkpoint)
         if self.random_state is None and saved is not None:
             seed = saved["settings"]["random_state"]
         else:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         module = self._build(self.weights, seed)
-        # A copy, because what a network keeps of a call in inference mode cannot be trained.
-        n_features = self._probe(freeze(deepcopy(module)), differing_pair(rows))
+        # Before the training, which would be lost with an error after it. A copy, because what a
+        # network keeps of a call in inference mode cannot be trained.
+        pair, copy = differing_pair(rows), freeze(deepcopy(module))
+        self._extraction(copy, inputs).probe(pair)
+        (n_features,) = self._extraction(copy, inputs, Readout()).probe(pair)
         history, n_epochs = pretrain(
             module,
             n_features,
@@ -323,12 +425,12 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
 
     def transform(self, X):
-        """Compute the features of rows.
+        """Compute the features of rows or images.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : array-like of shape (n_samples, n_features), or images
+            Rows or images, which need not come in the form that `fit` saw.
 
         Returns
         -------
@@ -337,17 +439,46 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
         Raises
         ------
+        ValueError
+            If rows or images do not fit, or the layers are not those of `fit`.
         NonFiniteFeaturesError
             If the features are not finite.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False)
+        source = as_source(X, self.input_shape_)
+        if source is None:
+            return self._features(validate_data(self, _as_rows(X), reset=False))
+        if self.input_shape_ is None:
+            raise ValueError(
+                f"X must hold rows of {self.n_features_in_} values, as in fit; got images of "
+                f"shape {source.input_shape}. Fit with input_shape, or with images."
+            )
+        source.check(self.image_values_)
+        return self._features(source)
+
+    def _features(self, rows):
+        """Compute the features of all rows by the fitted network."""
         features = np.empty((len(rows), self.n_features_out_), dtype=self.dtype)
-        module = self._frozen_module()
-        for start in range(0, len(rows), self.batch_size):
-            batch = slice(start, start + self.batch_size)
-            features[batch] = self._forward(module, rows[batch], first_row=start)
+        inputs = Inputs(self.input_shape_, self.mean, self.std)
+        extraction = self._extraction(self._frozen_module(), inputs)
+        for batch, parts in extraction.stream(rows, self.batch_size):
+            self._check_widths(parts)
+            features[batch] = np.hstack(parts)
+        if self.layers is not None:
+            scale_layers(features, self.layer_widths_.values(), self.layer_scales_.values())
         return features
+
+    def _check_widths(self, parts):
+        """Refuse layers, or a pooling, that were changed after `fit`."""
+        found = None
+        if self.layers is not None:
+            found = dict(zip(self.layers, (part.shape[1] for part in parts), strict=True))
+        fitted = getattr(self, "layer_widths_", None)
+        if found != fitted:
+            raise ValueError(
+                f"layers and pooling must be those of fit, with widths {fitted}; got widths "
+                f"{found}. Call fit again."
+            )
 
     def _frozen_module(self):
         """Return the network; rebuild it where it is missing or of another dtype."""
@@ -367,32 +498,72 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             load_weights(module, read_weights(weights), self.head)
         return module
 
-    def _inputs(self):
-        """What becomes of rows before they enter the network."""
-        return Inputs(self.input_shape, self.mean, self.std)
+    def _build_as_made(self):
+        """Build the network that is not to be pretrained; warn if its weights are random."""
+        module = self._build(self.weights)
+        if self.weights is None and not isinstance(self.backbone, torch.nn.Module):
+            n_random, n_all = count_random(self.backbone, self.backbone_params, self.head, module)
+            if n_random:
+                warnings.warn(
+                    f"The features are random: of {n_all} parameters of backbone="
+                    f"{self.backbone!r}, {n_random} are drawn at random, because there are no "
+                    "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
+                    "If random features are wanted, fix their seed in backbone_params.",
+                    RandomFeaturesWarning,
+                    stacklevel=4,
+                )
+        return module
 
-    def _probe(self, module, pair):
-        """Send two rows through the network alone and together; return the width."""
-        together = self._forward(module, pair, first_row=0)
-        alone = self._forward(module, pair[:1], first_row=0)
-        scale = np.abs(together).max(initial=0.0)
-        if together.shape[1] != alone.shape[1] or not np.allclose(
-            together[0], alone[0], rtol=0.0, atol=_BATCH_TOLERANCE * scale
-        ):
-            raise ValueError(
-                "backbone must treat each row by itself; the features of the first row of X "
-                "change when another row is in its batch (statistics of the batch, perhaps)."
-            )
-        return together.shape[1]
-
-    def _forward(self, module, rows, first_row):
-        """Compute the features of one batch, of shape (len(rows), n_features_out)."""
+    def _extraction(self, module, inputs, readout=None):
+        """Put a network together with all that decides what it makes of rows."""
+        layers = None if self.layers is None else tuple(self.layers)
+        readout = Readout(layers, self.pooling, self.views) if readout is None else readout
         device = resolve_device(self.device)
-        # Outside of the inference mode: weights that are moved inside could not move again.
-        module.to(device)
-        with torch.inference_mode():
-            output = module(self._inputs().prepare(rows, device, getattr(torch, self.dtype)))
-        return check_features(output, len(rows), first_row)
+        return Extraction(module, inputs, readout, device, getattr(torch, self.dtype))
+
+    def get_feature_names_out(self, input_features=None):
+        """Name the features.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            With `layers`, ``"<layer>_<number>"``; else the lower-case name of the class and a
+            number.
+        """
+        names = super().get_feature_names_out(input_features)
+        if not hasattr(self, "layer_widths_"):
+            return names
+        widths = self.layer_widths_.items()
+        numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
+        return np.asarray(numbered, dtype=object)
+
+    def get_params(self, deep=True):
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: no parameter is an estimator.
+
+        Returns
+        -------
+        dict
+            The parameters; where scikit-learn prints them, `weights` in arrays are summarised.
+        """
+        return printable(super().get_params(deep), calling_frame())
+
+    def _get_fitted_attr_html(self, doc_link=""):
+        """Summarise the weights in the table that scikit-learn shows in notebooks."""
+        attributes = super()._get_fitted_attr_html(doc_link)
+        if "state_dict_" in attributes:
+            summary = WeightsSummary(self.state_dict_)
+            attributes["state_dict_"] = {**attributes["state_dict_"], "value": summary}
+        return attributes
 
     @property
     def _n_features_out(self):
@@ -412,3 +583,8 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         tags.transformer_tags.preserves_dtype = [self.dtype]
         tags.target_tags.required = bool(self.epochs)
         return tags
+
+
+def _as_rows(X):
+    """Bring a tensor of rows to the CPU; leave all else as it is."""
+    return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X

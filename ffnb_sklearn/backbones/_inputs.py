@@ -28,16 +28,21 @@ class Inputs:
     mean: Any = None
     std: Any = None
 
+    def check_shape(self):
+        """Refuse what is no shape."""
+        if self.shape is not None and not all(
+            isinstance(n, Integral) and n > 0 for n in self.shape
+        ):
+            raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
+
     def check(self, n_features):
         """Refuse a shape or a scaling that rows of `n_features` values cannot take."""
-        if self.shape is not None:
-            if not all(isinstance(n, Integral) and n > 0 for n in self.shape):
-                raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
-            if prod(self.shape) != n_features:
-                raise ValueError(
-                    f"X has {n_features} features, but input_shape={tuple(self.shape)} "
-                    f"needs {prod(self.shape)}."
-                )
+        self.check_shape()
+        if self.shape is not None and prod(self.shape) != n_features:
+            raise ValueError(
+                f"X has {n_features} features, but input_shape={tuple(self.shape)} "
+                f"needs {prod(self.shape)}."
+            )
         self._scaling(n_features)
 
     def prepare(self, rows, device, dtype):

@@ -116,6 +116,32 @@ def remove_head(module, head):
     setattr(owner, name, nn.Identity())
 
 
+def count_random(backbone, backbone_params, head, module):
+    """Count the parameters that a factory draws at random, by making the network once more.
+
+    Parameters
+    ----------
+    backbone, backbone_params, head
+        What made the network, as in `build_backbone` and `remove_head`.
+    module : nn.Module
+        The network that was made from another seed.
+
+    Returns
+    -------
+    n_random, n_parameters : int
+        Tensors of parameters that came out otherwise, and all of them.
+    """
+    again = build_backbone(backbone, backbone_params, seed=1)
+    if head is not None:
+        remove_head(again, head)
+    others = dict(again.named_parameters())
+    pairs = [(one, others.get(name)) for name, one in module.named_parameters()]
+    random = [
+        one for one, other in pairs if other is None or not torch.equal(one, other.to(one.dtype))
+    ]
+    return len(random), len(pairs)
+
+
 def read_weights(weights):
     """Read a state dict.
 

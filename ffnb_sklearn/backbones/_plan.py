@@ -62,7 +62,7 @@ class Samples:
 
     Parameters
     ----------
-    rows : ndarray of shape (n_samples, n_features)
+    rows : ndarray or ImageSource of shape (n_samples, n_features)
         Rows as the user gave them.
     codes : ndarray of shape (n_samples,)
         Position of the class of each in `classes`.
@@ -72,7 +72,7 @@ class Samples:
         What becomes of the rows.
     """
 
-    rows: np.ndarray
+    rows: Any
     codes: np.ndarray
     classes: np.ndarray
     inputs: Inputs
@@ -97,7 +97,7 @@ def labelled_samples(rows, y, inputs):
 
     Parameters
     ----------
-    rows : ndarray of shape (n_samples, n_features)
+    rows : ndarray or ImageSource of shape (n_samples, n_features)
         Rows, checked.
     y : array-like of shape (n_samples,) or None
         Their labels.

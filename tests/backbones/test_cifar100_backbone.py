@@ -25,3 +25,23 @@ def test_features_of_real_images_are_the_recorded_ones(shared_data):
     # The recorded features were computed in float32 on one device and rounded to float16.
     assert_allclose(features, recorded, atol=1e-2)
     assert np.abs(recorded).max() > 1.0
+
+
+def test_layers_and_the_mirrored_image_of_a_trained_network(shared_data):
+    with np.load(shared_data / "cifar100_images.npz") as data:
+        images = data["x_test"][:60]
+    with np.load(shared_data / "cifar100_b50.npz") as data:
+        recorded = data["x_test"][:60].astype(np.float64)
+    extractor = TorchFeatureExtractor(
+        ConvNet,
+        weights=shared_data / "cifar100_backbone.pt",
+        layers=["6", "7", "8", "9", "10"],
+        mean=(129.3, 124.1, 112.4),
+        std=(68.2, 65.4, 70.4),
+    )
+    features = extractor.fit_transform(images)
+    assert extractor.layer_widths_ == {"6": 64, "7": 128, "8": 128, "9": 256, "10": 256}
+    assert_allclose(features[:, -256:] / extractor.layer_scales_["10"], recorded, atol=1e-2)
+    mirrored = extractor.set_params(views="mirror").fit_transform(images)
+    assert_allclose(extractor.transform(images[:, :, ::-1]), mirrored, atol=1e-5)
+    assert np.abs(mirrored - features).max() > 1e-3

@@ -1,0 +1,165 @@
+"""A frozen network that turns rows into features, batch by batch."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from ffnb_sklearn.backbones._checks import check_features
+from ffnb_sklearn.backbones._inputs import Inputs
+from ffnb_sklearn.backbones._readout import Readout
+
+# The batch a row comes in may move its features by rounding errors, not by more than this.
+_BATCH_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A frozen network with all that decides what it makes of rows.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network.
+    inputs : Inputs
+        What becomes of rows before they enter it.
+    readout : Readout
+        What is read from it.
+    device : torch.device
+        Where it runs.
+    dtype : torch.dtype
+        Its arithmetic.
+    """
+
+    module: nn.Module
+    inputs: Inputs
+    readout: Readout
+    device: torch.device
+    dtype: torch.dtype
+
+    def parts(self, rows, first_row=0):
+        """Compute the features of one batch.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, n_features)
+            The batch.
+        first_row : int, default=0
+            Position of its first row in X, for messages.
+
+        Returns
+        -------
+        list of ndarray of shape (n, width)
+            Features of each layer, or the output of the network alone.
+        """
+        # Outside of the inference mode: weights that are moved inside could not move again.
+        self.module.to(self.device)
+        with torch.inference_mode():
+            inputs = self.inputs.prepare(rows, self.device, self.dtype)
+            outputs = self.readout.read(self.module, inputs)
+        return [check_features(output, len(rows), first_row) for output in outputs]
+
+    def probe(self, pair):
+        """Send two rows through the network alone and together.
+
+        Parameters
+        ----------
+        pair : ndarray of shape (2, n_features)
+            Rows that differ.
+
+        Returns
+        -------
+        list of int
+            Width of each layer, or of the output of the network alone.
+
+        Raises
+        ------
+        ValueError
+            If the layers are not there, or the features of a row depend on the other row.
+        """
+        self.readout.check(self.module)
+        together, alone = self.parts(pair), self.parts(pair[:1])
+        if not all(map(_agree, together, alone)):
+            raise ValueError(
+                "backbone must treat each row by itself; the features of the first row of X "
+                "change when another row is in its batch (statistics of the batch, perhaps)."
+            )
+        return [part.shape[1] for part in together]
+
+    def stream(self, rows, batch_size):
+        """Compute the features of all rows.
+
+        Parameters
+        ----------
+        rows : ndarray or ImageSource of shape (n_samples, n_features)
+            Rows, of which only a batch is read at a time.
+        batch_size : int
+            Rows of a batch.
+
+        Yields
+        ------
+        batch : slice
+            Positions of the batch.
+        parts : list of ndarray of shape (n, width)
+            Its features, as `parts` returns them.
+        """
+        for start in range(0, len(rows), batch_size):
+            batch = slice(start, min(start + batch_size, len(rows)))
+            yield batch, self.parts(rows[batch], first_row=start)
+
+    def scales(self, rows, batch_size, widths, *, keep=False):
+        """Learn one factor per layer, after which its features have unit mean square length.
+
+        Parameters
+        ----------
+        rows : ndarray or ImageSource of shape (n_samples, n_features)
+            Samples to learn from.
+        batch_size : int
+            Rows of a batch.
+        widths : list of int
+            Width of each layer.
+        keep : bool, default=False
+            Whether to return the features as well.
+
+        Returns
+        -------
+        scales : list of float
+            One per layer; 1 where all features are zero.
+        features : ndarray of shape (n_samples, sum of widths) or None
+            The scaled features, if they are to be kept.
+        """
+        squares = np.zeros(len(widths))
+        dtype = str(self.dtype).removeprefix("torch.")
+        features = np.empty((len(rows), sum(widths)), dtype=dtype) if keep else None
+        for batch, parts in self.stream(rows, batch_size):
+            squares += [np.square(part, dtype=np.float64).sum() for part in parts]
+            if keep:
+                features[batch] = np.hstack(parts)
+        scales = [np.sqrt(len(rows) / square) if square else 1.0 for square in squares]
+        if keep:
+            scale_layers(features, widths, scales)
+        return [float(scale) for scale in scales], features
+
+
+def scale_layers(features, widths, scales):
+    """Multiply the columns of each layer by its factor, in place.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, sum of widths)
+        Features of all layers side by side.
+    widths : iterable of int
+        Width of each layer.
+    scales : iterable of float
+        Factor of each layer.
+    """
+    features *= np.repeat(list(scales), list(widths)).astype(features.dtype)
+
+
+def _agree(together, alone):
+    """Whether the features of the first row are the same in both batches."""
+    scale = np.abs(together).max(initial=0.0)
+    return together.shape[1] == alone.shape[1] and np.allclose(
+        together[0], alone[0], rtol=0.0, atol=_BATCH_TOLERANCE * scale
+    )

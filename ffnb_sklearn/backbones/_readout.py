@@ -1,0 +1,232 @@
+"""What is read from a network: its output, or the pooled outputs of some of its layers."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock, get_ident
+from typing import Any
+
+from torch import nn
+
+from ffnb_sklearn.backbones._checks import check_output
+from ffnb_sklearn.backbones._views import view_batches
+
+# Hooks of several threads may hang on one network; each thread adds and removes its own.
+_HOOKS = Lock()
+
+_GRID_POOLS = {
+    1: nn.functional.adaptive_avg_pool1d,
+    2: nn.functional.adaptive_avg_pool2d,
+    3: nn.functional.adaptive_avg_pool3d,
+}
+
+# Layers whose output has its channels on axis 1, or on the last axis, with the name of the width.
+_CHANNELS_FIRST = {
+    nn.modules.conv._ConvNd: "out_channels",
+    nn.modules.batchnorm._NormBase: "num_features",
+    nn.GroupNorm: "num_channels",
+}
+_CHANNELS_LAST = {nn.Linear: "out_features", nn.Embedding: "embedding_dim"}
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Which outputs of a network become features, and how.
+
+    Parameters
+    ----------
+    layers : tuple of str or None
+        Names of submodules; None: the output of the network.
+    pooling : {"mean", "max"} or int
+        Pooling of the outputs of layers over space or time.
+    views : callable, "mirror" or None
+        Views of each input; the features are their mean.
+    """
+
+    layers: Any = None
+    pooling: Any = "mean"
+    views: Any = None
+
+    def check(self, module):
+        """Refuse layers that a network does not have.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The network.
+
+        Raises
+        ------
+        ValueError
+            If `layers` is empty, names a layer twice, or one that is not there.
+        """
+        if self.layers is None:
+            return
+        if not self.layers:
+            raise ValueError("layers must name at least one submodule of the backbone; got none.")
+        valid = [name for name, _ in module.named_modules(remove_duplicate=False) if name]
+        unknown = [name for name in self.layers if name not in valid]
+        if unknown:
+            raise ValueError(
+                f"layers must name submodules of the backbone; got unknown {unknown}. Valid names "
+                f"are {valid}."
+            )
+        twice = sorted({name for name in self.layers if self.layers.count(name) > 1})
+        if twice:
+            raise ValueError(f"layers must name each submodule once; got {twice} several times.")
+
+    def read(self, module, inputs):
+        """Send a batch through the network.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The network.
+        inputs : torch.Tensor of shape (n, ...)
+            The batch.
+
+        Returns
+        -------
+        list of torch.Tensor of shape (n, width)
+            Features of each layer, or the output of the network alone.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an output is no tensor of one row per input, or a layer did not run.
+        """
+        total, n_views = None, 0
+        for view in view_batches(self.views, inputs):
+            parts = self._read_view(module, view)
+            total = parts if total is None else [a + b for a, b in zip(total, parts, strict=True)]
+            n_views += 1
+        return total if n_views == 1 else [part / n_views for part in total]
+
+    def _read_view(self, module, inputs):
+        """Features of one view of a batch, layer by layer."""
+        n = len(inputs)
+        if self.layers is None:
+            return [check_output(module(inputs), n).reshape(n, -1)]
+
+        def pooled(name, output):
+            output = check_output(output, n, f"layer {name!r}")
+            return pool(output, self.pooling, module.get_submodule(name), module)
+
+        with _captured(module, self.layers, pooled) as found:
+            module(inputs)
+        idle = [name for name in self.layers if name not in found]
+        if idle:
+            raise ValueError(
+                f"layers must name submodules that the backbone runs; it did not run {idle}."
+            )
+        return [found[name] for name in self.layers]
+
+
+@contextmanager
+def _captured(module, layers, keep):
+    """Hold what `keep` makes of the outputs of layers that run in this thread; by name.
+
+    Of a layer that runs several times, the last run counts. `keep` is called at once, because
+    the next layer may write to the output in place.
+    """
+    found, handles, thread = {}, [], get_ident()
+
+    def hook_of(name):
+        def hook(_module, _inputs, output):
+            if get_ident() == thread:
+                found[name] = keep(name, output)
+
+        return hook
+
+    try:
+        for name in layers:
+            with _HOOKS:
+                handles.append(module.get_submodule(name).register_forward_hook(hook_of(name)))
+        yield found
+    finally:
+        with _HOOKS:
+            for handle in handles:
+                handle.remove()
+
+
+def pool(output, pooling, layer, network):
+    """Pool the output of a layer over all axes but those of samples and channels.
+
+    Parameters
+    ----------
+    output : torch.Tensor of shape (n, channels, ...) or (n, ..., channels)
+        What the layer put out.
+    pooling : {"mean", "max"} or int
+        Mean, maximum, or means over the cells of a grid of so many cells along each axis, or as
+        many as the axis is long.
+    layer, network : nn.Module
+        The layer and the network it belongs to; they tell where the channels are.
+
+    Returns
+    -------
+    torch.Tensor of shape (n, channels) or (n, channels * cells)
+        In memory of its own.
+
+    Raises
+    ------
+    ValueError
+        If a grid is wanted over more than three axes.
+    """
+    n = len(output)
+    if output.ndim <= 2:
+        return output.reshape(n, -1).clone()
+    if channel_axis(output.shape, layer, network) == -1:
+        output = output.movedim(-1, 1)
+    if pooling == "mean":
+        return output.flatten(2).mean(dim=2)
+    if pooling == "max":
+        return output.flatten(2).amax(dim=2)
+    sizes = output.shape[2:]
+    if len(sizes) not in _GRID_POOLS:
+        raise ValueError(
+            f"pooling={pooling!r}, a grid, needs outputs of one to three axes beside samples and "
+            f"channels; got shape {tuple(output.shape)}. Use 'mean' or 'max'."
+        )
+    cells = [min(pooling, size) for size in sizes]
+    return _GRID_POOLS[len(sizes)](output, cells).reshape(n, -1).clone()
+
+
+def channel_axis(shape, layer, network):
+    """Tell whether the channels of an output are on axis 1 or on the last axis.
+
+    Convolutions put them on axis 1; the layers of transformers put them last. The widths of the
+    layer, or else of the whole network, decide; where nothing fits, it is axis 1.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of the output, of three axes or more.
+    layer, network : nn.Module
+        The layer that put it out, and the network.
+
+    Returns
+    -------
+    int
+        1 or -1.
+    """
+    for owner in (layer, network):
+        first, last = _widths(owner, _CHANNELS_FIRST), _widths(owner, _CHANNELS_LAST)
+        last |= {m.normalized_shape[-1] for m in owner.modules() if isinstance(m, nn.LayerNorm)}
+        if shape[1] in first:
+            return 1
+        if shape[-1] in last:
+            return -1
+        if shape[1] in last:
+            return 1
+        if shape[-1] in first:
+            return -1
+    return 1
+
+
+def _widths(owner, kinds):
+    """Widths of all submodules of some kinds."""
+    return {
+        getattr(module, name)
+        for module in owner.modules()
+        for kind, name in kinds.items()
+        if isinstance(module, kind)
+    }

@@ -1,0 +1,266 @@
+"""Images as people have them, read batch by batch as rows with the channels first.
+
+Arrays, tensors, lists of images or of files, and torch data sets become an `ImageSource`. It is
+sliced like an array of rows; nothing is read before that, and nothing is kept.
+"""
+
+import os
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, IterableDataset
+
+from ffnb_sklearn.backbones._pictures import as_array, element_kind, image_values, read_picture
+
+__all__ = ["image_files"]
+
+# Numbers of channels by which the layout of an array is told where there is no input_shape.
+_USUAL_CHANNELS = (1, 3, 4)
+
+_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+def image_files(folder):
+    """List the image files in a folder and below it, sorted by path.
+
+    Parameters
+    ----------
+    folder : path
+        Folder, of one subfolder per class perhaps.
+
+    Returns
+    -------
+    list of Path
+        Files whose name ends as that of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...).
+        ``[file.parent.name for file in files]`` are their labels if each class has a folder.
+
+    Raises
+    ------
+    NotADirectoryError
+        If there is no such folder.
+    ValueError
+        If it has no image.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from ffnb_sklearn.backbones import image_files
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.png", "a.png", "notes.txt"):
+    ...         Path(folder, name).touch()
+    ...     [file.name for file in image_files(folder)]
+    ['a.png', 'b.png']
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise NotADirectoryError(f"folder must be a folder of images; got {str(folder)!r}.")
+    files = [one for one in path.rglob("*") if one.suffix.lower() in _SUFFIXES and one.is_file()]
+    if not files:
+        raise ValueError(
+            f"folder must hold images, files that end in {', '.join(sorted(_SUFFIXES))}; "
+            f"{str(folder)!r} has none."
+        )
+    return sorted(files)
+
+
+class ImageSource:
+    """Images that become rows when they are asked for.
+
+    Parameters
+    ----------
+    items : ndarray, torch.Tensor, sequence or torch.utils.data.Dataset
+        Images, an item each.
+    shape : sequence of int, default=None
+        Channels, height, width; by default that of the first image.
+
+    Attributes
+    ----------
+    input_shape : tuple of int
+        Shape of one image, channels first.
+    shape : tuple of int
+        Number of images, and of values of each.
+    values : {"uint8", "number"}
+        What the images hold: bytes, or other numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no image, or the first one cannot be used.
+    """
+
+    ndim = 2
+
+    def __init__(self, items, shape=None):
+        self._items = items
+        if len(items) == 0:
+            raise ValueError(
+                f"X must hold at least one image; got an empty {type(items).__name__}."
+            )
+        self._kind = None
+        self._whole = isinstance(items, np.ndarray | torch.Tensor) and items.ndim > 1
+        self.input_shape = None if shape is None else tuple(shape)
+        first, is_picture = self._array(0)
+        if shape is None:
+            self.input_shape = tuple(_layout(first, is_picture))
+        self.values = image_values(first)
+        self.shape = (len(items), prod(self.input_shape))
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, index):
+        """Read some images.
+
+        Parameters
+        ----------
+        index : slice or ndarray of int
+            Which ones.
+
+        Returns
+        -------
+        ndarray of shape (n, n_values)
+            Their rows: bytes, float32 or float64.
+        """
+        positions = np.arange(len(self))[index]
+        if self._whole:
+            rows = self._block(index)
+        else:
+            rows = np.stack([self._row(int(position)) for position in positions])
+        if rows.dtype.kind == "f" and not (finite := np.isfinite(rows).all(axis=1)).all():
+            position = positions[np.flatnonzero(~finite)[0]]
+            raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinite ones.")
+        return rows
+
+    def check(self, values):
+        """Refuse images of numbers where `fit` saw bytes, and the other way round."""
+        if values is not None and self.values != values:
+            raise ValueError(
+                f"X must hold images of {values} values, as in fit, because mean and std are in "
+                f"their units; got {self.values} values."
+            )
+
+    def _block(self, index):
+        """Rows of several images of one array."""
+        block = as_array(self._items[index], "X")
+        return self._channels_first(block, "X", is_picture=False, n_axes=1).reshape(len(block), -1)
+
+    def _row(self, position):
+        """Row of one image of a list or data set, checked against the first one."""
+        name = f"X[{position}]"
+        array, is_picture = self._array(position)
+        if image_values(array) != self.values:
+            raise ValueError(
+                f"X must hold images of one kind; {name} has {array.dtype} values, "
+                f"X[0] has {self.values} values."
+            )
+        return self._channels_first(array, name, is_picture=is_picture).reshape(-1)
+
+    def _array(self, position):
+        """One image as an array, and whether its channels are known to be last."""
+        name = f"X[{position}]"
+        item = self._items[position]
+        if self._whole:
+            return as_array(item, name), False
+        if isinstance(self._items, Dataset) and isinstance(item, tuple | list):
+            # Data sets return pairs of an image and a label; the labels come as y.
+            item = item[0] if item else None
+        kind = element_kind(item)
+        if kind is None:
+            raise TypeError(
+                f"X must hold images: paths, PIL images, arrays or tensors; {name} is an instance "
+                f"of {type(item).__name__}."
+            )
+        self._kind = self._kind or kind
+        if kind != self._kind:
+            raise ValueError(
+                f"X must hold elements of one kind; X[0] is of kind {self._kind!r}, {name} of kind "
+                f"{kind!r}."
+            )
+        if kind in ("path", "PIL image"):
+            n_channels = None if self.input_shape is None else self.input_shape[0]
+            return read_picture(item, name, n_channels), True
+        return as_array(item, name), False
+
+    def _channels_first(self, array, name, *, is_picture, n_axes=0):
+        """Move the channels of images to where the network wants them."""
+        expected, found = self.input_shape, array.shape[n_axes:]
+        if found == expected and not is_picture:
+            return array
+        if len(expected) == 3 and found == (*expected[1:], expected[0]):
+            return np.moveaxis(array, -1, n_axes)
+        if len(expected) == 3 and expected[0] == 1 and found == expected[1:]:
+            return np.expand_dims(array, n_axes)
+        last = f", or {(*expected[1:], expected[0])}, channels last" if len(expected) == 3 else ""
+        raise ValueError(
+            f"{name} must hold images of input_shape={expected}{last}; got shape {found}."
+        )
+
+
+def as_source(X, shape=None):
+    """Return images as a source, and None for rows.
+
+    Parameters
+    ----------
+    X : object
+        What a user gave.
+    shape : sequence of int, default=None
+        Channels, height, width, if known.
+
+    Returns
+    -------
+    ImageSource or None
+        None for an array-like of rows, which goes the way of all scikit-learn input.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is an empty list, a single file or folder, a data set without positions, or
+        images that cannot be used.
+    """
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X must hold samples; got the single path {str(X)!r}. Give a list of files, such as "
+            "ffnb_sklearn.backbones.image_files(folder)."
+        )
+    if isinstance(X, list | tuple) and not X:
+        raise ValueError(f"X must hold at least one sample; got an empty {type(X).__name__}.")
+    if isinstance(X, Dataset):
+        if isinstance(X, IterableDataset) or not hasattr(X, "__len__"):
+            raise TypeError(
+                "X must be a data set with a length and positions (map style); got an instance of "
+                f"{type(X).__name__}."
+            )
+        return ImageSource(X, shape)
+    return ImageSource(X, shape) if _holds_images(X) else None
+
+
+def _holds_images(X):
+    """Whether an array or a sequence holds images rather than rows."""
+    if isinstance(X, np.ndarray | torch.Tensor) and X.ndim != 1:
+        return X.ndim > 2
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
+        return False
+    if not isinstance(X, np.ndarray | list | tuple) or not len(X):
+        return False
+    kinds = (element_kind(one) for one in X)
+    return next(kinds) is not None
+
+
+def _layout(first, is_picture):
+    """Shape of an image with the channels first, guessed from the first image."""
+    if first.ndim == 2 and is_picture:
+        return (1, *first.shape)
+    if first.ndim == 3:
+        *size, n_last = first.shape
+        is_first, is_last = first.shape[0] in _USUAL_CHANNELS, n_last in _USUAL_CHANNELS
+        if is_picture or (is_last and not is_first):
+            return (n_last, *size)
+        if is_first and not is_last:
+            return first.shape
+    raise ValueError(
+        "input_shape must be given, such as (3, 32, 32), because the shape of the images does not "
+        f"show where their channels are; got images of shape {first.shape}."
+    )

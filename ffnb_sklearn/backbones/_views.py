@@ -1,0 +1,114 @@
+"""Fixed changes of a batch of images over which the features are averaged.
+
+A view is what the network sees instead of its input: the image itself, its mirror image, or the
+image shifted. In contrast to an augmentation, nothing is drawn at random.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import torch
+from torch import nn
+
+__all__ = ["MirrorShift"]
+
+_IMAGE_AXES = 4
+
+
+@dataclass(frozen=True)
+class MirrorShift:
+    """Show each image as it is, mirrored, and shifted by some pixels to four sides.
+
+    Parameters
+    ----------
+    shift : int, default=0
+        Pixels of a shift up, down, left and right; 0: no shifts. Pixels that enter from
+        outside are zero after scaling.
+    mirror : bool, default=True
+        Whether to add the mirror image (left and right swapped) of each view. Not for
+        digits, letters, or anything else that has a side.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import MirrorShift
+    >>> images = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> [view.flatten().tolist() for view in MirrorShift()(images)]
+    [[0.0, 1.0, 2.0, 3.0], [1.0, 0.0, 3.0, 2.0]]
+    >>> len(list(MirrorShift(shift=1)(images)))
+    10
+    """
+
+    shift: int = 0
+    mirror: bool = True
+
+    def __post_init__(self):
+        if not isinstance(self.shift, Integral) or self.shift < 0:
+            raise ValueError(f"shift must be an integer, at least 0; got {self.shift!r}.")
+
+    def __call__(self, batch):
+        """Yield the views of a batch, the batch itself first."""
+        if batch.ndim != _IMAGE_AXES:
+            raise ValueError(
+                "views need images, input_shape=(channels, height, width); got inputs of shape "
+                f"{tuple(batch.shape[1:])}."
+            )
+        for view in self._shifted(batch):
+            yield view
+            if self.mirror:
+                yield view.flip(3)
+
+    def _shifted(self, batch):
+        """Yield the batch, and the batch moved to each side."""
+        yield batch
+        if not self.shift:
+            return
+        height, width = batch.shape[2:]
+        padded = nn.functional.pad(batch, (self.shift,) * 4)
+        ends = 0, 2 * self.shift
+        corners = [(end, self.shift) for end in ends] + [(self.shift, end) for end in ends]
+        for top, left in corners:
+            yield padded[:, :, top : top + height, left : left + width]
+
+
+def view_batches(views, batch):
+    """Yield the batches that a network sees for one batch of inputs.
+
+    Parameters
+    ----------
+    views : callable, "mirror" or None
+        Value of the parameter of that name.
+    batch : torch.Tensor of shape (n, ...)
+        Inputs, scaled.
+
+    Yields
+    ------
+    torch.Tensor of shape (n, ...)
+        A view of each input.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a callable returns anything else, or nothing.
+    """
+    if views is None:
+        yield batch
+        return
+    made = (MirrorShift() if views == "mirror" else views)(batch)
+    if isinstance(made, torch.Tensor):
+        raise TypeError(
+            "views must return several batches, such as a list of tensors; got one tensor of "
+            f"shape {tuple(made.shape)}."
+        )
+    n_views = 0
+    for view in made:
+        if not isinstance(view, torch.Tensor) or len(view) != len(batch):
+            shape = tuple(getattr(view, "shape", ()))
+            raise ValueError(
+                f"views must return batches of {len(batch)} inputs each; got an instance of "
+                f"{type(view).__name__} of shape {shape}."
+            )
+        n_views += 1
+        yield view
+    if not n_views:
+        raise ValueError("views must return at least one batch; got none.")

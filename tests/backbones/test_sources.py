@@ -1,0 +1,243 @@
+"""Images in all the forms in which people have them, as rows with the channels first."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
+
+from ffnb_sklearn.backbones import image_files
+from ffnb_sklearn.backbones._checkpoint import digest_arrays
+from ffnb_sklearn.backbones._sources import ImageSource, as_source
+
+RNG = np.random.default_rng(0)
+BYTES = RNG.integers(0, 256, size=(5, 6, 7, 3), dtype=np.uint8)
+FIRST = np.ascontiguousarray(BYTES.transpose(0, 3, 1, 2))
+ROWS = FIRST.reshape(5, -1)
+
+
+class Pairs(Dataset):
+    """Images with labels, computed when they are asked for."""
+
+    def __init__(self, items):
+        self.items, self.read = items, []
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return self.items[index], index % 2
+
+
+def pictures(images=BYTES, mode=None):
+    image = pytest.importorskip("PIL.Image")
+    made = [image.fromarray(one) for one in images]
+    return made if mode is None else [one.convert(mode) for one in made]
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = [tmp_path / f"{k}.png" for k in range(len(BYTES))]
+    for path, picture in zip(paths, pictures(), strict=True):
+        picture.save(path)
+    return paths
+
+
+FORMS = {
+    "channels first": FIRST,
+    "channels last": BYTES,
+    "not contiguous": np.asfortranarray(BYTES),
+    "tensor": torch.from_numpy(FIRST),
+    "tensor, channels last": torch.from_numpy(BYTES),
+    "list of arrays": list(BYTES),
+    "tuple of tensors": tuple(torch.from_numpy(FIRST)),
+    "data set of pairs": Pairs(list(BYTES)),
+    "data set of tensors": TensorDataset(torch.from_numpy(FIRST), torch.arange(5)),
+    "subset": Subset(Pairs(list(FIRST)), range(5)),
+}
+
+
+# ---- forms
+
+
+@pytest.mark.parametrize("shape", [None, (3, 6, 7)])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_give_the_same_rows(form, shape):
+    source = as_source(FORMS[form], shape)
+    assert source.shape == ROWS.shape
+    assert len(source) == 5
+    assert source.input_shape == (3, 6, 7)
+    assert source.values == "uint8"
+    assert_array_equal(source[:], ROWS)
+    assert source[1:3].dtype == np.uint8
+    assert_array_equal(source[1:3], ROWS[1:3])
+    assert_array_equal(source[np.array([4, 0, 4])], ROWS[[4, 0, 4]])
+
+
+def test_pictures_and_files(files):
+    names = np.array([str(path) for path in files])
+    for form in (pictures(), files, [str(path) for path in files], names, Pairs(pictures())):
+        assert_array_equal(as_source(form)[:], ROWS)
+
+
+def test_grey_images():
+    grey = BYTES[..., 0]
+    for form in (pictures(grey), Pairs(pictures(grey))):
+        source = as_source(form)
+        assert source.input_shape == (1, 6, 7)
+        assert_array_equal(source[:], grey.reshape(5, -1))
+    for form in (grey, list(grey), torch.from_numpy(grey), grey[:, None], grey[..., None]):
+        assert_array_equal(as_source(form, (1, 6, 7))[:], grey.reshape(5, -1))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64, bool])
+def test_other_numbers(dtype):
+    source = as_source(FIRST.astype(dtype))
+    assert source.values == "number"
+    assert source[:].dtype in (np.float32, np.float64)
+    assert_array_equal(source[:], ROWS.astype(dtype))
+
+
+def test_half_precision_of_torch():
+    images = torch.from_numpy(FIRST).to(torch.bfloat16).requires_grad_()
+    assert_array_equal(as_source(images)[:], images.detach().float().reshape(5, -1))
+
+
+def test_images_of_any_number_of_axes_are_taken_in_the_shape_that_is_given():
+    nodes = RNG.normal(size=(4, 21, 24))
+    assert_array_equal(as_source(nodes, (21, 24))[:], nodes.reshape(4, -1))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [ROWS, ROWS.tolist(), torch.from_numpy(ROWS), [ROWS[0], ROWS[1]], np.ones(3), [1.0, 2.0], None],
+)
+def test_rows_are_no_images(rows):
+    assert as_source(rows) is None
+
+
+def test_only_what_is_asked_for_is_read():
+    data = Pairs(list(BYTES))
+    source = as_source(data)
+    data.read.clear()
+    source[2:4]
+    assert data.read == [2, 3]
+
+
+def test_the_digest_of_images_is_that_of_their_rows():
+    images = np.tile(FIRST, (60, 1, 1, 1))
+    expected = digest_arrays({"rows": images.reshape(300, -1)})
+    assert digest_arrays({"rows": as_source(list(images))}) == expected
+    images[299, 0, 0, 0] ^= 1
+    assert digest_arrays({"rows": as_source(list(images))}) != expected
+
+
+# ---- folders
+
+
+def test_files_of_a_folder_are_sorted_and_those_of_subfolders_too(tmp_path):
+    for name in ("b/2.JPG", "a/9.png", "a/10.png", "a/readme.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = image_files(str(tmp_path))
+    assert [one.relative_to(tmp_path).as_posix() for one in found] == [
+        "a/10.png",
+        "a/9.png",
+        "b/2.JPG",
+    ]
+
+
+def test_folders_without_images(tmp_path):
+    with pytest.raises(ValueError, match=r"folder must hold images, .*\.png.* has none"):
+        image_files(tmp_path)
+    with pytest.raises(NotADirectoryError, match="folder must be a folder of images; got"):
+        image_files(tmp_path / "nowhere")
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("images", "shape", "error", "message"),
+    [
+        ([], None, ValueError, "X must hold at least one sample; got an empty list"),
+        (FIRST[:0], None, ValueError, "X must hold at least one image; got an empty ndarray"),
+        (Pairs([]), None, ValueError, "at least one image; got an empty Pairs"),
+        ("folder", None, ValueError, r"the single path 'folder'.*image_files\(folder\)"),
+        (BYTES[..., :2], None, ValueError, r"input_shape must be given.*shape \(6, 7, 2\)"),
+        (BYTES[..., 0], None, ValueError, r"input_shape must be given.*shape \(6, 7\)"),
+        (BYTES[:, :3], None, ValueError, r"input_shape must be given.*shape \(3, 7, 3\)"),
+        (BYTES, (3, 8, 8), ValueError, r"X must hold images of input_shape=\(3, 8, 8\), or \(8, 8"),
+        ([*BYTES[:2], BYTES[2, 1:]], None, ValueError, r"X\[2\] must .* got shape \(5, 7, 3\)"),
+        ([BYTES[0], FIRST[1] / 255], None, ValueError, r"X\[1\] has float64 .* X\[0\] has uint8"),
+        ([BYTES[0], "a.png"], None, ValueError, r"X\[0\] is of kind 'array', X\[1\] of kind 'path"),
+        ([BYTES[0], 3], None, TypeError, r"X must hold images.*X\[1\] is an instance of int"),
+        (Pairs([3]), None, TypeError, r"X must hold images: .*X\[0\] is an instance of int"),
+        (BYTES.astype(str), None, ValueError, r"must hold real numbers; got dtype <U3"),
+        (BYTES * 1j, None, ValueError, r"must hold real numbers; got dtype complex128"),
+    ],
+)
+def test_what_cannot_be_used(images, shape, error, message):
+    with pytest.raises(error, match=message):
+        as_source(images, shape)[:]
+
+
+def test_a_data_set_without_positions():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter([])
+
+    with pytest.raises(TypeError, match=r"X must be a data set with a length.*of Stream"):
+        as_source(Stream())
+
+
+def test_values_that_are_not_finite():
+    images = FIRST.astype(np.float32)
+    images[3, 0, 0, 0] = np.nan
+    for form in (images, list(images)):
+        source = as_source(form)
+        assert source[:3].shape == (3, 126)
+        with pytest.raises(ValueError, match=r"finite values; X\[3\] has NaN or infinite ones"):
+            source[2:5]
+
+
+def test_mixed_modes():
+    mixed = [*pictures()[:2], *pictures(mode="L")[2:]]
+    with pytest.raises(
+        ValueError, match=r"X\[2\] must be an image of mode RGB, .*got mode L\. Con"
+    ):
+        as_source(mixed)[:]
+    with pytest.raises(ValueError, match=r"X\[0\] must be an image of mode L, for 1 channels"):
+        as_source(pictures(), (1, 6, 7))
+    with pytest.raises(ValueError, match=r"mode L or RGB or RGBA; got mode P"):
+        as_source(pictures(mode="P"))
+    with pytest.raises(ValueError, match=r"input_shape must have 1, 3, 4 channels .*got 2"):
+        as_source(pictures(), (2, 6, 7))
+
+
+def test_damaged_and_missing_files(files, tmp_path):
+    content = files[2].read_bytes()
+    for damaged in (content[: len(content) // 2], b"", b"no image at all"):
+        files[2].write_bytes(damaged)
+        with pytest.raises(
+            ValueError, match=r"X\[2\] must be an image; the file '.*2\.png' cannot"
+        ):
+            as_source(files)[:]
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.png"):
+        as_source([tmp_path / "nowhere.png"])
+    with pytest.raises(
+        IsADirectoryError, match=r"X\[0\] must be the path of an image; .*image_fil"
+    ):
+        as_source([tmp_path])
+
+
+def test_pillow_is_needed_for_files_alone(monkeypatch, files):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.delitem(sys.modules, "PIL.Image", raising=False)
+    assert_array_equal(ImageSource(BYTES)[:], ROWS)
+    assert_array_equal(ImageSource(list(BYTES))[:], ROWS)
+    with pytest.raises(ImportError, match=r"X holds paths, .* needs Pillow; install it: python -m"):
+        as_source(files)

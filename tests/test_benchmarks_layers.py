@@ -1,0 +1,92 @@
+"""The benchmark of layers: its cache, its columns and its table, with few images."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+
+
+def encoded(images):
+    """Code images of shape (n, height, width, 3) as the file of the training images does."""
+    red, green, blue = np.moveaxis(images, -1, 0)
+    planes = np.stack([green, red - green, blue - green], axis=1)
+    return np.diff(planes, axis=3, prepend=np.uint8(0))
+
+
+def test_the_coding_is_undone(bench):
+    images = np.random.default_rng(0).integers(0, 256, size=(3, 4, 5, 3), dtype=np.uint8)
+    assert_array_equal(bench("layers").decode(encoded(images)), images.transpose(0, 3, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def few(bench, shared_data):
+    images = bench("layers").load_images(shared_data, per_class=2)
+    return bench("layers").Images(
+        images.train, images.y_train, images.test[:150], images.y_test[:150]
+    )
+
+
+def test_images_are_those_of_the_file_and_labels_count_the_arrival(few, shared_data):
+    with np.load(shared_data / "cifar100_b50.npz") as data:
+        recorded, labels, order = data["x_test"], data["y_test"], data["order"]
+    assert sorted(order) == list(range(100))
+    assert few.train.shape == (200, 3, 32, 32)
+    assert sorted(set(few.y_train)) == list(range(100))
+    assert_array_equal(few.y_test, labels[: len(few.y_test)])
+    assert len(recorded) == 10_000
+
+
+def test_extraction_goes_on_where_it_stopped(bench, few, shared_data, tmp_path, monkeypatch):
+    layers = bench("layers")
+    monkeypatch.setattr(layers, "CHUNK", 60)
+    weights = shared_data / "cifar100_backbone.pt"
+    X, X_test, scales = layers.extract(few, weights, "mirror", tmp_path, "cpu")
+    files = sorted(one.name for one in tmp_path.rglob("*") if one.is_file())
+    assert files == [
+        "fitted.joblib",
+        "later_0.npy",
+        "later_60.npy",
+        "test_0.npy",
+        "test_120.npy",
+        "test_60.npy",
+    ]
+    next(tmp_path.rglob("later_60.npy")).unlink()
+    again = layers.extract(few, weights, "mirror", tmp_path, "cpu")
+    assert_array_equal(again[0], X)
+    assert_array_equal(again[1], X_test)
+    base = X[few.y_train < 50]
+    assert_allclose(np.square(base).sum(axis=1).mean(), 5, rtol=1e-5)
+
+    options = {"weights": weights, "views": "mirror", "input_shape": (3, 32, 32)}
+    options |= {"mean": (129.3, 124.1, 112.4), "std": (68.2, 65.4, 70.4)}
+    one = TorchFeatureExtractor(ConvNet, layers=["8", "10"], **options).fit(
+        few.train[few.y_train < 50]
+    )
+    found = layers.columns(X_test, layers.FEATURES["two-mirror"], scales)
+    assert_allclose(found, one.transform(few.test), atol=1e-6)
+    last = TorchFeatureExtractor(ConvNet, **options).fit_transform(few.test)
+    found = layers.columns(X_test, layers.FEATURES["last-mirror"], scales)
+    assert_allclose(found, last, atol=1e-5)
+
+
+def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
+    paths = [tmp_path / "layers.md", tmp_path / "layers.csv"]
+    command = ["--features", "last", "--methods", "ncm", "--classes-per-task", "25"]
+    command += ["--images-per-class", "1", "--cache", str(tmp_path), "--out", *map(str, paths)]
+    layers = bench("layers")
+    load = layers.load_images
+
+    def thinned(folder, per_class):
+        images = load(folder, per_class)
+        return layers.Images(images.train, images.y_train, images.test[:600], images.y_test[:600])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "load_images", thinned)
+        layers.main([*command, "--data", str(shared_data)])
+    printed = capsys.readouterr().out
+    assert paths[0].read_text(encoding="utf-8") == printed
+    assert "1 training images per class (of 500, so figures are lower)" in printed
+    (row,) = [line for line in printed.splitlines() if line.startswith("| last layer |")]
+    assert row.startswith("| last layer | 256 | nearest class mean | 25 |")
+    assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 2
