@@ -209,7 +209,7 @@ class FFNBClassifier(BlockClassifier):
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
     the ridge is too small. What was solved is kept in memory and is no part of a pickle.
 
-    With more than four times as many features as `rank`, the axes of a class of many samples come
+    With more than three times as many features as `rank`, the axes of a class of many samples come
     from a randomised subspace iteration [2]_, whose directions are drawn with a seed of their own:
     strong axes are those of the scatter, and weak ones, which differ little from the next,
     are mixed with these.

@@ -51,7 +51,7 @@ Rank = int | Literal["auto"] | None
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
 # there (docs/benchmarks/speed).
-_EXACT_UP_TO = 4
+_EXACT_UP_TO = 3
 
 # Share of the trace that the axes of rank "auto" hold, and the least and the most axes
 # (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which

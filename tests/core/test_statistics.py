@@ -95,7 +95,7 @@ def test_a_truncated_factor_keeps_the_principal_axes_and_the_diagonal(n, d):
 
 @pytest.mark.parametrize("n", [40, 200])
 def test_a_factor_found_nearly_depends_on_the_scatter_alone_and_keeps_the_diagonal(n):
-    X, w = samples(n, 60)  # more than four times the rank
+    X, w = samples(n, 60)  # more than three times the rank
 
     result, backwards = moments(X, w, max_rank=5), moments(X[::-1].copy(), w[::-1].copy(), 5)
 
