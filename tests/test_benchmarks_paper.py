@@ -345,3 +345,12 @@ def test_a_missing_file_is_named(bench, capsys, tmp_path):
 def test_list_names_every_table(bench, tables, capsys):
     printed = run(bench, capsys, "--list")
     assert [line.split(":")[0] for line in printed.splitlines()] == list(tables)
+
+
+def test_algorithm_1_without_an_epoch_says_so(bench, tables):
+    settings, models = bench("_paper_settings"), bench("_paper_models")
+    row = next(row for row in tables["sbu-p"].rows if row.model == "algorithm 1")
+    row = replace(row, data_set=settings.as_published(settings.SBU))
+
+    with pytest.raises(settings.UnavailableError, match="no closed form; --epochs trains it"):
+        models.build_model(row, 60, seed=0, device="cpu")
