@@ -105,7 +105,7 @@ def settings_of(rung, data_set):
         parameters |= {name: DEFAULT[name] for name in one.to_default}
         parameters |= one.changes
         features = one.features or features
-    if rung is SEVERAL_LAYERS:
+    if rung == SEVERAL_LAYERS:
         # An integer p does not fit the narrow layers above the first.
         above = [DEEP_P] * (parameters["n_layers"] - 1)
         parameters["p"] = (parameters["p"], *above)

@@ -16,6 +16,7 @@ import argparse
 import sys
 import time
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def runs_of(options):
                 continue
             for seed in options.seeds:
                 yield name, rung, seed, 0
-                if options.epochs and rung is not SEVERAL_LAYERS:
+                if options.epochs and rung != SEVERAL_LAYERS:
                     yield name, rung, seed, options.epochs
 
 
@@ -57,16 +58,7 @@ def measure(options, name, rung, seed, epochs):
         if options.threads:
             torch.set_num_threads(options.threads)
         parameters, features = settings_of(rung, name)
-        splits = load_splits(
-            DATA_SETS[name],
-            options.data,
-            features=features,
-            pretraining=Pretraining(),
-            seed=seed,
-            only_printed=options.quick,
-        )
-        if options.quick:
-            splits = [thin(split, *QUICK_SAMPLES) for split in splits]
+        splits = _splits(name, options.data, features, seed, options.quick)
         records = [
             {
                 "set": name,
@@ -81,6 +73,20 @@ def measure(options, name, rung, seed, epochs):
     mean = np.mean([one["final"] for one in records])
     print(f"{name}, {rung.label}, {seed}, {epochs}: {mean:.4f}", file=sys.stderr, flush=True)
     return records
+
+
+@lru_cache(maxsize=16)
+def _splits(name, folder, features, seed, quick):
+    """Rows of a set, kept for the next rungs."""
+    splits = load_splits(
+        DATA_SETS[name],
+        folder,
+        features=features,
+        pretraining=Pretraining(),
+        seed=seed,
+        only_printed=quick,
+    )
+    return [thin(split, *QUICK_SAMPLES) for split in splits] if quick else splits
 
 
 def _streamed(estimator, split, data_set):
