@@ -13,28 +13,20 @@ fine-tuned, without it all rungs in closed form.
 """
 
 import argparse
-import sys
-import time
-import warnings
-from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-import torch
 from _data import default_folder
-from _ladder_rungs import PRINTED_SLIP, PUBLISHED, RUNGS, SEVERAL_LAYERS, START, build, settings_of
+from _ladder_rungs import PRINTED_SLIP, PUBLISHED, RUNGS, SEVERAL_LAYERS, START, settings_of
+from _ladder_runs import DATA_SETS, measure
 from _ladder_table import table_lines
-from _paper_features import load_splits, thin
-from _paper_runs import QUICK_EPOCHS, QUICK_SAMPLES
-from _paper_settings import BACKBONES, CIFAR, FPHA, SBU, Pretraining
+from _paper_runs import QUICK_EPOCHS
+from _paper_settings import BACKBONES
 from _report import environment_lines, output_path, write
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import ffnb_sklearn
-from ffnb_sklearn import EmptyNullSpaceWarning, evaluate_stream
 
-DATA_SETS = {one.name: one for one in (FPHA, SBU, CIFAR["S10"])}
 QUICK_RUNGS = (PRINTED_SLIP, START, RUNGS[-1])
 
 
@@ -50,66 +42,6 @@ def runs_of(options):
                 yield name, rung, seed, 0
                 if options.epochs and rung != SEVERAL_LAYERS:
                     yield name, rung, seed, options.epochs
-
-
-def measure(options, name, rung, seed, epochs):
-    """Records of a rung on all splits of a set with one seed."""
-    with threadpool_limits(limits=options.threads):
-        if options.threads:
-            torch.set_num_threads(options.threads)
-        parameters, features = settings_of(rung, name)
-        splits = _splits(name, options.data, features, seed, options.quick)
-        records = [
-            {
-                "set": name,
-                "split": split.name,
-                "rung": rung.label,
-                "seed": seed,
-                "max_epochs": epochs,
-                **_streamed(build(parameters, seed, epochs), split, DATA_SETS[name]),
-            }
-            for split in splits
-        ]
-    mean = np.mean([one["final"] for one in records])
-    print(f"{name}, {rung.label}, {seed}, {epochs}: {mean:.4f}", file=sys.stderr, flush=True)
-    return records
-
-
-@lru_cache(maxsize=16)
-def _splits(name, folder, features, seed, quick):
-    """Rows of a set, kept for the next rungs."""
-    splits = load_splits(
-        DATA_SETS[name],
-        folder,
-        features=features,
-        pretraining=Pretraining(),
-        seed=seed,
-        only_printed=quick,
-    )
-    return [thin(split, *QUICK_SAMPLES) for split in splits] if quick else splits
-
-
-def _streamed(estimator, split, data_set):
-    """Stream the classes of a split."""
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        # Few samples, of --quick, have nothing left beside the axes that are kept.
-        warnings.simplefilter("ignore", EmptyNullSpaceWarning)
-        result = evaluate_stream(
-            estimator,
-            split.X,
-            split.y,
-            split.X_test,
-            split.y_test,
-            classes_per_task=data_set.classes_per_task,
-            first_task_classes=data_set.first_task_classes,
-        )
-    return {
-        "final": result.accuracies[-1],
-        "average": result.average_incremental_accuracy,
-        "n_test": len(split.y_test),
-        "seconds": time.perf_counter() - start,
-    }
 
 
 def parse(arguments):
