@@ -102,6 +102,11 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
         Not fitted.
     joint : bool
         Whether it has to learn all classes at once.
+
+    Raises
+    ------
+    UnavailableError
+        If p leaves no axis of the inputs, or Algorithm 1 has no epoch.
     """
     common = {"random_state": seed, "device": device}
     if row.model in METHODS:
@@ -114,6 +119,8 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
     parameters = ffnb_parameters(row, n_features, max_epochs)
     if row.model == "paper":
         return FFNBClassifier(**parameters, **common), False
+    if not parameters["max_epochs"]:
+        raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
     known = NaiveIncrementalClassifier().get_params()
     shared = {name: value for name, value in parameters.items() if name in known}
     return NaiveIncrementalClassifier(**shared, **common), False

@@ -101,4 +101,5 @@ def _changes(row):
 
 
 def _listed(parameters):
-    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
+    # Long estimators break the lines of their names.
+    return ", ".join(f"{name}={' '.join(repr(one).split())}" for name, one in parameters.items())

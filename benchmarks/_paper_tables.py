@@ -110,6 +110,8 @@ class Study:
         As in `Table`.
     notes : mapping of str to str
         Label of a printed table to what to know of its figures.
+    unprinted : bool
+        Whether tables also have the rows that the paper prints on another set alone.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Study:
     own_rows: tuple[Row, ...] = ()
     sections: tuple[str, ...] = ("finals", "tasks")
     notes: Mapping[str, str] = field(default_factory=dict)
+    unprinted: bool = False
 
     def table(self, data_set):
         """Return the table of one data set."""
@@ -127,6 +130,8 @@ class Study:
         rows = {row.label: row for row in self.rows}
         figures = printed_figures(source, data_set.n_tasks)
         chosen = [replace(rows[label], **cells) for label, cells in figures.items()]
+        if self.unprinted:
+            chosen += [row for label, row in rows.items() if label not in figures]
         notes = (data_set.note, self.notes.get(source, ""))
         return Table(
             f"{data_set.name}-{self.name}",
@@ -200,14 +205,24 @@ STUDIES = (
             covariance=_COVARIANCE,
             init={name: name for name in ("random", "mono", "multi")},
         ),
-        notes={"tabledd": "Where the paper has no multi-task initialisation, ours is random."},
+        notes={
+            "tabledd": "The paper crosses multi-task initialisation out and does not print what is "
+            "in its place. Printed figures stand beside random; mono is the other reading."
+        },
+        unprinted=True,
     ),
     Study(
         "layers",
         "Number of layers",
         "feature layers",
         {"sbu": "tableaa", "fpha": "tablebb"},
-        _rows("n_layers", (2, 3, 4), "{} layers"),
+        (Row("1 layer", parameters={"n_layers": 1}), *_rows("n_layers", (2, 3, 4), "{} layers")),
+        notes=dict.fromkeys(
+            ("tableaa", "tablebb"),
+            "Printed figures stand beside as many feature layers. By the printed network sizes, "
+            "the 3 layers of the paper are one feature layer.",
+        ),
+        unprinted=True,
     ),
     Study(
         "band",

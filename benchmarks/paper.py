@@ -6,8 +6,8 @@
     python benchmarks/paper.py --list
 
 Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
---out names, with the features in their names if they are not the usual ones; the report is printed
-as well. Class orders are those of the labels. A seed sets the
+--out names, with the features and the network in their names if they are not the usual ones; the
+report is printed as well. Class orders are those of the labels. A seed sets the
 random filters of the backbone, the mini-batches and the pseudo-features.
 """
 
@@ -22,6 +22,7 @@ from _paper_features import FEATURES
 from _paper_figure import draw
 from _paper_report import report, write_csv
 from _paper_runs import QUICK_EPOCHS, Plan, Runner
+from _paper_settings import as_published
 from _paper_tables import paper_tables
 from threadpoolctl import threadpool_limits
 
@@ -39,8 +40,9 @@ def parse(arguments, tables):
     add("--list", action="store_true", help="list the tables and stop")
     add("--data", type=Path, default=default_folder(), help="data files")
     add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
+    add("--published", action="store_true", help="skeletons: `as_published`, closed form")
     add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
-    add("--epochs", type=int, help="most epochs of fine-tuning, instead of the paper's")
+    add("--epochs", type=int, help="most epochs of fine-tuning, also with --published")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
     add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
@@ -79,11 +81,20 @@ def make_plan(options):
     )
 
 
-def named_by_features(table, features):
-    """Return a table of skeletons under a name and a title of its own for other features."""
-    if features == FEATURES[0] or all(row.data_set.name == "cifar" for row in table.rows):
+def varied(table, options):
+    """Return a table under a name and a title of its own, if features or network are not usual."""
+    words = [options.features] if options.features != FEATURES[0] else []
+    words += ["published"] if options.published else []
+    if not words or all(row.data_set.name == "cifar" for row in table.rows):
         return table
-    return replace(table, name=f"{table.name}_{features}", title=f"{table.title} ({features})")
+    if options.published:
+        rows = [
+            replace(row, data_set=as_published(row.data_set, options.epochs or 0))
+            for row in table.rows
+        ]
+        table = replace(table, rows=tuple(rows))
+    name, title = "_".join([table.name, *words]), f"{table.title} ({', '.join(words)})"
+    return replace(table, name=name, title=title)
 
 
 def make_table(table, runner, out):
@@ -113,7 +124,7 @@ def main(arguments=None):
     with threadpool_limits(limits=options.threads):
         runner = Runner(make_plan(options))
         for name in options.table:
-            table = named_by_features(tables[name], options.features)
+            table = varied(tables[name], options)
             rows = [row for row in table.rows if row.label in (options.rows or [row.label])]
             make_table(replace(table, rows=tuple(rows)), runner, options.out)
 

@@ -153,15 +153,37 @@ def test_tables_vary_what_they_say(tables):
         return [dict(row.parameters) for row in tables[name].rows]
 
     assert parameters("sbu-p")[:3] == [{"p": 15}, {"p": 25}, {"p": 35}]
-    assert parameters("fpha-layers") == [{"n_layers": 3}, {"n_layers": 4}]
+    # Rows that are not printed stand behind those that are.
+    assert parameters("fpha-layers") == [{"n_layers": one} for one in (3, 4, 1, 2)]
     assert parameters("sbu-decay")[0] == {"weight_decay": 1e-8}
     first = {"null_space": False, "covariance": "identity", "init": "random"}
     assert parameters("sbu-ablation")[0] == parameters("fpha-ablation")[0] == first
-    assert [len(tables[f"{name}-ablation"].rows) for name in ("sbu", "fpha")] == [12, 8]
+    assert [len(tables[f"{name}-ablation"].rows) for name in ("sbu", "fpha")] == [12, 12]
     assert parameters("fpha-batch-norm")[2] == {"batch_norm": True, "covariance": "identity"}
     for row in (*tables["sbu-p"].rows, *tables["fpha-p"].rows):
         if row.model == "paper" and row.settings == row.data_set.parameters:
             assert row.final in (84.61, 67.47)
+
+
+@pytest.mark.parametrize("name", ["SBU", "FPHA"])
+def test_the_published_network_is_that_of_as_published(bench, tables, name):
+    settings, models = bench("_paper_settings"), bench("_paper_models")
+    data_set = getattr(settings, name)
+    row = next(
+        row for row in tables[f"{name.lower()}-p"].rows if row.settings == data_set.parameters
+    )
+    row = replace(row, data_set=settings.as_published(data_set, 7), parameters={})
+
+    model, joint = models.build_model(row, 168, seed=3, device="cpu")
+
+    expected = FFNBClassifier.as_published(
+        p=data_set.parameters["p"], weight_decay=1e-8, max_epochs=7, random_state=3, device="cpu"
+    )
+    p = model.get_params()["p"]
+    assert p == data_set.parameters["p"] or p == (data_set.parameters["p"],)
+    model.set_params(p=expected.p)
+    assert repr(model.get_params()) == repr(expected.get_params())
+    assert not joint
 
 
 def test_protocols_of_pretraining_keep_people_apart(bench):
@@ -192,13 +214,14 @@ def test_protocols_of_pretraining_keep_people_apart(bench):
     assert len(deal("all", 0.0)[0]) == 0
 
 
-# 15 of SBU's 60 narrow columns are copies, so p=45 leaves nothing there.
+# So few samples have nothing left beside 45 axes.
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.EmptyNullSpaceWarning")
 @pytest.mark.parametrize(
     ("table", "features", "suffix"),
     [
         ("sbu-p", "gcn", ""),
         ("sbu-p", "gcn-narrow", "_gcn-narrow"),
+        ("sbu-layers", "gcn-narrow", "_gcn-narrow_published"),
         ("sbu-activation", "chunk-means", "_chunk-means"),
         ("cifar-s2", "gcn-narrow", ""),
     ],
@@ -207,6 +230,7 @@ def test_quick_run_prints_a_report_and_writes_three_files(
     bench, tables, folder, capsys, tmp_path, table, features, suffix
 ):
     flags = ["--table", table, "--data", folder, "--features", features, "--quick", "--epochs", 1]
+    flags += ["--published"] if suffix.endswith("published") else []
     printed = run(bench, capsys, *flags, "--out", tmp_path / "new")
     report = (tmp_path / "new" / f"paper_{table}{suffix}.md").read_text(encoding="utf-8")
     assert printed == report + "\n"
@@ -321,3 +345,12 @@ def test_a_missing_file_is_named(bench, capsys, tmp_path):
 def test_list_names_every_table(bench, tables, capsys):
     printed = run(bench, capsys, "--list")
     assert [line.split(":")[0] for line in printed.splitlines()] == list(tables)
+
+
+def test_algorithm_1_without_an_epoch_says_so(bench, tables):
+    settings, models = bench("_paper_settings"), bench("_paper_models")
+    row = next(row for row in tables["sbu-p"].rows if row.model == "algorithm 1")
+    row = replace(row, data_set=settings.as_published(settings.SBU))
+
+    with pytest.raises(settings.UnavailableError, match="no closed form; --epochs trains it"):
+        models.build_model(row, 60, seed=0, device="cpu")

@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ffnb_sklearn.backbones._checks import is_sequence
 from ffnb_sklearn.backbones._skeleton_graph import (
     SKELETON_PARENTS,
     shift_adjacencies,
+    spread_shifts,
     tree_adjacency,
 )
 
@@ -44,6 +46,9 @@ n_nodes), default=None
     n_pairings : int, default=0
         Pairings of the joints: each joint with the one `s` places on in their order, for
         `n_pairings` shifts `s` spread evenly over 1 to ``n_nodes // 2``.
+    shifts : sequence of int, default=None
+        Other shifts in place of these, different ones from 1 to ``n_nodes // 2``. With a shift of
+        exactly ``n_nodes / 2`` each pair of joints occurs twice, and so does its length.
     n_length_filters : int, default=8
         Filters of each pairing, which give lengths.
     learn_adjacency : bool, default=False
@@ -58,7 +63,8 @@ n_nodes), default=None
     Attributes
     ----------
     n_features : int
-        Width of the output: ``n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)``.
+        Width of the output: ``n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)``,
+        where `n_pairings` is the number of shifts.
 
     See Also
     --------
@@ -106,6 +112,7 @@ n_nodes), default=None
         adjacency=None,
         n_filters=8,
         n_pairings=0,
+        shifts=None,
         n_length_filters=8,
         learn_adjacency=False,
         n_coordinates=3,
@@ -117,6 +124,8 @@ n_nodes), default=None
         _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
         _check_integer("n_length_filters", n_length_filters, 1)
         n_chunks = _count_chunks(n_node_features, n_coordinates)
+        shifts = _shifts(shifts, n_nodes, n_pairings)
+        n_pairings = len(shifts)
         if n_filters == n_pairings == 0:
             raise ValueError("n_filters or n_pairings must be positive; got 0 for both.")
         generator = _generator(random_state)
@@ -130,7 +139,7 @@ n_nodes), default=None
         filters = _filters(n_pairings, n_chunks, 1, n_length_filters, generator)
         self.length_filters = nn.Parameter(filters)
         self._keep("adjacency", heads, learn_adjacency)
-        self._keep("pairings", shift_adjacencies(n_nodes, n_pairings), learn_adjacency)
+        self._keep("pairings", shift_adjacencies(n_nodes, shifts), learn_adjacency)
 
     def forward(self, nodes):
         """Compute the features of skeletons.
@@ -218,6 +227,21 @@ def _heads(adjacency, n_nodes):
     if not np.isfinite(heads).all():
         raise ValueError("adjacency must hold finite weights; got NaN or infinite ones.")
     return heads.reshape(-1, n_nodes, n_nodes)
+
+
+def _shifts(shifts, n_nodes, n_pairings):
+    """Return the shifts of the pairings."""
+    if shifts is None:
+        return spread_shifts(n_nodes, n_pairings)
+    if n_pairings:
+        raise ValueError(f"shifts replace n_pairings, which must be 0; got {n_pairings}.")
+    largest = n_nodes // 2
+    valid = is_sequence(shifts) and all(
+        isinstance(one, Integral) and 1 <= one <= largest for one in shifts
+    )
+    if not valid or len(set(shifts)) < len(shifts):
+        raise ValueError(f"shifts must be different integers from 1 to {largest}; got {shifts!r}.")
+    return list(shifts)
 
 
 def _generator(random_state):

@@ -112,23 +112,39 @@ def tree_adjacency(parents):
     return matrix
 
 
-def shift_adjacencies(n_nodes, n_shifts):
-    """Build matrices that take each joint relative to the one some places on.
+def spread_shifts(n_nodes, n_shifts):
+    """Spread shifts evenly over 1 to ``n_nodes // 2``; a single one is the largest.
 
     Parameters
     ----------
     n_nodes : int
         Number of joints.
     n_shifts : int
-        Number of matrices, up to ``n_nodes // 2``: with all of them each pair of joints meets.
+        Number of shifts, up to ``n_nodes // 2``: with all of them each pair of joints meets.
+
+    Returns
+    -------
+    list of int
+        The shifts, the largest first.
+    """
+    return np.linspace(n_nodes // 2, 1, n_shifts).round().astype(int).tolist()
+
+
+def shift_adjacencies(n_nodes, shifts):
+    """Build matrices that take each joint relative to the one some places on.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Number of joints.
+    shifts : sequence of int
+        Places between the two joints, one number per matrix.
 
     Returns
     -------
     ndarray of shape (n_shifts, n_nodes, n_nodes)
-        For shifts spread evenly over 1 to ``n_nodes // 2``; a single one is the largest.
+        One matrix per shift.
     """
-    largest = n_nodes // 2
-    shifts = np.linspace(largest, 1, n_shifts).round().astype(int)
     joints = np.arange(n_nodes)
     matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
-    return np.array(matrices).reshape(n_shifts, n_nodes, n_nodes)
+    return np.array(matrices).reshape(len(shifts), n_nodes, n_nodes)

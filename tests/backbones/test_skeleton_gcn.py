@@ -13,7 +13,7 @@ from ffnb_sklearn.backbones import (
     skeleton_nodes,
     tree_adjacency,
 )
-from ffnb_sklearn.backbones._skeleton_graph import shift_adjacencies
+from ffnb_sklearn.backbones._skeleton_graph import shift_adjacencies, spread_shifts
 
 RNG = np.random.default_rng(0)
 NODES = torch.tensor(RNG.normal(size=(6, 5, 12)))
@@ -69,6 +69,15 @@ def test_features_are_those_of_the_formulas(adjacency):
         expected.append(np.linalg.norm(np.swapaxes(vectors, 2, 3) @ W, axis=2))
     features = gcn(NODES).detach().numpy()
     assert_allclose(features, np.concatenate(expected, axis=2).reshape(6, -1), atol=1e-12)
+
+
+def test_shifts_in_place_of_evenly_spread_ones():
+    spread = {**PAIRED, "n_filters": 0}
+    given = {**spread, "n_pairings": 0, "shifts": (2, 1)}
+    assert network(**given).n_features == 5 * 2 * 3
+    assert_array_equal(network(**given)(NODES).detach(), network(**spread)(NODES).detach())
+    last = network(**{**given, "shifts": (1,)}).pairings
+    assert_array_equal(last, network(**spread).pairings[1:])
 
 
 def test_lengths_do_not_depend_on_the_direction_of_view():
@@ -158,7 +167,7 @@ def test_a_given_adjacency_is_kept_or_learnt(learn):
     assert {name for name, _ in gcn.named_parameters()} == names
     assert all(one.grad.abs().sum() > 0 for one in gcn.parameters())
     assert np.allclose(gcn.adjacency.detach(), GRAPH, atol=1e-6) is not learn
-    assert np.allclose(gcn.pairings.detach(), shift_adjacencies(5, 2)) is not learn
+    assert np.allclose(gcn.pairings.detach(), shift_adjacencies(5, [2, 1])) is not learn
     assert set(gcn.state_dict()) == {"filters", "length_filters", "adjacency", "pairings"}
 
 
@@ -187,7 +196,7 @@ def test_skeletons_are_trees(name, n_joints, n_bones):
 
 @pytest.mark.parametrize("n_nodes", [2, 5, 6])
 def test_all_shifts_meet_every_pair(n_nodes):
-    shifts = shift_adjacencies(n_nodes, n_nodes // 2)
+    shifts = shift_adjacencies(n_nodes, spread_shifts(n_nodes, n_nodes // 2))
     assert_array_equal(shifts.sum(axis=2), 0)
     met = (shifts < 0).any(axis=0)
     assert (met | met.T).sum() == n_nodes * (n_nodes - 1)
@@ -267,6 +276,10 @@ def test_pretraining_changes_filters_and_a_learnt_adjacency(n_pairings):
         ({"n_filters": True}, "n_filters must be an integer at least 0; got True"),
         ({"n_filters": 0}, "n_filters or n_pairings must be positive; got 0 for both"),
         ({"n_pairings": 3}, "n_pairings must be an integer from 0 to 2; got 3"),
+        ({"shifts": (1,), "n_pairings": 1}, "shifts replace n_pairings, which must be 0; got 1"),
+        ({"shifts": (3,)}, r"shifts must be different integers from 1 to 2; got \(3,\)"),
+        ({"shifts": (1, 1)}, r"shifts must be different integers from 1 to 2; got \(1, 1\)"),
+        ({"shifts": 2}, "shifts must be different integers from 1 to 2; got 2"),
         ({"n_length_filters": 0}, "n_length_filters must be an integer at least 1; got 0"),
         ({"n_coordinates": 5}, "n_node_features must be a multiple of n_coordinates, 5; got 12"),
         ({"n_node_features": 0}, "n_node_features must be an integer at least 1; got 0"),

@@ -1,0 +1,115 @@
+"""Measure what each deviation from the published model is worth, one at a time up to the default.
+
+The ladder starts at `FFNBClassifier.as_published` on skeleton features of the printed widths, with
+classes in the order of their labels. Each rung adds one improvement to the rungs before it. Rungs
+in brackets are measured, but later rungs do not stand on them.
+
+    python benchmarks/ladder.py --threads 1 --out ladder.md ladder.csv
+    python benchmarks/ladder.py --threads 1 --epochs 30 --seeds 0 1 2
+    python benchmarks/ladder.py --quick
+
+With --epochs, the rungs on features of the printed widths are measured in closed form and
+fine-tuned, without it all rungs in closed form.
+"""
+
+import argparse
+from pathlib import Path
+
+from _data import default_folder
+from _ladder_rungs import PRINTED_SLIP, PUBLISHED, RUNGS, SEVERAL_LAYERS, START, settings_of
+from _ladder_runs import DATA_SETS, measure
+from _ladder_table import table_lines
+from _paper_runs import QUICK_EPOCHS
+from _paper_settings import BACKBONES
+from _report import environment_lines, output_path, write
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+import ffnb_sklearn
+
+QUICK_RUNGS = (PRINTED_SLIP, START, RUNGS[-1])
+
+
+def runs_of(options):
+    """List the runs: set, rung, seed and epochs."""
+    for name in options.sets:
+        for rung in QUICK_RUNGS if options.quick else RUNGS:
+            wide = settings_of(rung, name)[1] != START.features
+            # CIFAR-100 has features of its own, of one width.
+            if wide and (options.epochs or (name == "cifar" and rung.features)):
+                continue
+            for seed in options.seeds:
+                yield name, rung, seed, 0
+                if options.epochs and rung != SEVERAL_LAYERS:
+                    yield name, rung, seed, options.epochs
+
+
+def parse(arguments):
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--sets", nargs="+", choices=[*DATA_SETS], default=["fpha", "sbu"])
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    add("--epochs", type=int, default=0, help="of fine-tuning; the paper has 250")
+    add("--data", type=Path, default=default_folder(), help="data files")
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--jobs", type=int, default=1, help="processes")
+    add("--quick", action="store_true", help="three rungs, one seed, few epochs and samples")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.seeds = options.seeds[:1]
+        options.epochs = min(options.epochs, QUICK_EPOCHS)
+    return options
+
+
+def settings_lines(options):
+    """List what all runs share."""
+    if options.quick:
+        yield "**quick run**: few rungs, epochs and samples, to see that it works; not a result"
+    yield f"seeds of backbones and mini-batches: {', '.join(map(str, options.seeds))}"
+    if options.epochs:
+        yield f"fine-tuned: one layer alone, at most {options.epochs} epochs per task"
+    for name in options.sets:
+        published = ", ".join(f"{key}={value!r}" for key, value in PUBLISHED[name].items())
+        line = f"{DATA_SETS[name].title}: as_published({published})"
+        if name in BACKBONES[START.features]:
+            widths = ", ".join(
+                f"{which}: {', '.join(f'{key}={value!r}' for key, value in sets[name].items())}"
+                for which, sets in BACKBONES.items()
+            )
+            line += f"; untrained SkeletonGCN, {widths}"
+        yield line
+
+
+def report(options, records):
+    """Return the report as Markdown."""
+    lines = [
+        "# What each deviation from the published model is worth",
+        "",
+        *environment_lines(ffnb_sklearn.__version__, "cpu"),
+        *(f"- {line}" for line in settings_lines(options)),
+        "",
+        *table_lines(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments=None):
+    """Measure all rungs, and print their table."""
+    options = parse(arguments)
+    with threadpool_limits(limits=options.threads):
+        runs = Parallel(n_jobs=options.jobs)(
+            delayed(measure)(options, *run) for run in runs_of(options)
+        )
+        records = [record for run in runs for record in run]
+        text = report(options, records)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, records)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The ladder from the published model to the default: its rungs, its table, and a quick run."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from ffnb_sklearn import BandTraining, FFNBClassifier
+
+
+@pytest.fixture(scope="module")
+def rungs(bench):
+    return bench("_ladder_rungs")
+
+
+@pytest.mark.parametrize("name", ["fpha", "sbu", "cifar"])
+def test_the_ladder_leads_from_the_published_model_to_the_default(rungs, name):
+    first, _ = rungs.settings_of(rungs.START, name)
+    last, features = rungs.settings_of(rungs.LAST, name)
+
+    ends = rungs.build(first, 0).get_params(), rungs.build(last, 0).get_params()
+    published = FFNBClassifier.as_published(**rungs.PUBLISHED[name])
+    for ours, theirs in zip(
+        ends, (published, FFNBClassifier(training=BandTraining())), strict=True
+    ):
+        expected = theirs.set_params(random_state=0, device="cpu").get_params()
+        assert {k: v for k, v in ours.items() if k != "training"} == {
+            k: v for k, v in expected.items() if k != "training"
+        }
+    assert features == "gcn"
+
+
+def test_each_kept_rung_changes_only_what_it_names(rungs):
+    before, features = rungs.settings_of(rungs.START, "fpha")
+    kept = [one for one in rungs.RUNGS if one.kept]
+    for rung in kept[kept.index(rungs.START) + 1 :]:
+        after, wider = rungs.settings_of(rung, "fpha")
+        changed = {name for name in after if after[name] != before[name]}
+        assert changed or wider != features
+        assert changed <= {*rung.to_default, *rung.changes}
+        before, features = after, wider
+
+
+def test_rungs_in_brackets_are_left_again(rungs):
+    several, _ = rungs.settings_of(rungs.SEVERAL_LAYERS, "fpha")
+    last, _ = rungs.settings_of(rungs.LAST, "fpha")
+
+    assert several["n_layers"] == len(several["p"]) == 3
+    assert last["n_layers"] == 1
+    assert last["half_bias"]
+
+
+def record(rung, name, final, **changes):
+    return {
+        "set": name, "split": "official", "rung": rung, "seed": 0, "max_epochs": 0, "final": final
+    } | changes  # fmt: skip
+
+
+def test_steps_are_means_over_sets_against_the_kept_rung_below(bench, rungs):
+    slip, start, larger, units = (one.label for one in rungs.RUNGS[:4])
+    records = [
+        record(slip, "fpha", 0.4),
+        record(start, "fpha", 0.5, seed=0),
+        record(start, "fpha", 0.7, seed=1),
+        record(larger, "fpha", 0.55),
+        record(units, "fpha", 0.7),
+        *(record(start, "sbu", 0.5, split=f"fold {k}") for k in (3, 4)),
+        record(units, "sbu", 0.2, split="fold 3"),
+        record(units, "sbu", 0.4, split="fold 4"),
+        record(start, "fpha", 0.9, max_epochs=3),
+    ]
+
+    lines = bench("_ladder_table").table_lines(records)
+
+    rows = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in lines if "| " in line}
+    assert rows[start][:3] == ["60.00 ± 10.00", "90.00", "50.00"]
+    assert rows["the paper, backbone pretrained"][:2] == ["63.30", "67.47"]
+    assert rows[f"[{slip}]"][-2] == "-20.00"
+    assert rows[f"[{larger}]"][-2] == "-5.00"
+    assert rows[units][2] == "40.00"
+    assert rows[units][-2] == "-5.00"
+    assert any(f"{units} (-5.00)" in line for line in lines if "do not pay" in line)
+
+
+def test_quick_run_prints_a_row_per_rung_and_writes_both_files(
+    bench, shared_data, capsys, tmp_path
+):
+    paths = [tmp_path / "ladder.md", tmp_path / "ladder.csv"]
+    bench("ladder").main(
+        ["--quick", "--sets", "sbu", "--data", str(shared_data), "--out", *map(str, paths)]
+    )
+
+    printed = capsys.readouterr().out
+    assert paths[0].read_text(encoding="utf-8") == printed
+    assert "quick run" in printed
+    assert "| [printed bias, without the factor 1/2] |" in printed
+    with paths[1].open(encoding="utf-8") as file:
+        runs = list(csv.DictReader(file))
+    assert len(runs) == 3
+    assert all(0.0 < float(one["final"]) <= 1.0 for one in runs)
+    assert np.isfinite([float(one["seconds"]) for one in runs]).all()
+
+
+def test_fine_tuning_stops_below_the_wide_features(bench):
+    ladder = bench("ladder")
+    runs = list(ladder.runs_of(ladder.parse(["--sets", "fpha", "--seeds", "7", "--epochs", "4"])))
+
+    assert {seed for _, _, seed, _ in runs} == {7}
+    assert sorted({epochs for *_, epochs in runs}) == [0, 4]
+    assert "draws of old classes" in {rung.label for _, rung, _, _ in runs}
+    assert "wide features" not in {rung.label for _, rung, _, _ in runs}
