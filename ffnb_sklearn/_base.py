@@ -107,10 +107,12 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, state, X):
         """Scores of the known classes, in order of arrival."""
+        return self._adjusted(state, as_array(state.model.scores(self._samples(state, X))))
+
+    def _samples(self, state, X):
+        """Samples as a tensor, after their checks."""
         X, _ = check_inputs(self, X, state=state)
-        device = resolve_device(self.device)
-        scores = as_array(state.model.scores(as_tensor(X, device=device, dtype=_tensor_type(X))))
-        return self._adjusted(state, scores)
+        return as_tensor(X, device=resolve_device(self.device), dtype=_tensor_type(X))
 
     def _adjusted(self, state, scores):
         """Scores that allow for the parameters of predictions: here there are none."""

@@ -105,6 +105,31 @@ class BlockClassifier(
             return head.with_shares(scores, priors)
         return scores_with_priors(scores, model.settings.classifier, priors)
 
+    def score_samples(self, X):
+        """How like the classes learned samples are: low scores are of none of them.
+
+        The squared Mahalanobis distance of a sample to its nearest class, with the regularised
+        covariance of that class, is divided by its distance from the mean of all classes, in the
+        total covariance, plus the mean of this distance over the samples learned. The score is
+        minus the ratio. It needs what is kept of the classes alone, is the same for all values of
+        `priors`, and solves a system of its own at the first call after one that learns.
+
+        Scores of samples that were learned are higher than those of new samples of the same
+        classes. So choose a threshold on samples that were not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Scores of at most zero; higher is more like what was learned.
+        """
+        state = self._learned_state()
+        return as_array(state.model.likeness(self._samples(state, X)))
+
     def transform(self, X):
         """The feature map that the classifier sees.
 
