@@ -2,10 +2,11 @@
 
 import numpy as np
 import torch
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
+from ._probabilities import LEAST
 from ._state import learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
@@ -48,6 +49,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         """The state after a task of samples that are valid."""
         device = resolve_device(self.device)
         positions, arrived = label_positions(y, state.arrived)
+        self._check_arrived(arrived)
         task = Task(
             as_tensor(X, device=device, dtype=_tensor_type(X)),
             as_tensor(positions, device=device, dtype=torch.int64),
@@ -69,6 +71,9 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _updated(self, model, task):
         """The model after a task: of a new one if it is None."""
         raise NotImplementedError
+
+    def _check_arrived(self, arrived):
+        """Raise if a parameter does not fit the labels that are seen after a call."""
 
     def _learned_state(self):
         """Return the learned state, read once, so that it may be replaced meanwhile."""
@@ -102,9 +107,16 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, state, X):
         """Scores of the known classes, in order of arrival."""
+        return self._adjusted(state, as_array(state.model.scores(self._samples(state, X))))
+
+    def _samples(self, state, X):
+        """Samples as a tensor, after their checks."""
         X, _ = check_inputs(self, X, state=state)
-        device = resolve_device(self.device)
-        return as_array(state.model.scores(as_tensor(X, device=device, dtype=_tensor_type(X))))
+        return as_tensor(X, device=resolve_device(self.device), dtype=_tensor_type(X))
+
+    def _adjusted(self, state, scores):
+        """Scores that allow for the parameters of predictions: here there are none."""
+        return scores
 
     def decision_function(self, X):
         """Scores of the classes.
@@ -166,9 +178,33 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         full[:, state.columns] = self._probabilities(state.model, scores)
         return full
 
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            One column per entry of `classes_`: no less than the logarithm of 1e-280, but minus
+            infinity for a class that was declared and never seen.
+        """
+        state = self._learned_state()
+        scores = self._scores(state, X)
+        full = np.full((len(scores), len(state.classes)), -np.inf)
+        full[:, state.columns] = self._log_probabilities(state.model, scores)
+        return full
+
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores: the softmax of these."""
-        return softmax(scores, axis=1)
+        return np.maximum(softmax(scores, axis=1), LEAST)
+
+    def _log_probabilities(self, model, scores):
+        """Their logarithms, from the scores: those of tiny probabilities keep their digits."""
+        return np.maximum(log_softmax(scores, axis=1), np.log(LEAST))
 
 
 def _tensor_type(X):

@@ -1,5 +1,6 @@
 """What the classifiers share that keep a `ffnb_sklearn.core.model.Model`."""
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import ClassIncrementalClassifier
+from ._priors import check_priors, class_priors, scores_with_priors
 from ._probabilities import vote_probabilities
 from ._state import learned_attribute
 from ._validation import check_continuation, check_inputs, check_settings
@@ -56,6 +58,7 @@ class BlockClassifier(
         "device": [str],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "priors": [StrOptions({"uniform", "empirical"}), Mapping],
     }
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
@@ -79,6 +82,53 @@ class BlockClassifier(
         if model.settings.classifier == "gaussian":
             return super()._probabilities(model, scores)
         return vote_probabilities(scores, pairwise=model.settings.classifier == "ovo")
+
+    def _log_probabilities(self, model, scores):
+        """Their logarithms."""
+        if model.settings.classifier == "gaussian":
+            return super()._log_probabilities(model, scores)
+        return np.log(self._probabilities(model, scores))
+
+    def _check_arrived(self, arrived):
+        """Raise if the priors do not fit the labels that are seen after a call."""
+        check_priors(self.priors, arrived)
+
+    def _adjusted(self, state, scores):
+        """Scores that allow for the priors."""
+        model = state.model
+        weights = np.array([one.weight for one in model.moments])
+        priors = class_priors(self.priors, state.arrived, weights)
+        if np.ptp(priors) == 0.0:
+            return scores
+        if model.settings.classifier == "ova":
+            head = model.solution(resolve_device(self.device)).classifier
+            return head.with_shares(scores, priors)
+        return scores_with_priors(scores, model.settings.classifier, priors)
+
+    def score_samples(self, X):
+        """How like the classes learned samples are: low scores are of none of them.
+
+        The squared Mahalanobis distance of a sample to its nearest class, with the regularised
+        covariance of that class, is divided by its distance from the mean of all classes, in the
+        total covariance, plus the mean of this distance over the samples learned. The score is
+        minus the ratio. It needs what is kept of the classes alone, is the same for all values of
+        `priors`, and solves a system of its own at the first call after one that learns.
+
+        Scores of samples that were learned are higher than those of new samples of the same
+        classes. So choose a threshold on samples that were not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Scores of at most zero; higher is more like what was learned.
+        """
+        state = self._learned_state()
+        return as_array(state.model.likeness(self._samples(state, X)))
 
     def transform(self, X):
         """The feature map that the classifier sees.

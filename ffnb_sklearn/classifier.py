@@ -159,6 +159,11 @@ class FFNBClassifier(BlockClassifier):
         their seeds are equal.
     verbose : bool or int, default=False
         Whether to print a line for every task.
+    priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
+        Shares of the classes among the samples to come: equal, those of the weights learned, or
+        positive weights of any sum. A mapping has every label learned, and may have labels still to
+        come. `set_params` may change it at any time: the next prediction follows, and nothing is
+        learned or solved again. See Notes.
 
     Attributes
     ----------
@@ -217,6 +222,13 @@ class FFNBClassifier(BlockClassifier):
     With ``classifier="gaussian"`` `predict_proba` is the softmax of the scores. With "ovo" the
     score of a class is the sum of its pair outputs, each in (-1, 1): it lies between 1 - C and
     C - 1 for C classes seen.
+
+    `priors` multiply the probabilities of ``classifier="gaussian"`` and "ovo", which are then
+    divided by their sum; a prior is a share of the classes seen. `decision_function` and `predict`
+    agree with the probabilities: "gaussian" adds the logarithm of C times the prior to a score, and
+    "ovo" divides the expected losses of a class by C times its prior, so that scores may fall below
+    1 - C. The regression of "ova" depends on the shares of the classes, and is that for the priors:
+    with "empirical" it is the plain ridge regression of the indicators.
 
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
@@ -291,6 +303,7 @@ class FFNBClassifier(BlockClassifier):
         device="auto",
         random_state=None,
         verbose=False,
+        priors="uniform",
     ):
         self.p = p
         self.band_size = band_size
@@ -322,6 +335,7 @@ class FFNBClassifier(BlockClassifier):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.priors = priors
 
     @classmethod
     def as_published(cls, **parameters):
@@ -502,7 +516,8 @@ class FFNBClassifier(BlockClassifier):
         ----------
         other : FFNBClassifier
             Fitted on samples that this one has not seen, with the same parameters and the
-            same `random_state`, so that the shared bands are equal. It is left as it is.
+            same `random_state`, so that the shared bands are equal. It is left as it is. Its
+            `priors` may differ; those of this estimator hold for the labels of both.
 
         Returns
         -------
@@ -522,6 +537,7 @@ class FFNBClassifier(BlockClassifier):
         theirs = other._learned_state()
         check_mergeable(mine, theirs)
         positions, arrived = label_positions(theirs.arrived, mine.arrived)
+        self._check_arrived(arrived)
         device = resolve_device(self.device)
         model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
         self._state = mine.merged(theirs, model, arrived)

@@ -12,7 +12,8 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from .classifier.solve import Solution, n_classifier_weights, solve
+from .classifier.novelty import RelativeDistances
+from .classifier.solve import Solution, n_classifier_weights, solve, solve_novelty
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
@@ -80,8 +81,11 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     kept_axes: tuple[Array, ...] = ()
     loss_curve: tuple[float, ...] = ()
-    # The only cache: the solution, once it has been asked for. It changes no result.
+    # The only caches: solutions, once they have been asked for. They change no result.
     _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
+    _relative: list[RelativeDistances] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
@@ -94,8 +98,8 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state without the cached solution."""
-        return {**vars(self), "_solved": []}
+        """Return the state without the cached solutions."""
+        return {**vars(self), "_solved": [], "_relative": []}
 
     @property
     def is_solved(self) -> bool:
@@ -129,6 +133,17 @@ class Model:
         for part, x in zip(torch.split(scores, size), torch.split(X, size), strict=True):
             part[:] = classifier.scores(self.view(x.double()))
         return scores
+
+    def likeness(self, X: torch.Tensor) -> torch.Tensor:
+        """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
+        if not self._relative:
+            choice = self.solution(X.device).choice
+            self._relative.append(
+                solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
+            )
+        relative = self._relative[0]
+        parts = torch.split(X, self.settings.chunk_size)
+        return torch.cat([relative.likeness(self.view(x.double())) for x in parts])
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""

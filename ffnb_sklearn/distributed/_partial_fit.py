@@ -111,12 +111,14 @@ def _learned(estimator, shards, classes):
     if settings.band_size:
         sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
         moments, arrived, _ = _numbered(state, sums)
+        estimator._check_arrived(arrived)
         if len(arrived) > len(model.moments):
             model, band = learn_band(model, moments, device=device)
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
         model = with_past_of(model, moments, device=device)
     statistics = _map_reduce(plan, shards)
     moments, arrived, labels = _numbered(state, statistics)
+    estimator._check_arrived(arrived)
     if classes is not None:
         classes = check_labels(classes, labels, "classes")
     model = learn_moments(model, moments, device=device)

@@ -1,7 +1,23 @@
-"""One-vs-all ridge regression from the same statistics: the ablation of the pairwise classifier."""
+r"""One-vs-all ridge regression from the same statistics: the ablation of the pairwise classifier.
+
+Normal equations split into the covariance within the classes, W, which is pooled and has the ridge,
+and the scatter of the C means M (one per column) around their own mean. For classes of shares
+:math:`\pi` the total covariance and the coefficients are
+
+.. math:: T_\pi = W + M A_\pi M^\top , \qquad T_\pi^{-1} M A_\pi , \qquad
+          A_\pi = \mathrm{diag}(\pi) - \pi \pi^\top .
+
+The equations are solved for equal shares, :math:`u = 1/C + M^\top T^{-1} (x - \bar m) / C`. By the
+Woodbury identity other shares then need a system of size C alone, with
+:math:`G = M^\top T^{-1} M` and :math:`z = C u - 1`:
+
+.. math:: s = \pi + \bigl(z^\top - \pi^\top G\bigr)
+          \bigl(I + (A_\pi - A) G\bigr)^{-1} A_\pi .
+"""
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
@@ -14,7 +30,7 @@ __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
 @dataclass(frozen=True)
 class OneVsAllRidge:
-    """One linear function per class.
+    """One linear function per class, regressed for classes of equal shares.
 
     Attributes
     ----------
@@ -22,10 +38,13 @@ class OneVsAllRidge:
         Coefficients.
     offsets : ndarray of shape (C,)
         Intercepts.
+    gram : ndarray of shape (C, C)
+        G, products of the means in the metric of the total covariance.
     """
 
     planes: Array
     offsets: Array
+    gram: Array
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return the values of the linear functions, of shape (n_samples, C)."""
@@ -33,12 +52,34 @@ class OneVsAllRidge:
         offsets = as_tensor(self.offsets, device=features.device)
         return torch.addmm(offsets, features, planes.T)
 
+    def with_shares(self, scores: Array, shares: Array) -> Array:
+        """Return the values that a regression for classes of other shares would have.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, C)
+            Values for equal shares.
+        shares : ndarray of shape (C,)
+            Positive shares of the classes, of sum one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, C)
+            Values for these shares.
+        """
+        n_classes = len(shares)
+        spread = np.diag(shares) - np.outer(shares, shares)
+        equal = np.eye(n_classes) / n_classes - 1.0 / n_classes**2
+        weights = np.linalg.solve(np.eye(n_classes) + (spread - equal) @ self.gram, spread)
+        moved: Array = shares + (n_classes * scores - 1.0 - shares @ self.gram) @ weights
+        return moved
+
 
 def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
     """Regress the indicator of each class on the features, with a ridge and an intercept.
 
     The normal equations need no sample, only the total scatter: the scatter within the classes plus
-    the scatter of their means.
+    the scatter of their means, as if all classes had equal weights.
 
     Parameters
     ----------
@@ -52,14 +93,16 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     OneVsAllRidge
         The linear functions.
     """
-    total = gaussians.weights.sum()
-    share = gaussians.weights / total
-    centre = share @ gaussians.means
+    total, share = gaussians.weights.sum(), 1.0 / len(gaussians.weights)
+    centre = gaussians.means.mean(0)
     from_centre = gaussians.means - centre
-    rows = torch.cat([gaussians.rows / total.sqrt(), from_centre * share.sqrt()[:, None]])
+    rows = torch.cat([gaussians.rows / total.sqrt(), from_centre * share**0.5])
     diagonal = (
         gaussians.residuals.sum(0) / total + epsilon * gaussians.ridge_unit() * gaussians.penalties
     )
     base = DiagonalPlusGram(diagonal, rows, name="the total covariance")
-    planes = base.solve(from_centre * share[:, None])
-    return OneVsAllRidge(as_array(planes), as_array(share - planes @ centre))
+    solved = base.solve(from_centre)
+    planes = solved * share
+    return OneVsAllRidge(
+        as_array(planes), as_array(share - planes @ centre), as_array(solved @ from_centre.T)
+    )

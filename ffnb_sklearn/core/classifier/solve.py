@@ -12,10 +12,11 @@ from ..statistics import FEWEST_AXES, ClassMoments
 from .densities import GaussianDistances, fit_distances
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
+from .novelty import RelativeDistances, fit_relative_distances
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
 from .selection import Choice, choose, with_choice
 
-__all__ = ["Classifier", "Solution", "n_classifier_weights", "solve"]
+__all__ = ["Classifier", "Solution", "n_classifier_weights", "solve", "solve_novelty"]
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
@@ -73,13 +74,7 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
-    columns = classifier_columns(features, settings.skip_connection)
-    blocks = classifier_blocks(features, settings.skip_connection)
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
-    if choice is None:
-        choice = choose(gaussians, blocks, settings)
-    gaussians = with_choice(gaussians, blocks, choice)
-    gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
+    gaussians, choice = _chosen(features, moments, settings, choice, device)
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     if settings.classifier == "ovo":
@@ -99,6 +94,54 @@ def solve(
         temperature=choice.temperature,
     )
     return Solution(distances, choice)
+
+
+def solve_novelty(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    choice: Choice,
+    *,
+    device: torch.device,
+) -> RelativeDistances:
+    """Solve the distances that tell samples of no class learned, whatever the classifier.
+
+    Parameters
+    ----------
+    features, moments, settings, device
+        As in `solve`.
+    choice : Choice
+        Values that the classifier is solved with.
+
+    Returns
+    -------
+    RelativeDistances
+        The distances.
+    """
+    gaussians, choice = _chosen(features, moments, settings, choice, device)
+    return fit_relative_distances(
+        gaussians,
+        covariance=settings.covariance,
+        shrinkage=choice.shrinkage,
+        epsilon=choice.epsilon,
+    )
+
+
+def _chosen(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    choice: Choice | None,
+    device: torch.device,
+) -> tuple[ClassGaussians, Choice]:
+    """Return the classes with the penalties of a choice, and the choice; None makes it."""
+    columns = classifier_columns(features, settings.skip_connection)
+    blocks = classifier_blocks(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    if choice is None:
+        choice = choose(gaussians, blocks, settings)
+    gaussians = with_choice(gaussians, blocks, choice)
+    return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
 
 
 def n_classifier_weights(

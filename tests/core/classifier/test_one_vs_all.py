@@ -38,9 +38,29 @@ def test_it_is_ridge_regression_of_the_indicators(d):
     alpha = 0.3 * float(gaussians.pooled_variance()) * weights.sum()
     ridge = Ridge(alpha=alpha).fit(X, np.eye(4)[y], sample_weight=weights)
     assert len(result.planes) == 4
-    assert_allclose(result.planes, ridge.coef_, rtol=1e-7, atol=1e-10)
-    assert_allclose(result.offsets, ridge.intercept_, rtol=1e-7)
-    assert_allclose(result.scores(torch.as_tensor(X)), ridge.predict(X), rtol=1e-7, atol=1e-9)
+    shares = np.bincount(y, weights) / weights.sum()
+    scores = result.with_shares(result.scores(torch.as_tensor(X)).numpy(), shares)
+    assert_allclose(scores, ridge.predict(X), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [5, 60])
+def test_equal_shares_weigh_the_scatter_of_the_means_and_not_that_within(d):
+    X, y, weights = samples(d)
+
+    result, gaussians = fitted(X, y, weights, np.ones(d))
+
+    within = sum(
+        weights[y == c].sum() * np.cov(X[y == c].T, aweights=weights[y == c], ddof=0)
+        for c in range(4)
+    ) / weights.sum() + 0.3 * float(gaussians.pooled_variance()) * np.eye(d)
+    means = gaussians.means.numpy()
+    between = np.cov(means.T, ddof=0)
+    planes = np.linalg.solve(within + between, (means - means.mean(0)).T).T / 4
+    assert_allclose(result.planes, planes, rtol=1e-7, atol=1e-10)
+    assert_allclose(result.offsets, 0.25 - planes @ means.mean(0), rtol=1e-7)
+    scores = result.scores(torch.as_tensor(X)).numpy()
+    assert_allclose(scores.sum(1), 1.0)
+    assert_allclose(result.with_shares(scores, np.full(4, 0.25)), scores, atol=1e-12)
 
 
 def test_a_penalty_is_a_scaled_feature():

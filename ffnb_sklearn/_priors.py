@@ -1,0 +1,108 @@
+"""Shares of the classes among the samples to come, and scores that allow for them."""
+
+from collections.abc import Mapping
+from numbers import Real
+
+import numpy as np
+
+from ._probabilities import SURE
+from ._targets import check_labels
+
+__all__ = ["check_priors", "class_priors", "scores_with_priors"]
+
+# Smaller shares count as this one, whose logarithm and inverse are far from overflow.
+_LEAST_SHARE = 1e-200
+
+
+def check_priors(priors, arrived):
+    """Raise if priors do not fit the labels learned.
+
+    Parameters
+    ----------
+    priors : {"uniform", "empirical"} or mapping of label to float
+        Parameter of the estimator.
+    arrived : ndarray of shape (n_arrived,)
+        Labels learned. A mapping has all of them, and may have labels still to come.
+
+    Raises
+    ------
+    ValueError
+        If `priors` is neither, if a label has no weight or is of another kind than those learned,
+        or if a weight is not a positive finite number.
+    """
+    if isinstance(priors, str) and priors in ("uniform", "empirical"):
+        return
+    if not isinstance(priors, Mapping):
+        raise ValueError(
+            "priors must be 'uniform', 'empirical' or a mapping from labels to positive weights; "
+            f"got {priors!r}."
+        )
+    labels = check_labels(list(priors), arrived, "priors")
+    for label, weight in priors.items():
+        is_number = isinstance(weight, Real) and not isinstance(weight, (bool, np.bool_))
+        if not is_number or not 0.0 < weight < np.inf:
+            raise ValueError(
+                "priors must map each label to a positive finite weight; got "
+                f"{weight!r} for label {label!r}."
+            )
+    missing = np.setdiff1d(arrived, labels) if len(labels) else np.unique(arrived)
+    if len(missing):
+        raise ValueError(
+            "priors must have a weight for every label learned; got weights for "
+            f"{labels.tolist()}, and none for {missing.tolist()}."
+        )
+
+
+def class_priors(priors, arrived, weights):
+    """Return the priors of the labels learned.
+
+    Parameters
+    ----------
+    priors, arrived
+        As in `check_priors`.
+    weights : ndarray of shape (n_arrived,)
+        Sum of the sample weights of each label.
+
+    Returns
+    -------
+    ndarray of shape (n_arrived,)
+        Positive, of sum one.
+    """
+    check_priors(priors, arrived)
+    if isinstance(priors, Mapping):
+        weights = np.array([float(priors[label]) for label in arrived.tolist()])
+    elif priors == "uniform":
+        weights = np.ones(len(arrived))
+    # Divided twice, because the sum of large weights may overflow.
+    relative = weights / weights.max()
+    return np.maximum(relative / relative.sum(), _LEAST_SHARE)
+
+
+def scores_with_priors(scores, classifier, priors):
+    r"""Return scores whose order and probabilities allow for the priors.
+
+    Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax they add
+    :math:`\log C \pi_c` to the scores. The probabilities of pairs are inverse to the expected
+    losses, which are divided by :math:`C \pi_c`. Equal priors leave both as they are.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, C)
+        Scores of the classes learned.
+    classifier : {"gaussian", "ovo"}
+        Head that computed them. One-vs-all regression has a method of its own,
+        `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares`.
+    priors : ndarray of shape (C,)
+        Priors, of sum one.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, C)
+        Scores for the probabilities of the head.
+    """
+    ratios = len(priors) * priors
+    if classifier == "gaussian":
+        return scores + np.log(ratios)
+    # Losses with the constant of `vote_probabilities`, which probabilities are inverse to.
+    most = len(priors) - 1 + 2.0 * SURE
+    return most - (most - scores) / ratios
