@@ -31,6 +31,7 @@ from .metrics import (
     forward_transfer,
 )
 from .pipeline import ContinualPipeline, make_continual_pipeline
+from .saving import ModelFileError, load, save
 from .skeletons import SkeletonDescriptor
 from .streams import StreamResult, class_incremental_tasks, evaluate_stream
 from .training import BandTraining
@@ -49,6 +50,7 @@ __all__ = [
     "Jitter",
     "JointClassifier",
     "LayerBound",
+    "ModelFileError",
     "NaiveIncrementalClassifier",
     "NonFiniteFeaturesError",
     "NonFiniteLossError",
@@ -65,10 +67,12 @@ __all__ = [
     "evaluate_stream",
     "forgetting",
     "forward_transfer",
+    "load",
     "load_cifar100",
     "load_fpha",
     "load_sbu",
     "make_continual_pipeline",
     "partial_fit_shards",
+    "save",
     "skeleton_nodes",
 ]

@@ -1,0 +1,30 @@
+"""The error of model files, and how it shows what a file holds."""
+
+from ..datasets._base import shown
+
+__all__ = ["ModelFileError", "misfit"]
+
+
+class ModelFileError(ValueError):
+    """A file is no model file, is damaged, is of a newer format, or holds no valid model."""
+
+
+def misfit(where, expected, got=None):
+    """Return the error for a part of a file, with a bounded message.
+
+    Parameters
+    ----------
+    where : str
+        The part.
+    expected : str
+        What it must be.
+    got : object, default=None
+        Its value, of which a bounded part is shown. None shows none.
+
+    Returns
+    -------
+    ModelFileError
+        Error to raise.
+    """
+    found = "" if got is None else f"; got {shown(got)}"
+    return ModelFileError(f"{where} must be {expected}{found}.")
