@@ -5,6 +5,10 @@ from ..datasets._base import shown
 __all__ = ["ModelFileError", "misfit"]
 
 
+# Characters of the place of a value that a message repeats; places nest as deeply as files do.
+_LONGEST_PLACE = 200
+
+
 class ModelFileError(ValueError):
     """A file is no model file, is damaged, is of a newer format, or holds no valid model."""
 
@@ -27,4 +31,5 @@ def misfit(where, expected, got=None):
         Error to raise.
     """
     found = "" if got is None else f"; got {shown(got)}"
-    return ModelFileError(f"{where} must be {expected}{found}.")
+    place = where if len(where) <= _LONGEST_PLACE else f"...{where[-_LONGEST_PLACE:]}"
+    return ModelFileError(f"{place} must be {expected}{found}.")

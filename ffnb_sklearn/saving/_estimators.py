@@ -317,6 +317,8 @@ def _check_parameters(estimator):
         estimator._validate_params()
     if isinstance(estimator, ContinualPipeline):
         _check_steps(estimator)
+    if isinstance(estimator, FrozenEstimator) and not hasattr(estimator.estimator, "transform"):
+        raise TypeError("estimator of FrozenEstimator must be a transformer.")
     if isinstance(estimator, BlockClassifier):
         check_settings(estimator)
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import ModelFileError, load
 from ffnb_sklearn.saving._container import write_container
+from tests.saving.attack import DAMAGES, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
     closed,
@@ -22,7 +23,8 @@ from tests.saving.model_files import (
     signed,
 )
 
-SEEDS = range(10)
+# Three files, seven kinds of damage, and these seeds are more than 300 damaged files.
+SEEDS = range(15)
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
@@ -40,65 +42,10 @@ def check_refused(content, path):
     assert str(path) in str(caught.value)
 
 
-def flipped(content, rng, n_bits=1):
-    """Return bytes with some bits flipped."""
-    changed = bytearray(content)
-    for position in rng.integers(len(content), size=n_bits):
-        changed[position] ^= 1 << rng.integers(8)
-    return bytes(changed)
-
-
-def cut(content, rng):
-    return content[: rng.integers(len(content))]
-
-
-def with_gap(content, rng):
-    start, stop = sorted(rng.integers(len(content), size=2))
-    return content[:start] + content[stop + 1 :]
-
-
-def zeroed(content, rng):
-    start = rng.integers(len(content))
-    n_bytes = min(len(content) - start, rng.integers(1, 4096))
-    return content[:start] + b"\xff" * n_bytes + content[start + n_bytes :]
-
-
-def longer(content, rng):
-    return content + rng.bytes(rng.integers(1, 100))
-
-
-def with_members_swapped(content, rng):
-    """Return an archive in which two members have changed places."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = [[name, archive.read(name)] for name in archive.namelist()]
-        comment = archive.comment
-    one, other = rng.choice(len(members), size=2, replace=False)
-    members[one][1], members[other][1] = members[other][1], members[one][1]
-    assert members[one][1] != members[other][1]
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in members:
-            archive.writestr(name, data)
-        archive.comment = comment
-    return file.getvalue()
-
-
-DAMAGES = {
-    "flipped bit": flipped,
-    "flipped bits": lambda content, rng: flipped(content, rng, 20),
-    "cut": cut,
-    "gap": with_gap,
-    "overwritten": zeroed,
-    "longer": longer,
-    "swapped": with_members_swapped,
-}
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_file_is_refused(original, damage, tmp_path):
     for seed in SEEDS:
-        content = DAMAGES[damage](original, np.random.default_rng(seed))
-        check_refused(content, tmp_path / "model.ffnb")
+        check_refused(damaged(original, damage, seed), tmp_path / "model.ffnb")
 
 
 def test_every_byte_outside_of_the_arrays_counts(original, tmp_path):
@@ -241,7 +188,7 @@ def _is_one_of_scaler(content, index):
 
 def test_numbers_that_no_model_has_are_refused(original, tmp_path):
     content, arrays = opened(original)
-    labels = {"arrived", "classes", "task_classes", "fitted_labels"}
+    labels = {"arrived", "classes", "task_classes"}
     n_checked = 0
     for path in places(content):
         if path[-1:] != ("array",) or "model" not in path or labels & set(path[-3:]):
@@ -260,7 +207,7 @@ def test_numbers_that_no_model_has_are_refused(original, tmp_path):
     assert n_checked > 10
 
 
-def test_forged_layouts_are_refused(original, tmp_path, monkeypatch):
+def test_forged_layouts_are_refused(original, tmp_path):
     content, arrays = opened(original)
     layouts = [
         ["<f8", "C", [2**61]],
@@ -284,7 +231,6 @@ def test_forged_layouts_are_refused(original, tmp_path, monkeypatch):
 
 def _with_layout(content, arrays, index, layout):
     """Return a file whose list of arrays is forged."""
-    text = json.dumps({"arrays": None, "content": content})
     file = io.BytesIO(closed(content, arrays))
     with zipfile.ZipFile(file) as archive:
         parts = [(name, archive.read(name)) for name in archive.namelist()]
@@ -292,7 +238,6 @@ def _with_layout(content, arrays, index, layout):
     whole = json.loads(parts[0][1])
     whole["arrays"][index] = layout
     parts[0] = (parts[0][0], json.dumps(whole).encode())
-    assert len(text)
     forged = io.BytesIO()
     with zipfile.ZipFile(forged, "w") as archive:
         for name, data in parts:
@@ -353,7 +298,7 @@ def test_compressed_and_repeated_members_are_refused(original, tmp_path):
     for how in ("compressed", "renamed", "missing", "more"):
         file = io.BytesIO()
         compression = zipfile.ZIP_DEFLATED if how == "compressed" else zipfile.ZIP_STORED
-        chosen = parts[:-1] if how == "missing" else [*parts, *(parts[:0])]
+        chosen = parts[:-1] if how == "missing" else parts
         with zipfile.ZipFile(file, "w", compression) as archive:
             for name, data in chosen:
                 archive.writestr("x" if how == "renamed" and data is parts[1][1] else name, data)

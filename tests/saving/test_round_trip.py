@@ -223,7 +223,7 @@ def test_network_needs_its_factory(tmp_path):
     )
     model = make_continual_pipeline(extractor, classifier())
     model.partial_fit(X[CODES < 3], CODES[CODES < 3])
-    with pytest.raises(ModelFileError, match="factories={'.*small_network': factory}"):
+    with pytest.raises(ModelFileError, match=r"factories=\{'.*small_network': factory\}"):
         round_trip(model, tmp_path)
     loaded = round_trip(model, tmp_path, factories={FACTORY: small_network})
     check_equal(model, loaded)
