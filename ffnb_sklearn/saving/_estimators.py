@@ -12,8 +12,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from .._base import ClassIncrementalClassifier
-from .._block_classifier import BlockClassifier
-from .._validation import check_settings
 from ..backbones import ConvNet, FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
 from ..baselines import JointClassifier, NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
@@ -231,9 +229,10 @@ def _name_of_factory(factory):
 def _write_fitted(writer, estimator, parameters):
     """Return the JSON of what an estimator has learned, or None."""
     kind = _KINDS[type(estimator).__name__]
+    # Another thread may let the estimator learn meanwhile: the copy has one state.
     learned = {
         name: value
-        for name, value in vars(estimator).items()
+        for name, value in vars(estimator).copy().items()
         if name not in parameters and name != _OUTPUT and name not in _CACHES
     }
     names = learned.pop("feature_names_in_", None)
@@ -319,8 +318,6 @@ def _check_parameters(estimator):
         _check_steps(estimator)
     if isinstance(estimator, FrozenEstimator) and not hasattr(estimator.estimator, "transform"):
         raise TypeError("estimator of FrozenEstimator must be a transformer.")
-    if isinstance(estimator, BlockClassifier):
-        check_settings(estimator)
 
 
 def _check_steps(pipeline):

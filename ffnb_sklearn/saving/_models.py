@@ -4,6 +4,7 @@ Everything is rebuilt by the constructors of the immutable classes of the core. 
 does not check is checked here, so that no file gives a state that learning could not give.
 """
 
+import sys
 from collections import defaultdict
 from dataclasses import MISSING, asdict, fields, replace
 from numbers import Integral, Real
@@ -110,7 +111,8 @@ def _check_bookkeeping(state, node):
 
 # Plain values that a setting may have.
 def _whole(value, least):
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and least <= value <= sys.maxsize
 
 
 def _real(value, least, most=np.inf):
@@ -258,7 +260,10 @@ def _read_model(node, n_inputs, n_classes):
         features,
         tuple(_read_moments(one, features.n_features) for one in moments.entries(n_classes)),
         tuple(one.array(None, widths[layer]) for layer, one in enumerate(past.entries(n_past))),
-        tuple(tuple(n.integer() for n in one.entries(n_layers)) for one in dims.entries()),
+        tuple(
+            tuple(n.integer(0, widths[layer]) for layer, n in enumerate(one.entries(n_layers)))
+            for one in dims.entries()
+        ),
         _read_kept_axes(kept, features.bands[-n_layers:], widths),
         tuple(_read_loss(one) for one in curve.entries()),
     )
@@ -321,7 +326,7 @@ def _read_bands(node, n_inputs, n_layers):
         if not len(rows) or not seen:
             raise misfit(weights.where, f"rows over {width} features")
         batch_norm = None if norm.value is None else _read_norm(norm, len(rows))
-        factor = scale.number(0.0)
+        factor = scale.number(0.0, above=True)
         bands.append(Band(number, rows, activation.text(*ACTIVATIONS), batch_norm, factor))
         widths[number] += len(rows)
     return tuple(bands), widths

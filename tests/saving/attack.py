@@ -15,11 +15,29 @@ from pathlib import Path
 import numpy as np
 
 from ffnb_sklearn import ModelFileError, load, save
-from tests.saving.model_files import ESTIMATORS, load_bytes, pipeline, saved, scores
+from tests.saving.model_files import (
+    ESTIMATORS,
+    closed,
+    load_bytes,
+    opened,
+    pipeline,
+    places,
+    put,
+    saved,
+    scores,
+)
 from tests.separated_classes import learned
 
 # Longest time that a writer lives, in seconds; a file is written several times meanwhile.
 _LONGEST_LIFE = 0.05
+
+# Values that are put into forged files; None removes the value.
+_VALUES = [
+    *(None, True, -1, 0, 1, 2**31, 10**12, 2**63, 10**30, -1.0, 0.0, 0.5, 1e308),
+    *("", "x", "auto", "relu", [], [[]], {}, {"array": 0}, {"array": 1}, {"scalar": 0}),
+    *({"float": "nan"}, {"tuple": [1, 2]}, {"dict": [["a", 1]]}, {"generator": 0}),
+    *({"path": "/"}, {"factory": "os:system"}, {"strings": ["a", "b"]}, {"estimator": {}}),
+]
 
 
 def flipped(content, rng, n_bits=1):
@@ -98,6 +116,32 @@ def count_accepted(n_files, folder):
     return n_accepted
 
 
+def count_forged(n_files, folder):
+    """Return how many of some forged files, digest and all, hold what a model may hold.
+
+    A value of the text of each is replaced. Some values, such as another number of epochs, are as
+    good as the first; an error other than `ModelFileError` is raised.
+    """
+    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ESTIMATORS.values()]
+    everywhere = [
+        [("estimator", *path) for path in places(content["estimator"]) if path]
+        for content, _ in originals
+    ]
+    n_accepted = 0
+    for number in range(n_files):
+        rng = np.random.default_rng(number)
+        chosen = number % len(originals)
+        path = everywhere[chosen][rng.integers(len(everywhere[chosen]))]
+        content, arrays = originals[chosen]
+        content = put(content, path, _VALUES[rng.integers(len(_VALUES))])
+        try:
+            load_bytes(closed(content, arrays), folder / "forged.ffnb")
+        except ModelFileError:
+            continue
+        n_accepted += 1
+    return n_accepted
+
+
 def kill_writers(n_kills, folder, seed=0):
     """Kill processes that save, and check that the file is always one of two.
 
@@ -140,7 +184,7 @@ def kill_writers(n_kills, folder, seed=0):
 def main():
     """Attack as often as the arguments say, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--files", type=int, default=1000, help="damaged files")
+    parser.add_argument("--files", type=int, default=1000, help="damaged and forged files")
     parser.add_argument("--kills", type=int, default=200, help="killed writers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -149,6 +193,8 @@ def main():
         print(f"{arguments.kills} killed writers, {n_inside} of them while writing: none lost")
         n_accepted = count_accepted(arguments.files, Path(folder))
         print(f"{arguments.files} damaged files: {n_accepted} accepted, no other error")
+        n_accepted = count_forged(arguments.files, Path(folder))
+        print(f"{arguments.files} forged files: {n_accepted} hold a model, no other error")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Estimators that are saved, and files that are forged, digest and all."""
 
+import copy
 import hashlib
 import io
 
@@ -75,3 +76,26 @@ def load_bytes(content, path, **keywords):
 def scores(estimator):
     """Return what an estimator makes of the samples."""
     return estimator.decision_function(X)
+
+
+def places(value, path=()):
+    """Yield the path to every value of the JSON content of an estimator."""
+    yield path
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            yield from places(part, (*path, key))
+
+
+def put(content, path, value):
+    """Return content with another value at a place."""
+    content = copy.deepcopy(content)
+    *parents, last = path
+    owner = content
+    for key in parents:
+        owner = owner[key]
+    if value is None:
+        del owner[last]
+    else:
+        owner[last] = value
+    return content

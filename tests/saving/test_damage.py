@@ -1,23 +1,27 @@
 """Damaged, foreign, newer and forged files raise ModelFileError, and nothing else."""
 
-import copy
 import io
 import json
 import pickle
 import zipfile
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import ModelFileError, load
+from ffnb_sklearn.core.settings import Descent, Settings
 from ffnb_sklearn.saving._container import write_container
-from tests.saving.attack import DAMAGES, damaged, flipped
+from ffnb_sklearn.saving._models import _DESCENT, _SETTINGS
+from tests.saving.attack import DAMAGES, count_forged, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
     closed,
     load_bytes,
     opened,
+    places,
+    put,
     saved,
     scores,
     signed,
@@ -102,29 +106,6 @@ def test_forged_archive_is_refused_or_holds_the_same(original, tmp_path):
         else:
             assert_array_equal(scores(loaded), expected)
     assert n_refused > 50
-
-
-def places(value, path=()):
-    """Yield the path to every value of the JSON content of an estimator."""
-    yield path
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, part in items:
-            yield from places(part, (*path, key))
-
-
-def put(content, path, value):
-    """Return content with another value at a place."""
-    content = copy.deepcopy(content)
-    *parents, last = path
-    owner = content
-    for key in parents:
-        owner = owner[key]
-    if value is None:
-        del owner[last]
-    else:
-        owner[last] = value
-    return content
 
 
 def test_forged_text_is_refused(original, tmp_path):
@@ -289,6 +270,16 @@ def test_nested_estimators_are_refused(tmp_path):
             "fitted": "wrong",
         }
     check_refused(closed({**content, "estimator": nested}, []), tmp_path / "model.ffnb")
+
+
+def test_every_setting_has_a_check():
+    assert {one.name for one in fields(Settings)} == _SETTINGS.keys() | {"descent"}
+    assert {one.name for one in fields(Descent)} == _DESCENT.keys()
+
+
+def test_forged_values_are_refused_or_are_those_of_a_model(tmp_path):
+    # Any other error than ModelFileError ends the count.
+    assert count_forged(100, tmp_path) < 20
 
 
 def test_compressed_and_repeated_members_are_refused(original, tmp_path):
