@@ -34,6 +34,7 @@ from .metrics import (
     forward_transfer,
 )
 from .pipeline import ContinualPipeline, make_continual_pipeline
+from .saving import ModelFileError, load, save
 from .skeletons import SkeletonDescriptor
 from .streams import StreamResult, class_incremental_tasks, evaluate_stream
 from .training import BandTraining
@@ -53,6 +54,7 @@ __all__ = [
     "JointClassifier",
     "LayerBound",
     "MirrorShift",
+    "ModelFileError",
     "NaiveIncrementalClassifier",
     "NonFiniteFeaturesError",
     "NonFiniteLossError",
@@ -71,10 +73,12 @@ __all__ = [
     "forgetting",
     "forward_transfer",
     "image_files",
+    "load",
     "load_cifar100",
     "load_fpha",
     "load_sbu",
     "make_continual_pipeline",
     "partial_fit_shards",
+    "save",
     "skeleton_nodes",
 ]

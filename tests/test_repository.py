@@ -46,7 +46,8 @@ def tracked_files():
     if listed.returncode:
         pytest.skip("not a git checkout, so the project's own files cannot be told from others")
     paths = [ROOT / name for name in listed.stdout.split("\0") if name]
-    return [path for path in paths if path.is_file() and path.suffix != ".png"]
+    binary = {".png", ".ffnb"}
+    return [path for path in paths if path.is_file() and path.suffix not in binary]
 
 
 def test_setup_line_installs_the_pinned_versions_and_runs_the_quickstart():

@@ -6,7 +6,6 @@ the number of epochs done, and the state at that point. Whoever changes what it 
 """
 
 import hashlib
-import os
 import pickle
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import joblib
 import numpy as np
 import torch
 
+from ffnb_sklearn._atomic import replaced_file
 from ffnb_sklearn.backbones._files import read_tensors
 
 _FORMAT = 1
@@ -74,17 +74,8 @@ def write_checkpoint(path, content):
     content : dict
         Tensors and plain types.
     """
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            torch.save({"format": _FORMAT, **content}, file)
-            file.flush()
-            # Without it the name could reach the disk before the bytes.
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replaced_file(path) as file:
+        torch.save({"format": _FORMAT, **content}, file)
 
 
 def check_same_training(path, saved, settings):

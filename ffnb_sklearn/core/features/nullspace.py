@@ -156,4 +156,5 @@ def moment_rows(moment: Array) -> Array:
     values, vectors = np.linalg.eigh(moment)
     above_rounding = values > SUM_ROUNDING * values.max(initial=0.0)
     rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
-    return rows
+    # The last bits of a product depend on the strides, and files and pickles keep no negative ones.
+    return np.ascontiguousarray(rows)

@@ -1,0 +1,111 @@
+"""Files that are replaced as a whole: a reader finds the old file or the new one, never a part."""
+
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:
+    # Windows has no such locks, and there an open file cannot be removed.
+    fcntl = None
+
+__all__ = ["replaced_file"]
+
+# Characters of a name that its temporary files repeat; file systems bound the length of names.
+_LONGEST_STEM = 50
+
+_TOKEN_BYTES = 8
+
+
+@contextmanager
+def replaced_file(path):
+    """Open a file for writing that replaces another if the block ends without an error.
+
+    The bytes go to a temporary file in the same folder, which is moved over the old file when they
+    are on the disk. Temporary files of writers that were killed are removed.
+
+    Parameters
+    ----------
+    path : str or path
+        File to replace or to create. A link stays one; the file behind it is replaced.
+
+    Yields
+    ------
+    file object
+        Binary, writable and seekable.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    path = Path(os.path.realpath(path))
+    _remove_leftovers(path)
+    partial, file = _open_partial(path)
+    try:
+        with file:
+            yield file
+            file.flush()
+            # Without it the name could reach the disk before the bytes.
+            os.fsync(file.fileno())
+            if fcntl is None:
+                # Windows does not move an open file.
+                file.close()
+            os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _stem(path):
+    """Return the part of a name that its temporary files repeat."""
+    return path.name[:_LONGEST_STEM]
+
+
+def _open_partial(path):
+    """Create a temporary file and lock it, which tells other writers that it is in use."""
+    while True:
+        token = secrets.token_hex(_TOKEN_BYTES)
+        partial = path.with_name(f".{_stem(path)}.{token}.partial")
+        file = partial.open("xb")
+        _lock(file)
+        # Another writer may have taken it for a leftover before it was locked.
+        if fcntl is None or os.fstat(file.fileno()).st_nlink:
+            return partial, file
+        file.close()
+
+
+def _lock(file):
+    """Lock a file unless another process has locked it; return whether it is locked now."""
+    if fcntl is not None:
+        # Some network file systems have no locks; leftovers there stay.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
+
+
+def _remove_leftovers(path):
+    """Remove the temporary files of writers that no longer exist."""
+    token = "[0-9a-f]" * (2 * _TOKEN_BYTES)
+    for leftover in path.parent.glob(f".{escape(_stem(path))}.{token}.partial"):
+        with suppress(OSError):
+            if fcntl is None:
+                leftover.unlink()
+                continue
+            with leftover.open("rb") as file:
+                if _lock(file):
+                    leftover.unlink()
+
+
+def _sync_folder(folder):
+    """Bring the names in a folder to the disk, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,270 @@
+"""The outer form of a model file: a ZIP archive of one JSON text and arrays, with a digest.
+
+The archive holds `model.json` first, then `arrays/0.npy`, `arrays/1.npy` and so on, uncompressed.
+The JSON text lists the dtype, memory order and shape of every array; from these follow the header
+and the size of its member, so nothing in a member is interpreted. The comment of the archive, the
+end of the file, is a mark and the SHA-256 of the whole file with zeros in place of the digest.
+
+Every version of the package must read this outer form, so that an older version can tell a newer
+file from a damaged file. The version of the content is in the JSON text.
+"""
+
+import hashlib
+import json
+import math
+import re
+import zipfile
+from itertools import count
+
+import numpy as np
+
+from ._errors import ModelFileError, misfit
+
+__all__ = ["is_storable", "read_container", "write_container"]
+
+_MARK = b"ffnb_sklearn model, sha256 "
+_DIGEST_LENGTH = 64
+_BLANK = b"0" * _DIGEST_LENGTH
+
+_TEXT = "model.json"
+
+# Most bytes of the JSON text. It grows by some hundred bytes per class.
+_LONGEST_TEXT = 1 << 28
+
+_CHUNK = 1 << 20
+
+# Booleans, integers, floating-point and complex numbers, and strings of fixed length.
+_DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U[1-9]\d{0,8}")
+_MOST_AXES = 32
+
+# Bits of the flags that a member may have: sizes behind the data, and a name in UTF-8.
+_HARMLESS_FLAGS = 0x0808
+
+
+def is_storable(dtype):
+    """Return whether arrays of a dtype can be stored."""
+    return _DTYPE.fullmatch(dtype.str) is not None
+
+
+class _Hashed:
+    """A file that is written from front to back, and the digest of what was written."""
+
+    def __init__(self, file):
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data):
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self):
+        self._file.flush()
+
+
+def write_container(file, content, arrays):
+    """Write a container.
+
+    Parameters
+    ----------
+    file : file object
+        Empty, binary, writable and seekable.
+    content : object
+        Content of the JSON text.
+    arrays : list of ndarray
+        C- or F-contiguous arrays of dtypes that `is_storable` accepts.
+    """
+    layouts = [_layout(array) for array in arrays]
+    text = json.dumps({"arrays": layouts, "content": content}, allow_nan=False).encode("ascii")
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"the description of the model takes {len(text)} bytes, which is too much")
+    hashed = _Hashed(file)
+    with zipfile.ZipFile(hashed, "w") as archive:
+        _write_member(archive, _TEXT, text, b"")
+        for index, (array, layout) in enumerate(zip(arrays, layouts, strict=True)):
+            _write_member(archive, _array_name(index), _npy_header(*layout), _bytes_of(array))
+        archive.comment = _MARK + _BLANK
+    file.seek(-_DIGEST_LENGTH, 2)
+    file.write(hashed.digest.hexdigest().encode("ascii"))
+
+
+def _write_member(archive, name, header, data):
+    """Append a member of two parts, with a fixed date."""
+    info = zipfile.ZipInfo(name)
+    info.file_size = len(header) + len(data)
+    with archive.open(info, "w") as member:
+        member.write(header)
+        member.write(data)
+
+
+def _array_name(index):
+    return f"arrays/{index}.npy"
+
+
+def _layout(array):
+    """Return the dtype, the memory order and the shape of an array."""
+    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    return array.dtype.str, "F" if is_fortran else "C", array.shape
+
+
+def _bytes_of(array):
+    """Return the memory of a contiguous array as bytes, which are not copied."""
+    order = "C" if array.flags.c_contiguous else "F"
+    return array.reshape(-1, order=order).view(np.uint8)
+
+
+def _npy_header(dtype, order, shape):
+    """Return the header of NumPy's format 1.0, so that NumPy alone can read the member."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': {order == 'F'}, 'shape': {tuple(shape)}, }}"
+    start = b"\x93NUMPY\x01\x00"
+    n_spaces = -(len(start) + 2 + len(text) + 1) % 64
+    text = text.encode("ascii") + b" " * n_spaces + b"\n"
+    return start + len(text).to_bytes(2, "little") + text
+
+
+def read_container(file):
+    """Read a container, whatever its bytes are.
+
+    Parameters
+    ----------
+    file : file object
+        Binary, readable and seekable.
+
+    Returns
+    -------
+    content : object
+        Content of the JSON text.
+    arrays : list of ndarray
+        Arrays of the same dtypes, shapes and memory order, writable.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no container, or if a bit of it has changed.
+    """
+    size = _checked_size(file)
+    try:
+        return _read_archive(file, size)
+    except (ModelFileError, MemoryError):
+        raise
+    except Exception as error:
+        # An archive that was forged, digest and all, fails in nearly any way.
+        raise ModelFileError("the file is a damaged archive.") from error
+
+
+def _checked_size(file):
+    """Return the size of a file whose digest is right."""
+    size = file.seek(0, 2)
+    n_end = len(_MARK) + _DIGEST_LENGTH
+    file.seek(max(0, size - n_end))
+    end = file.read(n_end)
+    file.seek(0)
+    if size <= n_end or not end.startswith(_MARK):
+        raise ModelFileError(
+            "the file is cut short, or was not written by ffnb_sklearn.save: its end lacks the "
+            "digest."
+        )
+    digest, n_left = hashlib.sha256(), size - _DIGEST_LENGTH
+    while n_left:
+        chunk = file.read(min(_CHUNK, n_left))
+        if not chunk:
+            raise ModelFileError("the file became shorter while it was read.")
+        digest.update(chunk)
+        n_left -= len(chunk)
+    digest.update(_BLANK)
+    if digest.hexdigest().encode("ascii") != end[len(_MARK) :]:
+        raise ModelFileError("the file is damaged: its digest does not fit its content.")
+    return size
+
+
+def _read_archive(file, size):
+    """Read the members of an archive, after the checks of all their sizes."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        _check_members(members, size)
+        with archive.open(members[0]) as member:
+            text = member.read()
+        whole = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        if type(whole) is not dict or whole.keys() != {"arrays", "content"}:
+            raise misfit(_TEXT, "an object of arrays and content", whole)
+        layouts = _checked_layouts(whole["arrays"])
+        if len(members) != len(layouts) + 1:
+            raise misfit("the archive", f"of {len(layouts)} arrays", len(members) - 1)
+        headers = [_npy_header(*layout) for layout in layouts]
+        for member, header, (dtype, _, shape) in zip(members[1:], headers, layouts, strict=True):
+            n_bytes = len(header) + math.prod(shape) * np.dtype(dtype).itemsize
+            if member.file_size != n_bytes:
+                raise misfit(member.filename, f"of {n_bytes} bytes", member.file_size)
+        parts = zip(members[1:], headers, layouts, strict=True)
+        return whole["content"], [_read_array(archive, *part) for part in parts]
+
+
+def _check_members(members, size):
+    """Check names and sizes of the members: together they are no larger than the file."""
+    names = (_TEXT if index == 0 else _array_name(index - 1) for index in count())
+    if not members:
+        raise misfit("the archive", "of one member or more")
+    for member, name in zip(members, names, strict=False):
+        if member.filename != name:
+            raise misfit("a member of the archive", f"named {name}", member.filename)
+        is_plain = member.compress_type == zipfile.ZIP_STORED
+        if (
+            not is_plain
+            or member.flag_bits & ~_HARMLESS_FLAGS
+            or (member.compress_size != member.file_size)
+        ):
+            raise misfit(name, "uncompressed and unencrypted")
+    if sum(member.file_size for member in members) > size or members[0].file_size > _LONGEST_TEXT:
+        raise misfit("the members of the archive", "smaller than the file")
+
+
+def _unique(pairs):
+    """Return a JSON object whose keys are unique."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise misfit(_TEXT, "without a repeated key")
+    return found
+
+
+def _no_constant(name):
+    """Refuse the constants that JSON lacks."""
+    raise misfit(_TEXT, "without NaN and infinity", name)
+
+
+def _checked_layouts(layouts):
+    """Return the dtype, memory order and shape of every array."""
+    if type(layouts) is not list:
+        raise misfit("the list of arrays", "a list", layouts)
+    for one in layouts:
+        match one:
+            case [str(dtype), "C" | "F", list(shape)] if (
+                _DTYPE.fullmatch(dtype)
+                and len(shape) <= _MOST_AXES
+                and all(type(n) is int and 0 <= n < 1 << 62 for n in shape)
+            ):
+                pass
+            case _:
+                raise misfit("an entry of the list of arrays", "a dtype, an order and a shape")
+    return layouts
+
+
+def _read_array(archive, member, header, layout):
+    """Read one array, whose size was checked."""
+    dtype, order, shape = layout
+    array = np.empty(shape, dtype=dtype, order=order)
+    left = memoryview(_bytes_of(array))
+    with archive.open(member) as stream:
+        if stream.read(len(header)) != header:
+            raise misfit(member.filename, "an array as the list of arrays has it")
+        while len(left):
+            n_read = stream.readinto(left)
+            if not n_read:
+                raise misfit(member.filename, "longer")
+            left = left[n_read:]
+        # The end is where the check sum of the member is compared.
+        if stream.read(1):
+            raise misfit(member.filename, "shorter")
+    if array.dtype.kind == "U":
+        codes = array.reshape(-1).view(f"{array.dtype.str[0]}u4")
+        if codes.max(initial=0) > 0x10FFFF:
+            raise misfit(member.filename, "of Unicode strings")
+    return array

@@ -1,0 +1,350 @@
+"""The estimators that can be saved, and what is stored of each.
+
+A file names a class of the table below and its parameters; no other class can come of it. Fitted
+attributes are listed one by one, with what must hold for them.
+"""
+
+import inspect
+from dataclasses import dataclass, fields
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+
+from .._base import ClassIncrementalClassifier
+from ..backbones import ConvNet, FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
+from ..baselines import JointClassifier, NaiveIncrementalClassifier
+from ..classifier import FFNBClassifier
+from ..pipeline import ContinualPipeline
+from ..skeletons import SkeletonDescriptor
+from ..training import BandTraining
+from ._errors import ModelFileError, misfit
+from ._models import read_names, read_state, write_state
+
+__all__ = ["read_other", "write_other"]
+
+# What scikit-learn stores for `set_output`.
+_OUTPUT = "_sklearn_output_config"
+_CONTAINERS = ("default", "pandas", "polars")
+
+# Kinds of values that are no plain values.
+_ESTIMATOR, _FACTORY, _AUGMENTATION = "estimator", "factory", "augmentation"
+
+# Networks of this package need not be given to `load`.
+_OWN_FACTORIES = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
+
+_AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter)}
+
+
+def _count(node, n_features):
+    """A positive integer, also of NumPy."""
+    value = node.plain()
+    holds = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0
+    return _held(node, holds, value, "an integer of at least 0")
+
+
+def _counts(node, n_features):
+    """A count, or one per feature."""
+    value = node.plain()
+    if type(value) is np.ndarray:
+        holds = value.dtype.kind in "iuf" and value.shape == (n_features,)
+        return _held(node, holds, value, f"{n_features} counts")
+    holds = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return _held(node, holds, value, "a count")
+
+
+def _per_feature(node, n_features):
+    """One number per feature, or None."""
+    value = node.plain()
+    holds = value is None or (
+        type(value) is np.ndarray and value.dtype.kind == "f" and value.shape == (n_features,)
+    )
+    return _held(node, holds, value, f"{n_features} numbers")
+
+
+def _weights_by_name(node, n_features):
+    """Parameters and buffers of a network."""
+    value = node.plain()
+    holds = type(value) is dict and all(
+        type(name) is str and type(array) is np.ndarray and array.dtype.kind in "biufc"
+        for name, array in value.items()
+    )
+    return _held(node, holds, value, "arrays by name")
+
+
+def _history(node, n_features):
+    """Numbers of each epoch by name."""
+    value = node.plain()
+    holds = type(value) is dict and all(
+        type(numbers) is list and all(type(one) is float for one in numbers)
+        for numbers in value.values()
+    )
+    return _held(node, holds, value, "lists of numbers by name")
+
+
+def _labels(node, n_features):
+    """Sorted labels."""
+    value = node.plain()
+    holds = type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "biufUO"
+    return _held(node, holds, value, "labels")
+
+
+def _shape(node, n_features):
+    """A tuple of positive integers."""
+    value = node.plain()
+    holds = type(value) is tuple and all(type(one) is int and one > 0 for one in value)
+    return _held(node, holds, value, "a shape")
+
+
+def _held(node, holds, value, expected):
+    """Return a value if it is as expected."""
+    if not holds:
+        raise misfit(node.where, expected)
+    return value
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """An estimator that can be saved.
+
+    Attributes
+    ----------
+    made : type
+        Its class.
+    fitted : dict
+        Reader of each fitted attribute, beside the number and the names of the features.
+    optional : frozenset of str
+        Those that a fitted estimator may lack.
+    """
+
+    made: type
+    fitted: dict
+    optional: frozenset = frozenset()
+
+
+_SCALES = dict.fromkeys(["scale_"], _per_feature)
+_KINDS = {
+    one.made.__name__: one
+    for one in (
+        _Kind(FFNBClassifier, {}),
+        _Kind(JointClassifier, {}),
+        _Kind(NaiveIncrementalClassifier, {}),
+        _Kind(BandTraining, {}),
+        _Kind(ContinualPipeline, {}),
+        _Kind(FrozenEstimator, {}),
+        _Kind(Normalizer, {}),
+        _Kind(
+            StandardScaler,
+            {
+                **dict.fromkeys(["mean_", "var_", "scale_"], _per_feature),
+                "n_samples_seen_": _counts,
+            },
+        ),
+        _Kind(
+            MaxAbsScaler,
+            {"scale_": _per_feature, "max_abs_": _per_feature, "n_samples_seen_": _count},
+        ),
+        _Kind(
+            MinMaxScaler,
+            {
+                **dict.fromkeys(
+                    ["min_", "scale_", "data_min_", "data_max_", "data_range_"], _per_feature
+                ),
+                "n_samples_seen_": _count,
+            },
+        ),
+        _Kind(SkeletonDescriptor, {"frame_shape_": _shape}),
+        _Kind(
+            TorchFeatureExtractor,
+            {
+                "state_dict_": _weights_by_name,
+                "n_features_out_": _count,
+                "history_": _history,
+                "n_epochs_": _count,
+                "classes_": _labels,
+            },
+            frozenset({"history_", "n_epochs_", "classes_"}),
+        ),
+    )
+}
+
+# Attributes that hold what is computed again where it is missing.
+_CACHES = {"_built"}
+
+
+def write_other(writer, value, where):
+    """Return the JSON of a value that is not plain: an estimator, a factory, an augmentation."""
+    name = type(value).__name__
+    if name in _KINDS and type(value) is _KINDS[name].made:
+        return {_ESTIMATOR: _write_estimator(writer, value)}
+    if type(value) in _AUGMENTATIONS.values():
+        values = {one.name: getattr(value, one.name) for one in fields(value)}
+        return {_AUGMENTATION: [name, writer.plain(values, where)]}
+    raise TypeError(
+        f"{where} cannot be saved: an instance of {name}. Estimators that can be are "
+        f"{', '.join(_KINDS)}."
+    )
+
+
+def _write_estimator(writer, estimator):
+    """Return the JSON of an estimator."""
+    name = type(estimator).__name__
+    _check_parameters(estimator)
+    parameters = estimator.get_params(deep=False)
+    if isinstance(estimator, ContinualPipeline) and estimator.memory is not None:
+        raise ValueError("memory of ContinualPipeline cannot be saved: a cache may run code.")
+    output = vars(estimator).get(_OUTPUT, {})
+    return {
+        "class": name,
+        "parameters": {
+            key: _write_parameter(writer, estimator, key, value)
+            for key, value in parameters.items()
+        },
+        "output": output.get("transform"),
+        "fitted": _write_fitted(writer, estimator, parameters),
+    }
+
+
+def _write_parameter(writer, estimator, name, value):
+    """Return the JSON of a parameter."""
+    where = f"{name} of {type(estimator).__name__}"
+    if isinstance(estimator, TorchFeatureExtractor) and name == "backbone":
+        return {_FACTORY: _name_of_factory(value)}
+    return writer.plain(value, where)
+
+
+def _name_of_factory(factory):
+    """Return the dotted name of a factory."""
+    if isinstance(factory, str):
+        return factory
+    try:
+        return f"{factory.__module__}:{factory.__qualname__}"
+    except AttributeError:
+        raise TypeError(
+            "backbone of TorchFeatureExtractor cannot be saved: it must be a function, a class or "
+            f"a dotted name; got an instance of {type(factory).__name__}."
+        ) from None
+
+
+def _write_fitted(writer, estimator, parameters):
+    """Return the JSON of what an estimator has learned, or None."""
+    kind = _KINDS[type(estimator).__name__]
+    # Another thread may let the estimator learn meanwhile: the copy has one state.
+    learned = {
+        name: value
+        for name, value in vars(estimator).copy().items()
+        if name not in parameters and name != _OUTPUT and name not in _CACHES
+    }
+    names = learned.pop("feature_names_in_", None)
+    n_features = learned.pop("n_features_in_", None)
+    state = learned.pop("_state", None)
+    unknown = learned.keys() - kind.fitted.keys()
+    if unknown:
+        raise ValueError(
+            f"{type(estimator).__name__} cannot be saved with the attribute {min(unknown)!r}, "
+            "which is no part of its fitted state."
+        )
+    if isinstance(estimator, ClassIncrementalClassifier):
+        return state and write_state(state, writer)
+    if n_features is None and not learned:
+        return None
+    return {
+        "n_features_in_": None if n_features is None else int(n_features),
+        "feature_names_in_": None if names is None else writer.labels(names, "feature_names_in_"),
+        **{name: writer.plain(value, name) for name, value in learned.items()},
+    }
+
+
+def read_other(kind, node):
+    """Return a value of a kind that is not plain."""
+    if kind == _ESTIMATOR:
+        return read_estimator(node)
+    if kind == _FACTORY:
+        return _read_factory(node)
+    if kind == _AUGMENTATION:
+        name, values = node.entries(2)
+        made = _AUGMENTATIONS[name.text(*_AUGMENTATIONS)]
+        return _made(made, values.plain(), node)
+    raise misfit(node.where, "of a known kind", kind)
+
+
+def _read_factory(node):
+    """Return the value of `backbone` that a name in the file stands for."""
+    name, known = node.text(), {**_OWN_FACTORIES, **node.reader.factories}
+    if name not in known:
+        raise ModelFileError(
+            f"{node.where} is made by a factory, which is code and no part of the file. Call "
+            f"load(path, factories={{{name[:200]!r}: factory}}) with a factory that you trust."
+        )
+    return known[name]
+
+
+def read_estimator(node):
+    """Return an estimator."""
+    name, parameters, output, fitted = node.fields("class", "parameters", "output", "fitted")
+    kind = _KINDS[name.text(*_KINDS)]
+    # A parameter that came after the file was written has its default.
+    signature = inspect.signature(kind.made).parameters
+    required = [key for key, one in signature.items() if one.default is one.empty]
+    given = parameters.some_fields(signature.keys(), required)
+    values = {key: one.plain() for key, one in given.items()}
+    if kind.made is ContinualPipeline:
+        parameters.require(values.get("memory") is None, "without a cache")
+    estimator = _made(kind.made, values, node)
+    try:
+        _check_parameters(estimator)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise misfit(parameters.where, f"valid parameters of {kind.made.__name__}") from error
+    if output.value is not None:
+        estimator._sklearn_output_config = {"transform": output.text(*_CONTAINERS)}
+    if fitted.value is not None:
+        vars(estimator).update(_read_fitted(fitted, estimator, kind))
+    return estimator
+
+
+def _made(made, values, node):
+    """Return an object of a class of this package or of scikit-learn from its parameters."""
+    try:
+        return made(**values)
+    except (ValueError, TypeError) as error:
+        raise misfit(node.where, f"valid parameters of {made.__name__}") from error
+
+
+def _check_parameters(estimator):
+    """Raise if the parameters of an estimator are not valid."""
+    if hasattr(estimator, "_parameter_constraints"):
+        estimator._validate_params()
+    if isinstance(estimator, ContinualPipeline):
+        _check_steps(estimator)
+    if isinstance(estimator, FrozenEstimator) and not hasattr(estimator.estimator, "transform"):
+        raise TypeError("estimator of FrozenEstimator must be a transformer.")
+
+
+def _check_steps(pipeline):
+    """Raise if the steps of a pipeline are no list of names and steps."""
+    steps = pipeline.steps
+    if type(steps) is not list or not steps:
+        raise TypeError("steps must be a list of at least one step.")
+    for one in steps:
+        if type(one) is not tuple or len(one) != 2 or type(one[0]) is not str:
+            raise TypeError("steps must be a list of names and steps.")
+    pipeline._validate_steps()
+
+
+def _read_fitted(node, estimator, kind):
+    """Return the attributes of what an estimator has learned."""
+    if isinstance(estimator, ClassIncrementalClassifier):
+        naive = isinstance(estimator, NaiveIncrementalClassifier)
+        return {"_state": read_state(node, naive=naive)}
+    node.require(type(node.value) is dict, "an object")
+    wanted = [name for name in kind.fitted if name not in kind.optional or name in node.value]
+    n_features, names, *rest = node.fields("n_features_in_", "feature_names_in_", *wanted)
+    known = {}
+    if n_features.value is not None:
+        known["n_features_in_"] = n_features.integer(1)
+    width = known.get("n_features_in_")
+    if names.value is not None:
+        known["feature_names_in_"] = read_names(names, width)
+    for name, one in zip(wanted, rest, strict=True):
+        known[name] = kind.fitted[name](one, width)
+    return known

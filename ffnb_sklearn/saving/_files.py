@@ -1,0 +1,170 @@
+"""Save an estimator to a file, and load it."""
+
+from contextlib import suppress
+
+import numpy
+import sklearn
+import torch
+
+from .._atomic import replaced_file
+from .._version import __version__
+from ._container import read_container, write_container
+from ._errors import ModelFileError, misfit
+from ._estimators import read_estimator, read_other, write_other
+from ._values import Node, Reader, Writer
+
+__all__ = ["load", "save"]
+
+# Version of the content. Whoever changes what it means raises it, lets `load` read all older
+# versions, and adds a file of the new version to tests/saving.
+_VERSION = 1
+
+
+def save(estimator, path):
+    """Save an estimator to a file that is loaded without running code.
+
+    The file holds the parameters and all that was learned, as JSON and arrays with a SHA-256
+    digest. Whatever happens during the call, `path` is the old file or the new one.
+
+    Parameters
+    ----------
+    estimator : estimator
+        `FFNBClassifier`, `JointClassifier`, `NaiveIncrementalClassifier`, `BandTraining`,
+        `TorchFeatureExtractor`, `SkeletonDescriptor`, or a `ContinualPipeline` of these and of
+        scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer` and
+        `FrozenEstimator`. Fitted or not; it is not changed.
+    path : str or path
+        File to write. An existing file is replaced.
+
+    Raises
+    ------
+    TypeError
+        If the estimator, a step or a parameter is of another type.
+    ValueError
+        If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, metadata
+        requests, labels of other objects than strings.
+    OSError
+        If the file cannot be written.
+
+    See Also
+    --------
+    load : Load the file.
+
+    Notes
+    -----
+    What was solved is no part of the file: the first prediction after loading solves the
+    classifier again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import ffnb_sklearn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = ffnb_sklearn.FFNBClassifier(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ffnb_sklearn.save(clf, Path(folder, "iris.ffnb"))
+    ...     loaded = ffnb_sklearn.load(Path(folder, "iris.ffnb"))
+    >>> bool((loaded.predict_proba(X) == clf.predict_proba(X)).all())
+    True
+    """
+    writer = Writer(write_other)
+    root = writer.plain(estimator, "the estimator")
+    if type(root) is not dict or root.keys() != {"estimator"}:
+        raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
+    content = {
+        "format": _VERSION,
+        "written_by": {
+            "ffnb_sklearn": __version__,
+            "numpy": numpy.__version__,
+            "scikit-learn": sklearn.__version__,
+            "torch": str(torch.__version__),
+        },
+        "generators": writer.generators,
+        "estimator": root["estimator"],
+    }
+    with replaced_file(path) as file:
+        write_container(file, content, writer.arrays)
+
+
+def load(path, *, factories=None):
+    """Load an estimator that `save` has written, without running code of the file.
+
+    The digest is compared first. Then every part is checked before an object is made of it, by the
+    constructors of a fixed list of classes.
+
+    Parameters
+    ----------
+    path : str or path
+        File to read.
+    factories : dict of str to callable or str, default=None
+        Values of `backbone` for `TorchFeatureExtractor`, by the dotted name that the file has: a
+        factory is code, and code is no part of the file. `ConvNet` and `SkeletonGCN` are known.
+
+    Returns
+    -------
+    estimator
+        Estimator of the same parameters and learned state, random states included. On the same
+        machine with the same versions, it predicts and learns on bit for bit as the saved
+        estimator does.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, cut short, of a newer format, no model file, or does not hold a
+        valid model; or if a factory is missing in `factories`.
+    OSError
+        If the file is missing or cannot be read.
+
+    See Also
+    --------
+    save : Write the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import ffnb_sklearn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "model.ffnb").write_text("something else")
+    ...     try:
+    ...         ffnb_sklearn.load(Path(folder, "model.ffnb"))
+    ...     except ffnb_sklearn.ModelFileError:
+    ...         print("no model")
+    no model
+    """
+    with open(path, "rb") as file:
+        try:
+            content, arrays = read_container(file)
+            return _estimator_of(content, arrays, dict(factories or {}))
+        except ModelFileError as error:
+            raise ModelFileError(f"{str(path)!r}: {error}") from error
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+            # Only a forged file comes here: the checks of its parts were not enough.
+            raise ModelFileError(f"{str(path)!r}: does not hold a valid model.") from error
+        except RecursionError as error:
+            raise ModelFileError(f"{str(path)!r}: is nested too deeply.") from error
+
+
+def _estimator_of(content, arrays, factories):
+    """Return the estimator of a container."""
+    reader = Reader(arrays, read_other, factories)
+    found = content.get("format") if type(content) is dict else None
+    if type(found) is int and found > _VERSION:
+        version = None
+        with suppress(TypeError, KeyError):
+            version = content["written_by"]["ffnb_sklearn"]
+        raise ModelFileError(
+            f"the file has format {min(found, 10**9)}, which is newer than {_VERSION}, the newest "
+            f"that this version of ffnb_sklearn reads. Version {str(version)[:40]} has written it."
+        )
+    if type(found) is not int or found < 1:
+        raise misfit("the format", f"a number from 1 to {_VERSION}", found)
+    node = Node(content, "model", reader)
+    _, written_by, generators, root = node.fields("format", "written_by", "generators", "estimator")
+    written_by.require(type(written_by.value) is dict, "versions by name")
+    reader.generators = generators.entries()
+    estimator = read_estimator(root)
+    reader.check_all_taken()
+    return estimator

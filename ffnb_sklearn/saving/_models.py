@@ -1,0 +1,420 @@
+"""The learned state of classifiers: what is stored of it, and what must hold for it.
+
+Everything is rebuilt by the constructors of the immutable classes of the core. What a constructor
+does not check is checked here, so that no file gives a state that learning could not give.
+"""
+
+import sys
+from collections import defaultdict
+from dataclasses import MISSING, asdict, fields, replace
+from numbers import Integral, Real
+
+import numpy as np
+
+from .._state import State
+from .._targets import check_labels
+from ..core.features.activations import ACTIVATIONS
+from ..core.features.batch_norm import BatchNorm
+from ..core.features.feature_map import Band, FeatureMap
+from ..core.features.shared_band import SharedBand
+from ..core.model import Model
+from ..core.settings import Descent, Settings
+from ..core.statistics import ClassMoments
+from ..core.tuning.naive import NaiveNetwork, Outputs
+from ._errors import misfit
+
+__all__ = ["read_state", "write_state"]
+
+_LARGEST_SEED = 2**32 - 1
+
+
+def write_state(state, writer):
+    """Return the JSON of a learned state."""
+    is_naive = isinstance(state.model, NaiveNetwork)
+    names = state.feature_names_in
+    return {
+        "n_features_in": int(state.n_features_in),
+        "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
+        "arrived": writer.labels(state.arrived, "classes_"),
+        "classes": writer.labels(state.classes, "classes_"),
+        "task_classes": [writer.labels(task, "task_classes_") for task in state.task_classes],
+        "model": (_write_network if is_naive else _write_model)(state.model, writer),
+    }
+
+
+def read_state(node, *, naive):
+    """Return a learned state.
+
+    Parameters
+    ----------
+    node : Node
+        What `write_state` has written.
+    naive : bool
+        Whether the model is that of `NaiveIncrementalClassifier`.
+
+    Returns
+    -------
+    State
+        State, all parts of which go together.
+    """
+    n_features, names, arrived, classes, tasks, model = node.fields(
+        "n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"
+    )
+    n_inputs = n_features.integer(1)
+    state = State(
+        n_inputs,
+        names.optional(lambda one: read_names(one, n_inputs)),
+        None,
+        _labels(arrived),
+        _labels(classes),
+        tuple(_labels(one) for one in tasks.entries()),
+    )
+    _check_bookkeeping(state, node)
+    read = _read_network if naive else _read_model
+    return replace(state, model=read(model, n_inputs, len(state.arrived)))
+
+
+def read_names(node, n_features):
+    """Return the names of features."""
+    names = node.labels()
+    if names.dtype != object or len(names) != n_features:
+        raise misfit(node.where, f"{n_features} names")
+    return names
+
+
+def _labels(node):
+    """Return labels, at least one, none of them twice."""
+    labels = node.labels()
+    if not len(labels) or len(np.unique(labels)) != len(labels):
+        raise misfit(node.where, "one label or more, none of them twice")
+    try:
+        return check_labels(labels, None, node.where)
+    except ValueError as error:
+        raise misfit(node.where, "labels of a kind that can be learned") from error
+
+
+def _check_bookkeeping(state, node):
+    """Check that the labels of the tasks, of the model and of the columns go together."""
+    for labels in (state.classes, *state.task_classes):
+        try:
+            check_labels(labels, state.arrived, node.where)
+        except ValueError as error:
+            raise misfit(node.where, "of labels of one kind") from error
+    in_tasks = np.concatenate(state.task_classes) if state.task_classes else state.arrived[:0]
+    if not np.array_equal(np.sort(in_tasks), np.sort(state.arrived)):
+        raise misfit(f"{node.where}.task_classes", "the labels that have arrived, each once")
+    if not np.array_equal(np.sort(state.classes), state.classes):
+        raise misfit(f"{node.where}.classes", "sorted")
+    if not np.isin(state.arrived, state.classes).all():
+        raise misfit(f"{node.where}.classes", "a superset of the labels that have arrived")
+
+
+# Plain values that a setting may have.
+def _whole(value, least):
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and least <= value <= sys.maxsize
+
+
+def _real(value, least, most=np.inf):
+    return isinstance(value, Real) and not isinstance(value, bool) and least <= value <= most
+
+
+def _positive(value):
+    return _real(value, 0.0) and 0.0 < value < np.inf
+
+
+def _one_of(*options):
+    return lambda value: type(value) is str and value in options
+
+
+def _flag(value):
+    return type(value) is bool
+
+
+def _axes(p):
+    """Return whether every entry of `Settings.p` is a number of axes or a share of energy."""
+    return type(p) is tuple and bool(p) and all(map(_axis, p))
+
+
+def _axis(p):
+    return _whole(p, 0) if type(p) is int else type(p) is float and 0.0 < p < 1.0
+
+
+_DESCENT = {
+    "max_epochs": lambda value: _whole(value, 0),
+    "learning_rate": _positive,
+    "momentum": lambda value: _real(value, 0.0) and value < 1.0,
+    "weight_decay": lambda value: _real(value, 0.0) and value < np.inf,
+    "batch_size": lambda value: _whole(value, 1),
+    "adaptive_rate": _flag,
+    "patience": lambda value: value is None or _whole(value, 1),
+    "n_folds": lambda value: _whole(value, 1),
+    "draws": _flag,
+    "standard_errors": lambda value: value is None or _real(value, 0.0),
+}
+_SETTINGS = {
+    "p": _axes,
+    "band_size": lambda value: _whole(value, 0),
+    "shared_band_size": lambda value: _whole(value, 0),
+    "skip_connection": _flag,
+    "activation": _one_of(*ACTIVATIONS),
+    "init": _one_of("multi", "mono", "random"),
+    "gamma": _positive,
+    "null_space": _flag,
+    "covariance": _one_of("class", "identity"),
+    "shrinkage": lambda value: value is None or _real(value, 0.0, 1.0),
+    "epsilon": lambda value: value is None or _positive(value),
+    "rank": lambda value: value is None or value == "auto" or _whole(value, 1),
+    "classifier": _one_of("gaussian", "ovo", "ova"),
+    "old_statistics": _one_of("gaussian", "zero"),
+    "max_state_mb": lambda value: value is None or _positive(value),
+    "batch_norm": _flag,
+    "chunk_size": lambda value: _whole(value, 1),
+    "units": _one_of("relative", "absolute"),
+    "half_bias": _flag,
+    "left_out": _flag,
+}
+
+
+def _write_settings(settings, writer):
+    """Return the JSON of settings."""
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    descent = asdict(values.pop("descent"))
+    return {
+        **{name: writer.plain(value, name) for name, value in values.items()},
+        "descent": {name: writer.plain(value, name) for name, value in descent.items()},
+    }
+
+
+def _read_settings(node):
+    """Return settings."""
+    values = node.some_fields(_SETTINGS.keys() | {"descent"}, _required(Settings))
+    node.require("descent" in values, "an object with a descent")
+    descent = values.pop("descent")
+    settings = Settings(
+        **_checked(_SETTINGS, values),
+        descent=Descent(**_checked(_DESCENT, descent.some_fields(_DESCENT.keys()))),
+    )
+    node.require(
+        settings.skip_connection or settings.shared_band_size or settings.band_size,
+        "settings that leave the classifier a feature",
+    )
+    node.require(
+        settings.units == "relative" or settings.epsilon is not None,
+        "settings with an absolute ridge or a relative one",
+    )
+    return settings
+
+
+def _required(made):
+    """Return the names of the fields without a default: fields added later need one."""
+    return {
+        one.name
+        for one in fields(made)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
+
+
+def _checked(allowed, nodes):
+    """Return plain values by name, each of which is allowed."""
+    found = {}
+    for name, node in nodes.items():
+        found[name] = node.plain()
+        node.require(allowed[name](found[name]), f"a valid value of {name}")
+    return found
+
+
+def _write_model(model, writer):
+    """Return the JSON of a model."""
+    return {
+        "settings": _write_settings(model.settings, writer),
+        "seed": int(model.seed),
+        "shared": {
+            "rows": writer.array(model.features.shared.rows, "the shared band"),
+            "mirrored": bool(model.features.shared.mirrored),
+            "n_cosines": int(model.features.shared.n_cosines),
+        },
+        "bands": [_write_band(band, writer) for band in model.features.bands],
+        "moments": [_write_moments(one, writer) for one in model.moments],
+        "past": [writer.array(rows, "the past") for rows in model.past],
+        "null_space_dims": [[int(n) for n in dims] for dims in model.null_space_dims],
+        "kept_axes": [writer.array(rows, "the kept axes") for rows in model.kept_axes],
+        "loss_curve": [writer.plain(float(one), "loss_curve_") for one in model.loss_curve],
+    }
+
+
+def _read_model(node, n_inputs, n_classes):
+    """Return a model of a given number of inputs and classes."""
+    names = ("settings", "seed", "shared", "bands", "moments")
+    more = ("past", "null_space_dims", "kept_axes", "loss_curve")
+    settings, seed, shared, bands, moments, past, dims, kept, curve = node.fields(*names, *more)
+    settings = _read_settings(settings)
+    n_layers = len(settings.p)
+    read_bands, widths = _read_bands(bands, n_inputs, n_layers)
+    features = FeatureMap(n_inputs, _read_shared(shared, n_inputs, settings), read_bands)
+    bands.require(settings.band_size or not features.bands, "empty with band_size=0")
+    n_past = n_layers if settings.band_size else 0
+    return Model(
+        settings,
+        seed.integer(0, _LARGEST_SEED),
+        features,
+        tuple(_read_moments(one, features.n_features) for one in moments.entries(n_classes)),
+        tuple(one.array(None, widths[layer]) for layer, one in enumerate(past.entries(n_past))),
+        tuple(
+            tuple(n.integer(0, widths[layer]) for layer, n in enumerate(one.entries(n_layers)))
+            for one in dims.entries()
+        ),
+        _read_kept_axes(kept, features.bands[-n_layers:], widths),
+        tuple(_read_loss(one) for one in curve.entries()),
+    )
+
+
+def _read_kept_axes(node, newest, widths):
+    """Return the axes closed to the newest bands: none, or those of each layer."""
+    nodes = node.entries()
+    if not nodes:
+        return ()
+    layers = [band.layer for band in newest]
+    node.require(layers == list(range(1, len(nodes) + 1)), "empty without a newest task")
+    return tuple(one.array(None, widths[layer]) for layer, one in enumerate(nodes))
+
+
+def _read_loss(node):
+    """Return a loss."""
+    loss = node.plain()
+    node.require(type(loss) is float, "a number")
+    return loss
+
+
+def _read_shared(node, n_inputs, settings):
+    """Return the shared band."""
+    rows, mirrored, n_cosines = node.fields("rows", "mirrored", "n_cosines")
+    n_neurons = settings.shared_band_size
+    return SharedBand(
+        rows.array(n_neurons, n_inputs + 1), mirrored.flag(), n_cosines.integer(0, n_neurons)
+    )
+
+
+def _write_band(band, writer):
+    """Return the JSON of a band."""
+    norm = band.batch_norm
+    return {
+        "layer": int(band.layer),
+        "weights": writer.array(band.weights, "a band"),
+        "activation": band.activation,
+        "batch_norm": norm
+        and {
+            "mean": writer.array(norm.mean, "batch_norm"),
+            "variance": writer.array(norm.variance, "batch_norm"),
+        },
+        "scale": float(band.scale),
+    }
+
+
+def _read_bands(node, n_inputs, n_layers):
+    """Return bands, each of which sees features before it, and the width of every layer."""
+    # The widths of the file are compared with arrays only, and never asked for as memory.
+    bands, widths = [], defaultdict(int, {0: n_inputs})
+    for one in node.entries():
+        layer, weights, activation, norm, scale = one.fields(
+            "layer", "weights", "activation", "batch_norm", "scale"
+        )
+        number, rows = layer.integer(1, n_layers), weights.array(None, None)
+        width = widths[number - 1]
+        # A band of the first layer sees all inputs, others the neurons that there were.
+        seen = rows.shape[1] == width if number == 1 else rows.shape[1] <= width
+        if not len(rows) or not seen:
+            raise misfit(weights.where, f"rows over {width} features")
+        batch_norm = None if norm.value is None else _read_norm(norm, len(rows))
+        factor = scale.number(0.0, above=True)
+        bands.append(Band(number, rows, activation.text(*ACTIVATIONS), batch_norm, factor))
+        widths[number] += len(rows)
+    return tuple(bands), widths
+
+
+def _read_norm(node, n_neurons):
+    """Return running statistics."""
+    mean, variance = node.fields("mean", "variance")
+    return BatchNorm(mean.array(n_neurons), variance.array(n_neurons, least=0.0))
+
+
+def _write_moments(moments, writer):
+    """Return the JSON of the moments of a class."""
+    return {
+        "weight": float(moments.weight),
+        "mean": writer.array(moments.mean, "the moments"),
+        "blocks": [writer.array(block, "the moments") for block in moments.blocks],
+        "residual": writer.array(moments.residual, "the moments"),
+    }
+
+
+def _read_moments(node, n_features):
+    """Return the moments of a class."""
+    weight, mean, blocks, residual = node.fields("weight", "mean", "blocks", "residual")
+    parts = tuple(one.array(None, None) for one in blocks.entries())
+    holds = len({len(part) for part in parts}) == 1
+    if not holds or sum(part.shape[1] for part in parts) != n_features:
+        raise misfit(blocks.where, f"blocks of equally many rows and {n_features} columns")
+    return ClassMoments(
+        weight.number(0.0, above=True),
+        mean.array(n_features),
+        parts,
+        residual.array(n_features, least=0.0),
+    )
+
+
+def _write_network(network, writer):
+    """Return the JSON of a naive network."""
+    return {
+        "seed": int(network.seed),
+        "n_layers": int(network.n_layers),
+        "scale": float(network.scale),
+        "bands": [_write_band(band, writer) for band in network.features.bands],
+        "outputs": [
+            {
+                "weights": writer.array(one.weights, "the outputs"),
+                "offsets": writer.array(one.offsets, "the outputs"),
+            }
+            for one in network.outputs
+        ],
+        "n_trainings": int(network.n_trainings),
+        "loss_curve": [writer.plain(float(one), "loss_curve_") for one in network.loss_curve],
+    }
+
+
+def _read_network(node, n_inputs, n_classes):
+    """Return a naive network of a given number of inputs and classes."""
+    seed, n_layers, scale, bands, outputs, n_trainings, curve = node.fields(
+        "seed", "n_layers", "scale", "bands", "outputs", "n_trainings", "loss_curve"
+    )
+    depth, heads = n_layers.integer(1), outputs.entries()
+    read_bands, _ = _read_bands(bands, n_inputs, depth)
+    features = FeatureMap(n_inputs, SharedBand.empty(n_inputs), read_bands)
+    # Every task has brought a band to each layer.
+    layers = [band.layer for band in features.bands]
+    bands.require(
+        len(layers) == depth * len(heads)
+        and all(layer == index % depth + 1 for index, layer in enumerate(layers)),
+        "a band per layer and task",
+    )
+    widths = np.cumsum([len(band.weights) for band in features.bands[depth - 1 :: depth]])
+    read = tuple(_read_outputs(one, width) for one, width in zip(heads, widths, strict=True))
+    outputs.require(sum(len(one.offsets) for one in read) == n_classes, f"of {n_classes} classes")
+    return NaiveNetwork(
+        seed.integer(0, _LARGEST_SEED),
+        depth,
+        scale.number(0.0, above=True),
+        features,
+        read,
+        n_trainings.integer(),
+        tuple(_read_loss(one) for one in curve.entries()),
+    )
+
+
+def _read_outputs(node, width):
+    """Return the outputs of one task over all neurons that the last layer had."""
+    weights, offsets = node.fields("weights", "offsets")
+    rows = weights.array(None, int(width))
+    if not len(rows):
+        raise misfit(weights.where, "of one class or more")
+    return Outputs(rows, offsets.array(len(rows)))

@@ -1,0 +1,201 @@
+"""Damage files at random, and kill writers at random: few times in the tests, often by a command.
+
+python -m tests.saving.attack --files 1000 --kills 200
+"""
+
+import argparse
+import io
+import os
+import signal
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from ffnb_sklearn import ModelFileError, load, save
+from tests.saving.model_files import (
+    ESTIMATORS,
+    closed,
+    load_bytes,
+    opened,
+    pipeline,
+    places,
+    put,
+    saved,
+    scores,
+)
+from tests.separated_classes import learned
+
+# Longest time that a writer lives, in seconds; a file is written several times meanwhile.
+_LONGEST_LIFE = 0.05
+
+# Values that are put into forged files; None removes the value.
+_VALUES = [
+    *(None, True, -1, 0, 1, 2**31, 10**12, 2**63, 10**30, -1.0, 0.0, 0.5, 1e308),
+    *("", "x", "auto", "relu", [], [[]], {}, {"array": 0}, {"array": 1}, {"scalar": 0}),
+    *({"float": "nan"}, {"tuple": [1, 2]}, {"dict": [["a", 1]]}, {"generator": 0}),
+    *({"path": "/"}, {"factory": "os:system"}, {"strings": ["a", "b"]}, {"estimator": {}}),
+]
+
+
+def flipped(content, rng, n_bits=1):
+    """Return bytes with some bits flipped."""
+    changed = bytearray(content)
+    for position in rng.integers(len(content), size=n_bits):
+        changed[position] ^= 1 << rng.integers(8)
+    return bytes(changed)
+
+
+def cut(content, rng):
+    return content[: rng.integers(len(content))]
+
+
+def with_gap(content, rng):
+    start, stop = sorted(rng.integers(len(content), size=2))
+    return content[:start] + content[stop + 1 :]
+
+
+def zeroed(content, rng):
+    start = rng.integers(len(content))
+    n_bytes = min(len(content) - start, rng.integers(1, 4096))
+    return content[:start] + b"\xff" * n_bytes + content[start + n_bytes :]
+
+
+def longer(content, rng):
+    return content + rng.bytes(rng.integers(1, 100))
+
+
+def with_members_swapped(content, rng):
+    """Return an archive in which two members have changed places."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [[name, archive.read(name)] for name in archive.namelist()]
+        comment = archive.comment
+    one = rng.integers(len(members))
+    # Labels, say, may be equal in two members.
+    differing = [k for k, member in enumerate(members) if member[1] != members[one][1]]
+    other = rng.choice(differing)
+    members[one][1], members[other][1] = members[other][1], members[one][1]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+        archive.comment = comment
+    return file.getvalue()
+
+
+DAMAGES = {
+    "flipped bit": flipped,
+    "flipped bits": lambda content, rng: flipped(content, rng, 20),
+    "cut": cut,
+    "gap": with_gap,
+    "overwritten": zeroed,
+    "longer": longer,
+    "swapped": with_members_swapped,
+}
+
+
+def damaged(content, damage, seed):
+    """Return a damaged file."""
+    return DAMAGES[damage](content, np.random.default_rng(seed))
+
+
+def count_accepted(n_files, folder):
+    """Return how many of some damaged files are loaded; an error of another kind is raised."""
+    originals = [saved(make(), folder / "model.ffnb") for make in ESTIMATORS.values()]
+    n_accepted = 0
+    for number in range(n_files):
+        damage = list(DAMAGES)[number % len(DAMAGES)]
+        content = damaged(originals[number // len(DAMAGES) % len(originals)], damage, number)
+        try:
+            load_bytes(content, folder / "damaged.ffnb")
+        except ModelFileError:
+            continue
+        n_accepted += 1
+    return n_accepted
+
+
+def count_forged(n_files, folder):
+    """Return how many of some forged files, digest and all, hold what a model may hold.
+
+    A value of the text of each is replaced. Some values, such as another number of epochs, are as
+    good as the first; an error other than `ModelFileError` is raised.
+    """
+    originals = [opened(saved(make(), folder / "model.ffnb")) for make in ESTIMATORS.values()]
+    everywhere = [
+        [("estimator", *path) for path in places(content["estimator"]) if path]
+        for content, _ in originals
+    ]
+    n_accepted = 0
+    for number in range(n_files):
+        rng = np.random.default_rng(number)
+        chosen = number % len(originals)
+        path = everywhere[chosen][rng.integers(len(everywhere[chosen]))]
+        content, arrays = originals[chosen]
+        content = put(content, path, _VALUES[rng.integers(len(_VALUES))])
+        try:
+            load_bytes(closed(content, arrays), folder / "forged.ffnb")
+        except ModelFileError:
+            continue
+        n_accepted += 1
+    return n_accepted
+
+
+def kill_writers(n_kills, folder, seed=0):
+    """Kill processes that save, and check that the file is always one of two.
+
+    Parameters
+    ----------
+    n_kills : int
+        Processes to kill.
+    folder : Path
+        Where they write.
+    seed : int, default=0
+        Seed of the times.
+
+    Returns
+    -------
+    int
+        How many of them left a temporary file, so that they were killed while they wrote.
+    """
+    rng, path = np.random.default_rng(seed), folder / "model.ffnb"
+    old, new = pipeline(), learned(pipeline(), [5, 7])
+    known = [scores(one) for one in (old, new)]
+    save(old, path)
+    n_inside, others = 0, set(folder.iterdir()) - {path}
+    for _ in range(n_kills):
+        process = os.fork()
+        if not process:
+            while True:
+                save(new, path)
+                save(old, path)
+        time.sleep(rng.uniform(0.0, _LONGEST_LIFE))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        found = scores(load(path))
+        assert any(one.shape == found.shape and (one == found).all() for one in known)
+        n_inside += len(set(folder.iterdir()) - {path} - others)
+        save(old, path)
+        assert set(folder.iterdir()) == {path} | others
+    return n_inside
+
+
+def main():
+    """Attack as often as the arguments say, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=1000, help="damaged and forged files")
+    parser.add_argument("--kills", type=int, default=200, help="killed writers")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        # The processes come first: a fork after a threaded operation of torch may hang.
+        n_inside = kill_writers(arguments.kills, Path(folder))
+        print(f"{arguments.kills} killed writers, {n_inside} of them while writing: none lost")
+        n_accepted = count_accepted(arguments.files, Path(folder))
+        print(f"{arguments.files} damaged files: {n_accepted} accepted, no other error")
+        n_accepted = count_forged(arguments.files, Path(folder))
+        print(f"{arguments.files} forged files: {n_accepted} hold a model, no other error")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Estimators that are saved, and files that are forged, digest and all."""
+
+import copy
+import hashlib
+import io
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from ffnb_sklearn import (
+    ContinualPipeline,
+    FFNBClassifier,
+    NaiveIncrementalClassifier,
+    load,
+    save,
+)
+from ffnb_sklearn.saving._container import read_container, write_container
+from tests.separated_classes import CODES, NAMES, X, learned
+
+
+def classifier(**parameters):
+    """Return an estimator of few neurons that knows nothing."""
+    return FFNBClassifier(**{"shared_band_size": 7, "random_state": 0, **parameters})
+
+
+def deep_classifier():
+    """Return a classifier of two layers with everything that a model may hold."""
+    model = classifier(n_layers=2, batch_norm=True, random_state=np.random.RandomState(5))
+    return learned(model, [4, 1], [6, 0])
+
+
+def naive_classifier():
+    """Return a naive classifier of string labels."""
+    model = NaiveIncrementalClassifier(n_layers=2, band_size=2, max_epochs=2, random_state=0)
+    return learned(model, [4, 1], [0], y=NAMES[CODES])
+
+
+def pipeline():
+    """Return a pipeline of two steps."""
+    return learned(ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier())]), [2, 3])
+
+
+ESTIMATORS = {"deep": deep_classifier, "naive": naive_classifier, "pipeline": pipeline}
+
+
+def saved(estimator, path):
+    """Return the bytes of the file of an estimator."""
+    save(estimator, path)
+    return path.read_bytes()
+
+
+def opened(content):
+    """Return the JSON content and the arrays of a file."""
+    return read_container(io.BytesIO(content))
+
+
+def closed(content, arrays):
+    """Return a file of any content, with the digest that belongs to it."""
+    file = io.BytesIO()
+    write_container(file, content, arrays)
+    return file.getvalue()
+
+
+def signed(content):
+    """Return the bytes of a file with the digest that belongs to them."""
+    body = content[:-64]
+    return body + hashlib.sha256(body + b"0" * 64).hexdigest().encode()
+
+
+def load_bytes(content, path, **keywords):
+    """Load an estimator from bytes."""
+    path.write_bytes(content)
+    return load(path, **keywords)
+
+
+def scores(estimator):
+    """Return what an estimator makes of the samples."""
+    return estimator.decision_function(X)
+
+
+def places(value, path=()):
+    """Yield the path to every value of the JSON content of an estimator."""
+    yield path
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in items:
+            yield from places(part, (*path, key))
+
+
+def put(content, path, value):
+    """Return content with another value at a place."""
+    content = copy.deepcopy(content)
+    *parents, last = path
+    owner = content
+    for key in parents:
+        owner = owner[key]
+    if value is None:
+        del owner[last]
+    else:
+        owner[last] = value
+    return content

@@ -1,0 +1,327 @@
+"""What is loaded is what was saved: parameters, predictions, and all that is learned later."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
+from torch import nn
+
+from ffnb_sklearn import (
+    BandTraining,
+    ContinualPipeline,
+    ConvNet,
+    FFNBClassifier,
+    FlipCrop,
+    JointClassifier,
+    ModelFileError,
+    NaiveIncrementalClassifier,
+    SkeletonDescriptor,
+    TorchFeatureExtractor,
+    load,
+    make_continual_pipeline,
+    save,
+)
+from tests.saving.model_files import classifier, scores
+from tests.separated_classes import CODES, NAMES, X, learned
+
+SETTINGS = {
+    "default": {},
+    "no bands": {"band_size": 0},
+    "bands alone": {"shared_band_size": 0, "skip_connection": False, "band_size": 3},
+    "three layers": {"n_layers": 3, "p": [2, 0.5, 0.9], "activation": "tanh"},
+    "random": {"init": "random", "activation": "sigmoid"},
+    "batch norm": {"batch_norm": True, "n_layers": 2},
+    "pairs": {"classifier": "ovo", "shrinkage": 0.5, "epsilon": 0.1},
+    "one against all": {"classifier": "ova", "covariance": "identity"},
+    "exact": {"rank": None},
+    "few axes": {"rank": 2, "max_state_mb": 0.01},
+    "tuned": {"max_epochs": 3, "training": BandTraining(n_folds=2)},
+    "zero": {"old_statistics": "zero", "null_space": False, "init": "mono"},
+    "NumPy values": {"band_size": np.int64(2), "gamma": np.float32(0.5), "verbose": np.False_},
+}
+
+
+def round_trip(estimator, tmp_path, **keywords):
+    path = tmp_path / "model.ffnb"
+    save(estimator, path)
+    return load(path, **keywords)
+
+
+def same_values(one, other):
+    """Whether two parameters are equal in type and value."""
+    if isinstance(one, np.random.RandomState):
+        return same_values(one.get_state(legacy=False), other.get_state(legacy=False))
+    if hasattr(one, "get_params"):
+        return type(one) is type(other) and same_values(one.get_params(), other.get_params())
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_values(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return type(one) is type(other) and all(map(same_values, one, other))
+    return type(one) is type(other) and bool(np.all(one == other))
+
+
+def check_equal(one, other):
+    """Check that parameters, labels and predictions are the same, bit for bit."""
+    assert same_values(one, other)
+    assert same_values(clone(one), clone(other))
+    assert one.classes_.dtype == other.classes_.dtype
+    assert_array_equal(one.classes_, other.classes_)
+    assert_array_equal(scores(one), scores(other))
+    assert_array_equal(one.predict(X), other.predict(X))
+    assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_classifier_goes_on_as_if_it_had_not_been_saved(settings, tmp_path):
+    model = learned(classifier(**SETTINGS[settings]), [4, 1], [6, 0])
+    loaded = round_trip(model, tmp_path)
+    check_equal(model, loaded)
+
+    others = [learned(classifier(**SETTINGS[settings]), [2, 7]) for _ in range(2)]
+    for one, other in zip((model, loaded), others, strict=True):
+        learned(one, [3, 4]).forget([1])
+        if not one.batch_norm:
+            one.merge(other)
+        learned(one, [1])
+    check_equal(model, loaded)
+    # What was forgotten and merged leaves a state that can be saved too.
+    check_equal(model, round_trip(model, tmp_path))
+    check_equal(model.forget([6]).forget([0]), round_trip(loaded, tmp_path).forget([6]).forget([0]))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        CODES,
+        CODES.astype(np.uint8),
+        CODES.astype(np.float32),
+        CODES.astype(">i4") - 4,
+        NAMES[CODES],
+        NAMES.astype(object)[CODES],
+        np.array(["\ud800", "a\0", "", "é"], dtype=object)[CODES % 4],
+        CODES % 2 == 0,
+    ],
+    ids=["int", "uint8", "float", "big-endian", "str", "object", "odd strings", "bool"],
+)
+@pytest.mark.parametrize("kind", [classifier, NaiveIncrementalClassifier])
+def test_labels_keep_their_kind(kind, labels, tmp_path):
+    model = kind(random_state=0)
+    learned(model, [0, 1], [2], y=labels)
+    loaded = round_trip(model, tmp_path)
+    check_equal(model, loaded)
+    assert all(map(np.array_equal, model.task_classes_, loaded.task_classes_))
+    learned(model, [3], y=labels)
+    check_equal(model, learned(loaded, [3], y=labels))
+
+
+def test_declared_classes_and_names_of_features_are_kept(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"column {i}" for i in range(X.shape[1])])
+    model = classifier().set_output(transform="pandas")
+    model.partial_fit(frame, CODES % 3, classes=[7, 8])
+    loaded = round_trip(model, tmp_path)
+    assert_array_equal(loaded.feature_names_in_, model.feature_names_in_)
+    assert_array_equal(loaded.classes_, [0, 1, 2, 7, 8])
+    pandas.testing.assert_frame_equal(loaded.transform(frame), model.transform(frame))
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize("kind", [FFNBClassifier, JointClassifier, NaiveIncrementalClassifier])
+def test_random_state_goes_on_where_it_was(kind, is_fitted, tmp_path):
+    model = kind(random_state=np.random.RandomState(3))
+    model.random_state.standard_normal()
+    if is_fitted:
+        model.fit(X, CODES)
+    loaded = round_trip(model, tmp_path)
+    if not is_fitted:
+        with pytest.raises(NotFittedError):
+            loaded.predict(X)
+    check_equal(model.fit(X, CODES), loaded.fit(X, CODES))
+    assert model.random_state.standard_normal() == loaded.random_state.standard_normal()
+
+
+def test_steps_that_share_a_random_state_share_it_still(tmp_path):
+    generator = np.random.RandomState(0)
+    steps = (
+        TorchFeatureExtractor(ConvNet, random_state=generator),
+        classifier(random_state=generator),
+    )
+    loaded = round_trip(make_continual_pipeline(*steps), tmp_path)
+    assert loaded[0].random_state is loaded[1].random_state
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False, with_std=False),
+        MinMaxScaler((-1, 1), clip=True),
+        MaxAbsScaler(),
+        Normalizer("max"),
+        "passthrough",
+        None,
+        FrozenEstimator(StandardScaler().fit(X)),
+        ContinualPipeline([("a", StandardScaler()), ("b", MinMaxScaler())]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_pipeline_goes_on(transformer, dtype, tmp_path):
+    model = clone(ContinualPipeline([("first", transformer), ("clf", classifier())]))
+    now = np.isin(CODES, [0, 1])
+    model.partial_fit(X[now].astype(dtype), CODES[now])
+    loaded = round_trip(model, tmp_path)
+    check_equal(model, loaded)
+    check_equal(learned(model, [2]), learned(loaded, [2]))
+
+
+def test_missing_values_of_a_scaler_are_kept(tmp_path):
+    scaler = StandardScaler().fit(np.where(X > 0.0, X, np.nan))
+    scaler.mean_[0] = np.nan
+    loaded = round_trip(scaler, tmp_path)
+    assert_array_equal(loaded.mean_, scaler.mean_)
+    assert_array_equal(loaded.n_samples_seen_, scaler.n_samples_seen_)
+
+
+def test_skeleton_descriptor(tmp_path):
+    model = SkeletonDescriptor(n_chunks=2)
+    rng = np.random.default_rng(0)
+    sequences = [rng.standard_normal((9, 5, 3)) for _ in range(3)]
+    expected = model.fit(sequences).transform(sequences)
+    assert_array_equal(round_trip(model, tmp_path).transform(sequences), expected)
+
+
+def small_network(n_out=4):
+    """Make a network by a factory that files only name."""
+    return nn.Sequential(nn.Linear(X.shape[1], n_out), nn.BatchNorm1d(n_out), nn.ReLU())
+
+
+FACTORY = f"{small_network.__module__}:small_network"
+
+
+def test_network_needs_its_factory(tmp_path):
+    extractor = TorchFeatureExtractor(
+        small_network,
+        backbone_params={"n_out": 3},
+        epochs=2,
+        augment=None,
+        dtype="float64",
+        random_state=0,
+    )
+    model = make_continual_pipeline(extractor, classifier())
+    model.partial_fit(X[CODES < 3], CODES[CODES < 3])
+    with pytest.raises(ModelFileError, match=r"factories=\{'.*small_network': factory\}"):
+        round_trip(model, tmp_path)
+    loaded = round_trip(model, tmp_path, factories={FACTORY: small_network})
+    check_equal(model, loaded)
+    assert loaded[0].history_ == model[0].history_
+    check_equal(learned(model, [4]), learned(loaded, [4]))
+
+
+def test_dotted_name_of_a_network_is_refused_unless_it_is_given(tmp_path):
+    weights = {"weight": torch.ones(2, 6), "bias": np.zeros(2)}
+    extractor = TorchFeatureExtractor(
+        "torch.nn:Linear",
+        backbone_params={"in_features": 6, "out_features": 2},
+        weights=weights,
+        checkpoint=Path("checkpoint"),
+        augment=FlipCrop(),
+    )
+    name = "torch.nn:Linear"
+    with pytest.raises(ModelFileError, match=name):
+        round_trip(extractor, tmp_path)
+    loaded = round_trip(extractor, tmp_path, factories={name: name})
+    assert (loaded.backbone, loaded.checkpoint, loaded.augment) == (
+        name,
+        Path("checkpoint"),
+        FlipCrop(),
+    )
+    assert_array_equal(loaded.fit_transform(X), extractor.fit_transform(X))
+
+
+def test_own_network_is_known(tmp_path):
+    extractor = TorchFeatureExtractor(ConvNet, input_shape=(3, 8, 8))
+    rows = np.random.default_rng(0).random((3, 192))
+    expected = extractor.fit_transform(rows)
+    assert_array_equal(round_trip(extractor, tmp_path).transform(rows), expected)
+
+
+class _Subclass(FFNBClassifier):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (_Subclass(), "_Subclass"),
+        (Pipeline([("clf", classifier())]), "Pipeline"),
+        (make_continual_pipeline(FunctionTransformer(np.log), classifier()), "FunctionTransformer"),
+        (TorchFeatureExtractor(nn.Linear(6, 2)), "Linear"),
+        (TorchFeatureExtractor(ConvNet, augment=np.sin), "augment of TorchFeatureExtractor"),
+        ([classifier()], "must be an estimator"),
+        (3, "must be an estimator"),
+    ],
+    ids=str,
+)
+def test_other_types_are_refused(estimator, message, tmp_path):
+    with pytest.raises(TypeError, match=message):
+        save(estimator, tmp_path / "model.ffnb")
+    assert not list(tmp_path.iterdir())
+
+
+def with_attribute(name):
+    model = classifier()
+    setattr(model, name, 1)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (classifier(gamma=-1.0), "gamma"),
+        (classifier(random_state=np.random.RandomState(np.random.PCG64(0))), "another generator"),
+        (ContinualPipeline([("clf", classifier())], memory="cache"), "memory"),
+        (with_attribute("extra"), "'extra'"),
+    ],
+    ids=["invalid", "generator", "memory", "attribute"],
+)
+def test_values_that_cannot_be_stored_are_refused(estimator, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        save(estimator, tmp_path / "model.ffnb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_loaded_arrays_are_those_of_the_file_alone(tmp_path):
+    model = learned(classifier(), [0, 1])
+    first = round_trip(model, tmp_path)
+    second = round_trip(model, tmp_path)
+    assert not np.shares_memory(first._state.model.moments[0].mean, second._state.arrived)
+    assert first._state.model.moments[0].mean.flags.writeable
+
+
+def test_numpy_reads_the_arrays(tmp_path):
+    path = tmp_path / "model.npz"
+    save(learned(classifier(), [0, 1]), path)
+    with np.load(path, allow_pickle=False) as archive:
+        assert {"model.json", "arrays/0"} <= set(archive.files)
+        assert archive["arrays/0"].dtype.kind == "i"
+
+
+def test_missing_file_is_no_damage(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "model.ffnb")
+    with pytest.raises(FileNotFoundError):
+        save(classifier(), tmp_path / "missing" / "model.ffnb")
