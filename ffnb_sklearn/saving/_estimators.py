@@ -5,6 +5,7 @@ attributes are listed one by one, with what must hold for them.
 """
 
 import inspect
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -12,7 +13,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from .._base import ClassIncrementalClassifier
-from ..backbones import ConvNet, FlipCrop, Jitter, SkeletonGCN, TorchFeatureExtractor
+from ..backbones import (
+    ConvNet,
+    FlipCrop,
+    Jitter,
+    MirrorShift,
+    SkeletonGCN,
+    TorchFeatureExtractor,
+)
 from ..baselines import JointClassifier, NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
 from ..pipeline import ContinualPipeline
@@ -33,7 +41,7 @@ _ESTIMATOR, _FACTORY, _AUGMENTATION = "estimator", "factory", "augmentation"
 # Networks of this package need not be given to `load`.
 _OWN_FACTORIES = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
 
-_AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter)}
+_AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter, MirrorShift)}
 
 
 def _count(node, n_features):
@@ -94,6 +102,36 @@ def _shape(node, n_features):
     value = node.plain()
     holds = type(value) is tuple and all(type(one) is int and one > 0 for one in value)
     return _held(node, holds, value, "a shape")
+
+
+def _shape_or_none(node, n_features):
+    """A tuple of positive integers, or None."""
+    return None if node.value is None else _shape(node, n_features)
+
+
+def _image_values(node, n_features):
+    """The kind of numbers that images had, or None."""
+    value = node.plain()
+    return _held(node, value in (None, "uint8", "number"), value, "a kind of numbers")
+
+
+def _widths_by_layer(node, n_features):
+    """Positive integers by the name of a layer."""
+    value = node.plain()
+    holds = type(value) is dict and all(
+        type(name) is str and type(width) is int and width > 0 for name, width in value.items()
+    )
+    return _held(node, holds, value, "widths by layer")
+
+
+def _scales_by_layer(node, n_features):
+    """Positive numbers by the name of a layer."""
+    value = node.plain()
+    holds = type(value) is dict and all(
+        type(name) is str and type(scale) is float and 0.0 < scale < math.inf
+        for name, scale in value.items()
+    )
+    return _held(node, holds, value, "scales by layer")
 
 
 def _held(node, holds, value, expected):
@@ -162,8 +200,12 @@ _KINDS = {
                 "history_": _history,
                 "n_epochs_": _count,
                 "classes_": _labels,
+                "layer_widths_": _widths_by_layer,
+                "layer_scales_": _scales_by_layer,
+                "input_shape_": _shape_or_none,
+                "image_values_": _image_values,
             },
-            frozenset({"history_", "n_epochs_", "classes_"}),
+            frozenset({"history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_"}),
         ),
     )
 }

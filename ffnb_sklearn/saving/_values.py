@@ -261,7 +261,9 @@ class Node:
 def _read_dict(node):
     """Return a dictionary, whose keys must be hashable and different."""
     items = [[part.plain() for part in item.entries(2)] for item in node.entries()]
-    holds = all(type(key) in (str, int, bool, type(None)) for key, _ in items)
+    holds = all(
+        type(key) in (str, int, bool, type(None)) or isinstance(key, np.generic) for key, _ in items
+    )
     node.require(holds, "a list of keys and values")
     found = dict(items)
     node.require(len(found) == len(items), "without a repeated key")

@@ -26,6 +26,7 @@ from ffnb_sklearn import (
     FFNBClassifier,
     FlipCrop,
     JointClassifier,
+    MirrorShift,
     ModelFileError,
     NaiveIncrementalClassifier,
     SkeletonDescriptor,
@@ -257,6 +258,30 @@ def test_own_network_is_known(tmp_path):
     rows = np.random.default_rng(0).random((3, 192))
     expected = extractor.fit_transform(rows)
     assert_array_equal(round_trip(extractor, tmp_path).transform(rows), expected)
+
+
+def test_layers_and_views_are_kept(tmp_path):
+    names = [name for name, _ in ConvNet().named_children()][:2]
+    extractor = TorchFeatureExtractor(
+        ConvNet, input_shape=(3, 8, 8), layers=names, views=MirrorShift(shift=1)
+    )
+    images = np.random.default_rng(0).integers(256, size=(4, 8, 8, 3), dtype=np.uint8)
+    expected = extractor.fit_transform(images)
+
+    loaded = round_trip(extractor, tmp_path)
+
+    assert_array_equal(loaded.transform(images), expected)
+    assert loaded.layer_scales_ == extractor.layer_scales_
+    assert loaded.get_feature_names_out().tolist() == extractor.get_feature_names_out().tolist()
+
+
+def test_priors_of_labels_are_kept(tmp_path):
+    model = learned(classifier(), [0, 1, 2])
+    model.set_params(priors={label: 1.0 + k for k, label in enumerate(model.classes_)})
+
+    loaded = round_trip(model, tmp_path)
+
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
 class _Subclass(FFNBClassifier):
