@@ -33,6 +33,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_use_plots = False
+# numpydoc links the attributes of scikit-learn's Pipeline, which autodoc skips, to any namesakes.
+suppress_warnings = ["ref.python"]
 myst_heading_anchors = 3
 
 sphinx_gallery_conf = {
