@@ -115,8 +115,9 @@ def _notes(records, labels, steps):
             if one["rung"] == label and one["set"] == "sbu" and not one["max_epochs"]
         ]
         spreads += [f"{label} {np.std(finals):.1f}"] if finals else []
-    yield ""
-    yield f"Standard deviation over all folds and seeds of SBU, closed form: {', '.join(spreads)}."
+    if spreads:
+        yield ""
+        yield f"Standard deviation over all folds and seeds of SBU, closed form: {', '.join(spreads)}."
 
 
 def _spread(values):
