@@ -117,7 +117,8 @@ def _notes(records, labels, steps):
         spreads += [f"{label} {np.std(finals):.1f}"] if finals else []
     if spreads:
         yield ""
-        yield f"Standard deviation over all folds and seeds of SBU, closed form: {', '.join(spreads)}."
+        found = ", ".join(spreads)
+        yield f"Standard deviation over all folds and seeds of SBU, closed form: {found}."
 
 
 def _spread(values):
