@@ -87,7 +87,7 @@ def settings_lines(options):
 def report(options, records):
     """Return the report as Markdown."""
     lines = [
-        "# What each deviation from the published model is worth",
+        "# Worth of each deviation from the published model",
         "",
         *environment_lines(ffnb_sklearn.__version__, "cpu"),
         *(f"- {line}" for line in settings_lines(options)),

@@ -1,4 +1,4 @@
-"""One image, whatever it comes as, as an array. Pillow is imported where a file is read."""
+"""Read an image from an array, a PIL image or a path. Pillow is imported for files alone."""
 
 import os
 import sys

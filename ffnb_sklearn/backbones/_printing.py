@@ -1,4 +1,4 @@
-"""What is shown of weights where an estimator is printed."""
+"""Print a summary of weights where an estimator is printed."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is read from a network: its output, or the pooled outputs of some of its layers."""
+"""Read the output of a network, or the pooled outputs of some of its layers."""
 
 from contextlib import contextmanager
 from dataclasses import dataclass

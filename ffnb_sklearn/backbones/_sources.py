@@ -159,7 +159,7 @@ class ImageSource:
         return self._channels_first(array, name, is_picture=is_picture).reshape(-1)
 
     def _array(self, position):
-        """One image as an array, and whether its channels are known to be last."""
+        """Return one image as an array, and whether its channels are known to be last."""
         name = f"X[{position}]"
         item = self._items[position]
         if self._whole:

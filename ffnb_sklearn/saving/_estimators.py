@@ -31,7 +31,7 @@ from ._models import read_names, read_state, write_state
 
 __all__ = ["read_other", "write_other"]
 
-# What scikit-learn stores for `set_output`.
+# Attribute in which scikit-learn stores the choice of `set_output`.
 _OUTPUT = "_sklearn_output_config"
 _CONTAINERS = ("default", "pandas", "polars")
 

@@ -30,7 +30,7 @@ __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
 @dataclass(frozen=True)
 class OneVsAllRidge:
-    """One linear function per class, regressed for classes of equal shares.
+    """Linear functions of the classes, regressed for classes of equal shares.
 
     Attributes
     ----------
