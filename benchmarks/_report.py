@@ -12,7 +12,9 @@ import numpy as np
 import scipy
 import sklearn
 import torch
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import ffnb_sklearn
 
 COLUMNS = ["final %", "average incremental %", "fit s", "predict s", "state MB"]
 
@@ -86,6 +88,29 @@ def output_path(name):
     if Path(name).suffix not in (".md", ".csv"):
         raise argparse.ArgumentTypeError(f"names must end in .md or .csv; got {name!r}")
     return Path(name)
+
+
+def run_limited(run, options):
+    """Run a benchmark with its number of threads.
+
+    Parameters
+    ----------
+    run : callable
+        Takes the options and returns the single runs.
+    options : Namespace
+        With `threads`, a number or None.
+
+    Returns
+    -------
+    records : list of dict
+        What `run` returns.
+    environment : list of str
+        Lines that describe where it ran.
+    """
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        return run(options), environment_lines(ffnb_sklearn.__version__, "cpu")
 
 
 def write(path, text, records):

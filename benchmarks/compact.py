@@ -20,13 +20,11 @@ from unittest import mock
 import numpy as np
 import torch
 from _data import default_folder
-from _report import environment_lines, output_path, write
+from _report import output_path, run_limited, write
 from _sets import study_sets
 from _speed_clock import seconds_of
 from defaults import hold_outs
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import penalties, selection
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
@@ -284,11 +282,7 @@ def parse(arguments):
 def main(arguments=None):
     """Run the models, and print their report."""
     options = parse(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
-        records = run(options)
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    records, environment = run_limited(run, options)
     text = report(records, options, environment)
     print(text, end="")
     for path in options.out:

@@ -15,16 +15,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from _data import Split, default_folder, read_features
-from _report import environment_lines, output_path, write
+from _report import output_path, run_limited, write
 from _sets import _GENERATED, generated_splits
 from _speed_clock import seconds_of
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 KINDS = ["equal", "unequal", "low-rank", "clusters"]
@@ -146,11 +143,7 @@ def rank_of(word):
 def main(arguments=None):
     """Run all ranks, and print their table."""
     options = parse(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
-        records = run(options)
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    records, environment = run_limited(run, options)
     lines = [
         "# Axes kept of large classes",
         "",

@@ -14,12 +14,9 @@ from pathlib import Path
 
 import heads
 import numpy as np
-import torch
-from _report import environment_lines, output_path, write
+from _report import output_path, run_limited, write
 from _sets import _GENERATED, generated_splits
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 KINDS = ["equal", "unequal", "low-rank", "clusters"]
@@ -148,11 +145,7 @@ def parse(arguments):
 def main(arguments=None):
     """Run the sweep, and print its report."""
     options = parse(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
-        records = run(options)
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    records, environment = run_limited(run, options)
     rows = summary(records, options.peers)
     text = report(rows, options, environment)
     print(text, end="")
