@@ -1,5 +1,7 @@
 """What every class-incremental classifier here shares: labels, transactions, predictions."""
 
+from time import perf_counter
+
 import numpy as np
 import torch
 from scipy.special import log_softmax, softmax
@@ -55,16 +57,21 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
-        return self._after_task(state, self._updated(state.model, task), arrived, len(X))
+        start = perf_counter()
+        model = self._updated(state.model, task)
+        return self._after_task(state, model, arrived, len(X), perf_counter() - start)
 
-    def _after_task(self, state, model, arrived, n_samples):
+    def _after_task(self, state, model, arrived, n_samples, seconds):
         """The state after a task, whose line is printed."""
         n_known = 0 if state.arrived is None else len(state.arrived)
         state = state.after_task(model, arrived)
         if self.verbose:
+            losses = model.loss_curve
+            epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, " if losses else ""
             print(
                 f"[{type(self).__name__}] task {len(state.task_classes)}: {n_samples} samples, "
-                f"{len(arrived) - n_known} new classes, {len(arrived)} known"
+                f"{len(arrived) - n_known} new classes, {len(arrived)} known, {epochs}"
+                f"{seconds:.2f} s"
             )
         return state
 

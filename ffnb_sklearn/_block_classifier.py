@@ -79,15 +79,21 @@ class BlockClassifier(
 
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""
-        if model.settings.classifier == "gaussian":
-            return super()._probabilities(model, scores)
-        return vote_probabilities(scores, pairwise=model.settings.classifier == "ovo")
+        if model.settings.classifier == "ovo":
+            return vote_probabilities(scores)
+        return super()._probabilities(model, self._tempered(model, scores))
 
     def _log_probabilities(self, model, scores):
         """Their logarithms."""
+        if model.settings.classifier == "ovo":
+            return np.log(vote_probabilities(scores))
+        return super()._log_probabilities(model, self._tempered(model, scores))
+
+    def _tempered(self, model, scores):
+        """Scores whose softmax is a probability."""
         if model.settings.classifier == "gaussian":
-            return super()._log_probabilities(model, scores)
-        return np.log(self._probabilities(model, scores))
+            return scores
+        return scores / model.solution(resolve_device(self.device)).classifier.temperature
 
     def _check_arrived(self, arrived):
         """Raise if the priors do not fit the labels that are seen after a call."""

@@ -5,9 +5,7 @@ import pickle
 import time
 import warnings
 from collections import Counter
-from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -15,9 +13,12 @@ from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, inde
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.multiclass import check_classification_targets
 
-from . import metrics
+from ._stream_result import StreamResult
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
+
+# Labels of a task that a printed line names.
+_MOST_SHOWN = 5
 
 _SPLIT_CONSTRAINTS = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -25,78 +26,6 @@ _SPLIT_CONSTRAINTS = {
     "class_order": [StrOptions({"random"}), "array-like", None],
     "random_state": ["random_state"],
 }
-
-
-@dataclass(frozen=True, eq=False)
-class StreamResult:
-    """What :func:`evaluate_stream` measured.
-
-    Attributes
-    ----------
-    accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
-        Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
-        j > i, unless future tasks were scored.
-
-    accuracies : ndarray of shape (n_tasks,)
-        Accuracy over the test samples of all classes learned so far, after each task.
-
-    task_classes : list of ndarray
-        The labels of each task, in the order in which they were dealt.
-
-    n_test_per_task : ndarray of shape (n_tasks,)
-        Number of test samples of each task.
-
-    fit_seconds : ndarray of shape (n_tasks,)
-        Wall time of ``partial_fit`` on each task.
-
-    score_seconds : ndarray of shape (n_tasks,)
-        Wall time of ``predict`` on the test samples scored after each task.
-
-    state_bytes : ndarray of shape (n_tasks,)
-        Size of the pickled estimator after each task; NaN if it cannot be pickled.
-
-    estimator : estimator instance
-        The clone that learned the stream.
-    """
-
-    accuracy_matrix: np.ndarray
-    accuracies: np.ndarray
-    task_classes: list[np.ndarray]
-    n_test_per_task: np.ndarray
-    fit_seconds: np.ndarray
-    score_seconds: np.ndarray
-    state_bytes: np.ndarray
-    estimator: Any
-
-    @property
-    def final_accuracy(self):
-        """Accuracy over all test samples after the last task (the "last" of most tables)."""
-        return float(self.accuracies[-1])
-
-    @property
-    def average_incremental_accuracy(self):
-        """See :func:`ffnb_sklearn.average_incremental_accuracy`."""
-        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
-
-    @property
-    def average_accuracy(self):
-        """See :func:`ffnb_sklearn.average_accuracy`."""
-        return metrics.average_accuracy(self.accuracy_matrix)
-
-    @property
-    def forgetting(self):
-        """See :func:`ffnb_sklearn.forgetting`."""
-        return metrics.forgetting(self.accuracy_matrix)
-
-    @property
-    def backward_transfer(self):
-        """See :func:`ffnb_sklearn.backward_transfer`."""
-        return metrics.backward_transfer(self.accuracy_matrix)
-
-    @property
-    def forward_transfer(self):
-        """See :func:`ffnb_sklearn.forward_transfer`; needs future tasks to have been scored."""
-        return metrics.forward_transfer(self.accuracy_matrix)
 
 
 @validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
@@ -166,6 +95,7 @@ def class_incremental_tasks(
         **_SPLIT_CONSTRAINTS,
         "declare_classes": ["boolean", StrOptions({"auto"})],
         "score_future": ["boolean"],
+        "verbose": ["verbose"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -182,6 +112,7 @@ def evaluate_stream(
     random_state=None,
     declare_classes="auto",
     score_future=False,
+    verbose=False,
 ):
     """Let a clone of an estimator learn task after task, and score it after each of them.
 
@@ -227,6 +158,10 @@ def evaluate_stream(
     score_future : bool, default=False
         Whether to score the tasks still to come as well. :func:`forward_transfer` needs it.
 
+    verbose : bool or int, default=False
+        Whether to print a line after each task: its classes, the accuracy over all classes
+        learned so far, and the seconds it took.
+
     Returns
     -------
     result : StreamResult
@@ -268,7 +203,7 @@ def evaluate_stream(
 
     n_tasks = len(tasks)
     n_correct = np.full((n_tasks, n_tasks), np.nan)
-    fit_seconds, score_seconds, state_bytes = np.empty((3, n_tasks))
+    fit_seconds, score_seconds, state_bytes, accuracies = np.empty((4, n_tasks))
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
         if i == 0:
@@ -280,10 +215,17 @@ def evaluate_stream(
         scored = test_tasks if score_future else test_tasks[: i + 1]
         n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
         state_bytes[i] = _pickled_size(learner)
+        accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
+        if verbose:
+            print(
+                f"[evaluate_stream] task {i + 1} of {n_tasks}: {_shown(groups[i])}; accuracy over "
+                f"all classes so far {accuracies[i]:.1%}; learned in {fit_seconds[i]:.2f} s, "
+                f"predicted in {score_seconds[i]:.2f} s"
+            )
 
     return StreamResult(
         accuracy_matrix=n_correct / n_test,
-        accuracies=np.tril(np.nan_to_num(n_correct)).sum(axis=1) / np.cumsum(n_test),
+        accuracies=accuracies,
         task_classes=groups,
         n_test_per_task=n_test,
         fit_seconds=fit_seconds,
@@ -421,6 +363,13 @@ def _score(estimator, X_test, y_test, tasks):
     right = np.asarray(predicted) == y_test[samples]
     starts = np.cumsum([0, *map(len, tasks[:-1])])
     return np.add.reduceat(right, starts, dtype=np.float64), seconds
+
+
+def _shown(labels):
+    """Return a few labels, and the number of the rest."""
+    shown = ", ".join(map(str, labels[:_MOST_SHOWN].tolist()))
+    rest = len(labels) - _MOST_SHOWN
+    return f"classes {shown}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def _timed(call, *args, **kwargs):

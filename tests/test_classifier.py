@@ -1,5 +1,7 @@
 """FFNBClassifier: its parameters, forgetting and merging."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -35,10 +37,18 @@ def test_verbose_prints_a_line_per_task(capsys):
     learned(estimator(), [0])
     assert capsys.readouterr().out == ""
     learned(estimator(verbose=True), [0, 1], [1, 2])
-    assert capsys.readouterr().out.splitlines() == [
-        "[FFNBClassifier] task 1: 40 samples, 2 new classes, 2 known",
-        "[FFNBClassifier] task 2: 40 samples, 1 new classes, 3 known",
-    ]
+    first, second = capsys.readouterr().out.splitlines()
+    seconds = r", \d+\.\d\d s"
+    start = r"\[FFNBClassifier\] task"
+    assert re.fullmatch(start + " 1: 40 samples, 2 new classes, 2 known" + seconds, first)
+    assert re.fullmatch(start + " 2: 40 samples, 1 new classes, 3 known" + seconds, second)
+
+
+def test_verbose_counts_the_epochs(capsys):
+    tuned = estimator(verbose=True, band_size=1, max_epochs=3)
+    tuned.fit(X, np.random.default_rng(0).permutation(CODES))
+    epochs = f"{tuned.n_iter_} epochs, loss {tuned.loss_curve_[-1]:.3g}, "
+    assert epochs in capsys.readouterr().out
 
 
 def test_the_device_is_chosen_at_each_call(monkeypatch):

@@ -341,4 +341,5 @@ def test_line_for_a_task(capsys):
     partial_fit_shards(estimator(verbose=True), shards(X, CODES, WEIGHTS))
     by_shards = capsys.readouterr().out
     estimator(verbose=True).partial_fit(X, CODES, sample_weight=WEIGHTS)
-    assert by_shards == capsys.readouterr().out
+    # The seconds differ.
+    assert by_shards.rpartition(",")[0] == capsys.readouterr().out.rpartition(",")[0] != ""

@@ -10,6 +10,8 @@ from ..streams import evaluate_stream
 
 # In points: a cell smaller than this cannot hold a readable number.
 _SMALLEST_CELL = 11.0
+# With more tasks the numbers hide the pattern.
+_MOST_NUMBERED = 20
 _MOST_TICKS = 25
 
 
@@ -81,8 +83,8 @@ class AccuracyMatrixDisplay:
             Axes to draw on. None: a new figure that grows with the number of tasks.
 
         include_values : bool or "auto", default="auto"
-            Whether to write the accuracies, in percent, into the cells. "auto": wherever the
-            cells are large enough to read them.
+            Whether to write the accuracies, in percent, into the cells. "auto": for up to 20
+            tasks, where the cells are large enough to read them.
 
         values_format : str, default=None
             Format of the percentages, such as ".1f". None: one decimal place, or none where the
@@ -130,7 +132,7 @@ class AccuracyMatrixDisplay:
         _tilt_wide_labels(ax, cell)
         self.text_ = None
         if include_values == "auto":
-            include_values = cell >= _SMALLEST_CELL
+            include_values = len(matrix) <= _MOST_NUMBERED and cell >= _SMALLEST_CELL
         if include_values:
             self.text_ = _write_values(self.im_, matrix, cell, values_format, text_kw or {})
         return self
@@ -145,7 +147,8 @@ class AccuracyMatrixDisplay:
             What :func:`evaluate_stream` returned.
 
         task_labels : sequence of n_tasks str, default=None
-            Names of the tasks on both axes. None: 1 to n_tasks.
+            Names of the tasks on both axes. None: the labels of the classes if each task has a
+            single class, else 1 to n_tasks.
 
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
@@ -159,6 +162,8 @@ class AccuracyMatrixDisplay:
             The display, drawn.
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
+        if task_labels is None and all(len(labels) == 1 for labels in result.task_classes):
+            task_labels = [labels[0] for labels in result.task_classes]
         return cls(result.accuracy_matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
 
     @classmethod
@@ -200,7 +205,8 @@ class AccuracyMatrixDisplay:
             See :func:`evaluate_stream`.
 
         task_labels : sequence of n_tasks str, default=None
-            Names of the tasks on both axes. None: 1 to n_tasks.
+            Names of the tasks on both axes. None: the labels of the classes if each task has a
+            single class, else 1 to n_tasks.
 
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.

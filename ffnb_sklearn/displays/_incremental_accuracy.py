@@ -10,6 +10,8 @@ from ..streams import StreamResult, evaluate_stream
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MOST_TICKS = 12
+# Opacity of the band of one standard deviation around a mean curve.
+_BAND_ALPHA = 0.18
 
 
 class IncrementalAccuracyDisplay:
@@ -32,10 +34,23 @@ class IncrementalAccuracyDisplay:
     names : list of str
         The name of each curve.
 
+    spreads : list of array-like of shape (n_tasks,) or None, default=None
+        For each curve, the standard deviations of its accuracies over several runs, which are drawn
+        as a band; None for a curve without one, or for all curves.
+
+    joint_accuracy : float, default=None
+        Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
+
     Attributes
     ----------
     lines_ : list of matplotlib Line2D
         The curves.
+
+    bands_ : list of matplotlib PolyCollection
+        The bands of the curves that have a spread.
+
+    joint_line_ : matplotlib Line2D or None
+        The line of joint training.
 
     ax_ : matplotlib Axes
         Axes with the curves.
@@ -58,10 +73,12 @@ class IncrementalAccuracyDisplay:
     'mine (average 95.0%, last 90.0%)'
     """
 
-    def __init__(self, *, n_classes, accuracies, names):
+    def __init__(self, *, n_classes, accuracies, names, spreads=None, joint_accuracy=None):
         self.n_classes = n_classes
         self.accuracies = accuracies
         self.names = names
+        self.spreads = spreads
+        self.joint_accuracy = joint_accuracy
 
     def plot(self, *, ax=None, **line_kw):
         """Draw the curves.
@@ -84,8 +101,8 @@ class IncrementalAccuracyDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If there is no curve, the numbers of curves or of tasks differ, or a value is no
-            accuracy in [0, 1].
+            If there is no curve, the numbers of curves or of tasks differ, a value is no accuracy
+            in [0, 1], or a spread is negative.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         curves = self._check_curves()
@@ -97,8 +114,9 @@ class IncrementalAccuracyDisplay:
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 
-        self.lines_ = []
-        for k, (n_classes, accuracies, name) in enumerate(curves, start=len(_curves(ax))):
+        self.lines_, self.bands_ = [], []
+        for k, curve in enumerate(curves, start=len(_curves(ax))):
+            n_classes, accuracies, name, spread = curve
             mean, last = 100 * accuracies.mean(), 100 * accuracies[-1]
             style = {
                 "color": _COLORS[k % len(_COLORS)],
@@ -111,21 +129,39 @@ class IncrementalAccuracyDisplay:
                 "label": f"{name} (average {mean:.1f}%, last {last:.1f}%)",
             }
             self.lines_ += ax.plot(n_classes, accuracies, **{**style, **line_kw})
+            if spread is not None:
+                edges = np.clip([accuracies - spread, accuracies + spread], 0.0, 1.0)
+                color = self.lines_[-1].get_color()
+                self.bands_.append(
+                    ax.fill_between(n_classes, *edges, color=color, alpha=_BAND_ALPHA, linewidth=0)
+                )
+        self.joint_line_ = self._plot_joint(ax)
         self.ax_, self.figure_ = ax, ax.figure
         _decorate(ax)
         return self
 
+    def _plot_joint(self, ax):
+        """Draw the line of joint training, if its accuracy is known."""
+        if self.joint_accuracy is None:
+            return None
+        label = f"joint training ({100 * self.joint_accuracy:.1f}%)"
+        return ax.axhline(self.joint_accuracy, color="0.35", linestyle="--", label=label)
+
     @classmethod
-    def from_stream(cls, results, *, name=None, ax=None, **line_kw):
+    def from_stream(cls, results, *, name=None, joint_accuracy=None, ax=None, **line_kw):
         """Draw the curves of finished runs.
 
         Parameters
         ----------
-        results : StreamResult or dict of str to StreamResult
-            One run, or several by name.
+        results : StreamResult, list of StreamResult, or dict of str to either
+            One curve, or several by name. The runs of a list, such as those of several seeds, give
+            one curve: their mean, with a band of one standard deviation.
 
         name : str, default=None
-            Name of a single run. None: the class of its estimator.
+            Name of a single curve. None: the class of its estimator.
+
+        joint_accuracy : float, default=None
+            Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
 
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
@@ -139,12 +175,16 @@ class IncrementalAccuracyDisplay:
             The display, drawn.
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
-        if isinstance(results, StreamResult):
-            results = {name or type(results.estimator).__name__: results}
+        if not isinstance(results, dict):
+            first = results if isinstance(results, StreamResult) else results[0]
+            results = {name or type(first.estimator).__name__: results}
+        curves = [_curve_of(runs, name) for name, runs in results.items()]
         display = cls(
-            n_classes=[np.cumsum([len(t) for t in r.task_classes]) for r in results.values()],
-            accuracies=[r.accuracies for r in results.values()],
+            n_classes=[one[0] for one in curves],
+            accuracies=[one[1] for one in curves],
             names=list(results),
+            spreads=[one[2] for one in curves],
+            joint_accuracy=joint_accuracy,
         )
         return display.plot(ax=ax, **line_kw)
 
@@ -215,17 +255,18 @@ class IncrementalAccuracyDisplay:
         return cls.from_stream(result, name=name, ax=ax, **line_kw)
 
     def _check_curves(self):
-        """Return the curves as (numbers of classes, accuracies, name)."""
-        columns = self.n_classes, self.accuracies, self.names
+        """Return the curves as (numbers of classes, accuracies, name, spread or None)."""
+        spreads = [None] * len(self.names) if self.spreads is None else self.spreads
+        columns = self.n_classes, self.accuracies, self.names, spreads
         if len(set(map(len, columns))) != 1:
             raise ValueError(
-                "n_classes, accuracies and names must hold one entry per curve; got "
-                f"{len(self.n_classes)}, {len(self.accuracies)} and {len(self.names)}."
+                "n_classes, accuracies, names and spreads must hold one entry per curve; got "
+                f"{', '.join(str(len(column)) for column in columns)}."
             )
         if not len(self.names):
             raise ValueError("names must hold the name of one curve at least; got none.")
         curves = []
-        for n_classes, accuracies, name in zip(*columns, strict=True):
+        for n_classes, accuracies, name, spread in zip(*columns, strict=True):
             n_classes, accuracies = np.asarray(n_classes), np.asarray(accuracies, dtype=float)
             if n_classes.ndim != 1 or n_classes.shape != accuracies.shape or not n_classes.size:
                 raise ValueError(
@@ -238,8 +279,38 @@ class IncrementalAccuracyDisplay:
                     f"task {int(np.flatnonzero(np.isnan(accuracies))[0])}."
                 )
             _check_fractions(accuracies, "accuracies")
-            curves.append((n_classes, accuracies, name))
+            curves.append((n_classes, accuracies, name, _check_spread(spread, accuracies, name)))
+        if self.joint_accuracy is not None:
+            _check_fractions(np.asarray(self.joint_accuracy), "joint_accuracy")
         return curves
+
+
+def _curve_of(runs, name):
+    """Return the numbers of classes, accuracies and spread of one run, or of several."""
+    runs = [runs] if isinstance(runs, StreamResult) else list(runs)
+    if not runs:
+        raise ValueError(f"results must hold one run at least for curve {name!r}; got none.")
+    sizes = [np.cumsum([len(labels) for labels in run.task_classes]) for run in runs]
+    if any(not np.array_equal(one, sizes[0]) for one in sizes):
+        raise ValueError(
+            f"the runs of curve {name!r} must have as many classes after each task; got "
+            f"{[one.tolist() for one in sizes]}."
+        )
+    accuracies = np.stack([run.accuracies for run in runs])
+    return sizes[0], accuracies.mean(axis=0), accuracies.std(axis=0) if len(runs) > 1 else None
+
+
+def _check_spread(spread, accuracies, name):
+    """Return standard deviations, one per task, or None."""
+    if spread is None:
+        return None
+    spread = np.asarray(spread, dtype=float)
+    if spread.shape != accuracies.shape or not (spread >= 0.0).all():
+        raise ValueError(
+            f"spreads must hold a standard deviation per task, {len(accuracies)} for curve "
+            f"{name!r}; got {spread.tolist()}."
+        )
+    return spread
 
 
 def _curves(ax):
@@ -249,7 +320,7 @@ def _curves(ax):
 
 def _decorate(ax):
     """Name the axes, in percent, and keep the frame out of the way of the curves."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
     lines = _curves(ax)
     steps = np.unique(np.concatenate([line.get_xdata() for line in lines]))
@@ -257,12 +328,12 @@ def _decorate(ax):
         ax.set_xticks(steps)
     else:
         ax.xaxis.set_major_locator(MaxNLocator(nbins=_MOST_TICKS, integer=True))
-    lowest = min(np.min(line.get_ydata()) for line in lines)
-    bottom = max(0.0, lowest - max(0.08 * (1.0 - lowest), 0.01))
-    ax.set_ylim(bottom, 1.0)
-    # Without steps of 2.5, a wide axis needs no decimal places.
-    ax.yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=int(bottom > 0.95)))
+    # One scale for all pictures, so that they compare.
+    ax.set_ylim(0.0, 1.0)
+    if len(steps) > 1:
+        ax.set_xlim(steps[0], steps[-1])
+    ax.yaxis.set_major_locator(MultipleLocator(0.2))
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
     ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)

@@ -5,6 +5,7 @@ else in the threads of this process. dask is imported only when it is used.
 """
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 from sklearn.base import clone
@@ -101,7 +102,7 @@ def _check_bands(estimator):
 
 def _learned(estimator, shards, classes):
     """The state after the samples of all shards, taken in one pass or, with bands, in two."""
-    device = resolve_device(estimator.device)
+    start, device = perf_counter(), resolve_device(estimator.device)
     state = estimator._state
     if state is None:
         state = _first_state(estimator, shards)
@@ -122,7 +123,9 @@ def _learned(estimator, shards, classes):
     if classes is not None:
         classes = check_labels(classes, labels, "classes")
     model = learn_moments(model, moments, device=device)
-    return estimator._after_task(state, model, arrived, statistics.n_samples).declaring(classes)
+    seconds = perf_counter() - start
+    state = estimator._after_task(state, model, arrived, statistics.n_samples, seconds)
+    return state.declaring(classes)
 
 
 def _first_state(estimator, shards):

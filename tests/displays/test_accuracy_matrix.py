@@ -84,6 +84,19 @@ def test_small_cells_drop_the_decimal_place_then_the_number():
     assert AccuracyMatrixDisplay(triangle(100)).plot().text_ is None
 
 
+def test_more_than_twenty_tasks_have_no_numbers():
+    _, ax = plt.subplots(figsize=(20, 20))
+    assert AccuracyMatrixDisplay(triangle(21)).plot(ax=ax).text_ is None
+
+
+def test_tasks_of_a_single_class_have_its_name(digits):
+    single = evaluate_stream(SGDClassifier(random_state=0), *digits)
+    display = AccuracyMatrixDisplay.from_stream(single)
+    assert ticks(display.ax_.xaxis) == [str(digit) for digit in range(10)]
+    pairs = evaluate_stream(SGDClassifier(random_state=0), *digits, classes_per_task=2)
+    assert ticks(AccuracyMatrixDisplay.from_stream(pairs).ax_.xaxis) == ["1", "2", "3", "4", "5"]
+
+
 def test_include_values():
     assert AccuracyMatrixDisplay(HAND).plot(include_values=False).text_ is None
     for shown in (True, np.True_):

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Perceptron, SGDClassifier
 
 from ffnb_sklearn.displays import IncrementalAccuracyDisplay
-from ffnb_sklearn.streams import evaluate_stream
+from ffnb_sklearn.streams import StreamResult, evaluate_stream
 
 matplotlib.use("Agg")
 
@@ -78,19 +78,72 @@ def test_every_point_is_in_view(lowest):
         n_classes=[[1, 2]], accuracies=[[1.0, lowest]], names=["x"]
     ).plot()
 
-    bottom, top = display.ax_.get_ylim()
-    assert 0.0 <= bottom <= lowest
-    assert bottom < top == 1.0
-
-
-@pytest.mark.parametrize(("lowest", "first_label"), [(0.5, "100%"), (0.97, "100.0%")])
-def test_percentages_have_as_few_decimals_as_they_need(lowest, first_label):
-    display = IncrementalAccuracyDisplay(
-        n_classes=[[1, 2]], accuracies=[[1.0, lowest]], names=["x"]
-    ).plot()
+    # All pictures have one scale.
+    assert display.ax_.get_ylim() == (0.0, 1.0)
+    assert display.ax_.get_xlim() == (1.0, 2.0)
     display.figure_.draw_without_rendering()
+    assert "100%" in [one.get_text() for one in display.ax_.get_yticklabels()]
 
-    assert display.ax_.get_yticklabels()[-1].get_text() == first_label
+
+def runs_of(*curves):
+    """Finished runs of the same two tasks."""
+    return [
+        StreamResult(
+            np.array([[first, np.nan], [last, last]]),
+            np.array([first, last]),
+            [np.array([0, 1]), np.array([2])],
+            np.array([20, 10]),
+            *np.ones((3, 2)),
+            estimator=None,
+        )
+        for first, last in curves
+    ]
+
+
+def test_several_runs_give_their_mean_and_a_band():
+    runs = runs_of((1.0, 0.8), (0.9, 0.4))
+    display = IncrementalAccuracyDisplay.from_stream(
+        {"mine": runs, "other": runs[0]}, joint_accuracy=0.85
+    )
+
+    np.testing.assert_allclose(display.lines_[0].get_ydata(), [0.95, 0.6])
+    (band,) = display.bands_
+    edges = band.get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([edges.min(), edges.max()], [0.4, 1.0])
+    assert to_hex(band.get_facecolor()[0]) == to_hex(display.lines_[0].get_color())
+    assert display.joint_line_.get_ydata()[0] == 0.85
+    assert legend(display)[-1] == "joint training (85.0%)"
+
+
+def test_a_list_of_runs_is_one_curve_named_after_the_estimator():
+    display = IncrementalAccuracyDisplay.from_stream(runs_of((1.0, 0.8), (0.9, 0.4)))
+    assert len(display.lines_) == 1
+    assert legend(display)[0].startswith("NoneType (average")
+
+
+def test_runs_of_a_curve_have_the_same_tasks():
+    longer = StreamResult(*np.ones((2, 1)), [np.arange(4)], *np.ones((4, 1)), estimator=None)
+    with pytest.raises(ValueError, match=r"runs of curve 'x' must have as many classes.*\[4\]"):
+        IncrementalAccuracyDisplay.from_stream({"x": [*runs_of((1.0, 0.8)), longer]})
+    with pytest.raises(ValueError, match="one run at least for curve 'x'; got none"):
+        IncrementalAccuracyDisplay.from_stream({"x": []})
+
+
+@pytest.mark.parametrize("spread", [[0.1], [0.1, -0.1], [0.1, np.nan]])
+def test_spreads_are_standard_deviations(spread):
+    display = IncrementalAccuracyDisplay(
+        n_classes=[[1, 2]], accuracies=[[1.0, 0.5]], names=["x"], spreads=[spread]
+    )
+    with pytest.raises(ValueError, match="a standard deviation per task, 2 for curve 'x'"):
+        display.plot()
+
+
+def test_the_accuracy_of_joint_training_is_a_fraction():
+    display = IncrementalAccuracyDisplay(
+        n_classes=[[1, 2]], accuracies=[[1.0, 0.5]], names=["x"], joint_accuracy=85.0
+    )
+    with pytest.raises(ValueError, match="joint_accuracy must"):
+        display.plot()
 
 
 def test_many_tasks_share_few_ticks():
@@ -170,7 +223,7 @@ def test_from_estimator_passes_the_stream_on(digits):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"names": ["a"]}, "one entry per curve; got 2, 2 and 1"),
+        ({"names": ["a"]}, "one entry per curve; got 2, 2, 1, 1"),
         (
             {"accuracies": [[0.9], [0.6, 0.5, 0.4]]},
             r"'first' needs .* got shapes \(2,\) and \(1,\)",

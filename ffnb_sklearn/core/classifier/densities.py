@@ -20,7 +20,15 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
 The determinants of :math:`S_c` do not enter: in the lifted features they measure the ridge more
-than the class. All scores are divided by one temperature, so that their softmax is a probability.
+than the class.
+
+The softmax of the scores would be too sure of new samples, whose distances are larger than those of
+the samples learned, and whose features depend on one another. So the scores of a sample are divided
+by its temperature. Linear scores have one temperature for all samples, the one of least left-out
+cross-entropy (`ffnb_sklearn.core.classifier.selection`). The own axes of a class add to it as far
+as they contribute to the score of the nearest class c, and the more the more features there are:
+
+.. math:: T(x) = T_B + a (1 - \rho) \sqrt{d} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^{4/3} .
 
 References
 ----------
@@ -46,6 +54,11 @@ __all__ = ["GaussianDistances", "fit_distances", "shared_covariance"]
 _SAMPLES_TOGETHER = 1024
 _RESPONSE_BYTES = 8e6
 
+# Temperature a of the own axes of a class, and its power of their squared length: with none to 2000
+# random features, the mean cross-entropy on hold-outs of 32 sets is within 0.003 of that of the
+# best temperature of each set.
+_OWN_TEMPERATURE, _OWN_POWER = 1.0 / 75.0, 2.0 / 3.0
+
 
 @dataclass(frozen=True)
 class GaussianDistances:
@@ -63,6 +76,10 @@ class GaussianDistances:
         Responses of these rows to the mean of their class.
     lengths : tuple of int
         Number of rows of each class.
+    temperature : float
+        T_B, the temperature of linear scores.
+    own_temperature : float
+        a (1 - rho) sqrt(d), by which own axes add to it.
     """
 
     centre: Array
@@ -71,6 +88,8 @@ class GaussianDistances:
     rows: Array
     shifts: Array
     lengths: tuple[int, ...]
+    temperature: float
+    own_temperature: float
 
     @property
     def n_classes(self) -> int:
@@ -78,23 +97,36 @@ class GaussianDistances:
         return len(self.planes)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the scores of all classes, of shape (n_samples, C)."""
+        """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
+        scores, own = self._terms(features)
+        nearest = scores.argmax(1, keepdim=True)
+        temperatures = own.gather(1, nearest).pow_(_OWN_POWER).mul_(self.own_temperature)
+        return scores.div_(temperatures.add_(self.temperature))
+
+    def log_ratios(self, features: torch.Tensor) -> torch.Tensor:
+        """Return s, the scores at temperature 1, of shape (n_samples, C)."""
+        return self._terms(features)[0]
+
+    def _terms(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return s and the squared lengths in own axes, both of shape (n_samples, C)."""
         device = features.device
         centre, planes, offsets, rows, shifts = (
             as_tensor(one, device=device)
             for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
         )
         scores = features.new_empty((len(features), self.n_classes))
-        parts = torch.split(features, _SAMPLES_TOGETHER)
-        for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
+        own = features.new_zeros((len(features), self.n_classes))
+        together = (torch.split(one, _SAMPLES_TOGETHER) for one in (features, scores, own))
+        for part, found, squares in zip(*together, strict=True):
             x = part - centre
             torch.addmm(offsets, x, planes.T, out=found)
             for c, start, stops in self._groups(max(1, int(_RESPONSE_BYTES / (8 * len(x))))):
-                own = slice(start, stops[-1])
-                responses = torch.addmm(-shifts[own, None], rows[own], x.T).square_()
+                axes = slice(start, stops[-1])
+                responses = torch.addmm(-shifts[axes, None], rows[axes], x.T).square_()
                 for k, (first, stop) in enumerate(pairwise([start, *stops])):
-                    found[:, c + k].add_(responses[first - start : stop - start].sum(0), alpha=0.5)
-        return scores
+                    squares[:, c + k] = responses[first - start : stop - start].sum(0)
+            found.add_(squares, alpha=0.5)
+        return scores, own
 
     def _groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
         """Yield consecutive classes with up to `most` rows, or a single class.
@@ -168,7 +200,7 @@ def fit_distances(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     temperature : float, default=1.0
-        Divisor of the scores.
+        Temperature of the linear scores.
 
     Returns
     -------
@@ -187,7 +219,7 @@ def fit_distances(
     weights = gaussians.weights
     centre = weights @ gaussians.means / weights.sum()
     means = gaussians.means - centre
-    planes = base.solve(means) / temperature
+    planes = base.solve(means)
     if shrinkage == 1.0:
         rows = gaussians.rows[:0]
     elif shrinkage:
@@ -204,7 +236,7 @@ def fit_distances(
             system = (own @ solved.T).mul_(factor.square())
             system.diagonal().add_(1.0)
             lower = cholesky(system, name=f"the covariance of class {c}")
-            solved *= factor / temperature**0.5
+            solved *= factor
             torch.linalg.solve_triangular(lower, solved, upper=False, out=solved)
             shifts[start:stop] = solved @ means[c]
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
@@ -215,4 +247,6 @@ def fit_distances(
         as_array(rows),
         as_array(shifts),
         tuple(lengths),
+        temperature,
+        _OWN_TEMPERATURE * (1.0 - shrinkage) * len(gaussians.penalties) ** 0.5,
     )

@@ -40,7 +40,7 @@ class RelativeDistances:
     Attributes
     ----------
     distances : GaussianDistances
-        Scores of the classes, at temperature 1.
+        Distances to the classes.
     shared, total : ndarray of shape (d, d)
         Inverses of B, the part of the covariances that the classes share, and of T.
     mean_distance : float
@@ -60,7 +60,7 @@ class RelativeDistances:
             torch.linalg.vecdot(x @ as_tensor(inverse, device=device), x)
             for inverse in (self.shared, self.total)
         )
-        nearest = common - 2.0 * self.distances.scores(features).amax(1)
+        nearest = common - 2.0 * self.distances.log_ratios(features).amax(1)
         likeness: torch.Tensor = -nearest.clamp_min(0.0) / (
             remote.clamp_min(0.0) + self.mean_distance
         )

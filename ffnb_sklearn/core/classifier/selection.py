@@ -29,6 +29,10 @@ their covariances.
 
 A tenth of its own covariance is left to each class in any case.
 
+*Temperature.* The cross-entropy is minimised over a temperature that divides the outputs. It is
+chosen for the ridge that the classifier is solved with: a given ridge is judged itself, and a
+ridge that is raised reduces the temperature in proportion.
+
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
 pooled covariance has an effective rank :math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` and N - C
@@ -79,12 +83,12 @@ _EPSILON = 0.3
 # draws, and rows of eight real sets).
 _FEW_SAMPLES = 8.0
 
-# Power of the shrinkage by which distances grow less certain as classes have covariances of their
-# own (cross-entropy on hold-outs of thirteen sets).
-_CERTAINTY = 1.5
-
 # Classes that are judged, and nearest opponents of each.
 _N_JUDGED, _N_OPPONENTS = 12, 8
+
+# Least share of the pooled covariance in B that the temperature of given values assumes: without
+# any, distances of left-out samples are those of the own axes.
+_FEWEST_SHARED = 0.1
 
 # Draws of a left-out sample's outputs, each with its mirror image.
 _N_DRAWS = 64
@@ -108,7 +112,7 @@ class Choice(NamedTuple):
     epsilon : float
         Ridge, relative to the mean variance within classes.
     temperature : float, default=1.0
-        Divisor of distances, which makes their softmax a probability.
+        Temperature of the linear scores of the pooled discriminant.
     """
 
     input_energy: float | None
@@ -160,24 +164,31 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     Choice
         Given values are kept.
     """
-    shrinkage, epsilon = settings.shrinkage, settings.epsilon
-    if shrinkage is not None and (epsilon is not None or shrinkage == 0.0):
-        return Choice(None, shrinkage, _EPSILON if epsilon is None else epsilon)
     # Old classes are only inferred in trained neurons, and look better there than they are.
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
+    shrinkage, epsilon = settings.shrinkage, settings.epsilon
+    if shrinkage == 0.0 and epsilon is None:
+        epsilon = _EPSILON
+    if shrinkage is not None and epsilon is not None:
+        choice = Choice(None, shrinkage, epsilon)
+        if settings.classifier == "ovo":
+            return choice
+        judge = _Judge(fixed, blocks)
+        unit = 0.5 / float(fixed.pooled_variance()) if settings.units == "absolute" else 1.0
+        return choice._replace(temperature=judge.temperature(choice, unit))
     judge = _Judge(fixed, blocks)
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
     metric, temperature = judge.best(energies)
     intensity = judge.shrinkage(metric) if shrinkage is None else shrinkage
     if shrinkage is None:
         shrinkage = min(intensity, _MOST_SHRINKAGE)
-    if epsilon is None:
-        if settings.classifier == "ova":
-            epsilon = _EPSILON
-        else:
-            error = judge.sampling_error(metric)
-            epsilon = _RIDGE * intensity * (1.0 + (_FEW_SAMPLES * error) ** 2)
-    return Choice(metric.energy, shrinkage, epsilon, temperature / intensity**_CERTAINTY)
+    if settings.classifier == "ova":
+        return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
+    if epsilon is not None:
+        choice = Choice(metric.energy, shrinkage, epsilon)
+        return choice._replace(temperature=judge.temperature(choice))
+    raised = 1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2
+    return Choice(metric.energy, shrinkage, _RIDGE * intensity * raised, temperature / raised)
 
 
 class _Metric(NamedTuple):
@@ -224,16 +235,22 @@ class _Judge:
 
         The first energy stands if no class can be judged.
         """
-        best = self._metric(energies[0])
-        if not self._judged or not self._n_opponents:
-            return best, 1.0
+        best = self._metric(energies[0], _RIDGE)
         least, temperature = self._cross_entropy(best)
-        for energy in energies[1:]:
-            metric = self._metric(energy)
+        for energy in energies[1:] if self._judged else ():
+            metric = self._metric(energy, _RIDGE)
             entropy, scale = self._cross_entropy(metric)
             if entropy < least - _TIE:
                 best, least, temperature = metric, entropy, scale
-        return best, max(1.0, temperature)
+        return best, temperature
+
+    def temperature(self, choice: Choice, unit: float = 1.0) -> float:
+        """Return the temperature of B, the ridge of which is epsilon / rho of the pooled scatter.
+
+        `unit` is that of epsilon, relative to the mean variance within classes.
+        """
+        ridge = choice.epsilon * unit / max(choice.shrinkage, _FEWEST_SHARED)
+        return self._cross_entropy(self._metric(choice.input_energy, ridge))[1]
 
     def shrinkage(self, metric: _Metric) -> float:
         """Return the intensity of the shrinkage, 1 if no class has a covariance."""
@@ -275,10 +292,10 @@ class _Judge:
         dof = float(gaussians.weights.sum()) - len(gaussians.weights)
         return effective_rank / max(dof, 1.0)
 
-    def _metric(self, energy: float | None) -> _Metric:
-        """Solve for the means and the rows of the judged classes under one energy."""
-        gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, _RIDGE))
-        base = shared_covariance(gaussians, 1.0, _RIDGE)
+    def _metric(self, energy: float | None, ridge: float) -> _Metric:
+        """Solve for the means and the rows of the judged classes under one energy and ridge."""
+        gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, ridge))
+        base = shared_covariance(gaussians, 1.0, ridge)
         solved = base.solve_own(gaussians.rows, self._numbers)
         parts = torch.split(solved, [len(rows) for rows in self._rows])
         return _Metric(energy, gaussians, base.solve(self._means), parts)
@@ -301,7 +318,9 @@ class _Judge:
         return chosen
 
     def _cross_entropy(self, metric: _Metric) -> tuple[float, float]:
-        """Return the least left-out cross-entropy over all temperatures, and where it is."""
+        """Return the least left-out cross-entropy and its temperature; 0 and 1 without judges."""
+        if not self._judged or not self._n_opponents:
+            return 0.0, 1.0
         judged = zip(self._judged, self._rows, metric.solved, strict=True)
         margins = torch.stack([self._margins(metric, *one) for one in judged])
         # Squared distances are twice the logarithms of densities.

@@ -76,7 +76,10 @@ def solve(
     """
     gaussians, choice = _chosen(features, moments, settings, choice, device)
     if settings.classifier == "ova":
-        return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
+        regression = fit_one_vs_all(
+            gaussians, epsilon=choice.epsilon, temperature=choice.temperature
+        )
+        return Solution(regression, choice)
     if settings.classifier == "ovo":
         pairs = fit_pairwise(
             gaussians,

@@ -50,18 +50,37 @@ def test_scores_are_distances_up_to_a_term_that_all_share(d, shrinkage, rank):
     gaussians = gaussians_of(samples(d), rank, penalties)
     x = np.concatenate(samples(d, seed=1))
 
-    head = fit_distances(
-        gaussians, covariance="class", shrinkage=shrinkage, epsilon=0.3, temperature=2.0
-    )
-    scores = head.scores(torch.as_tensor(x)).numpy()
+    head = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=0.3)
+    scores = head.log_ratios(torch.as_tensor(x)).numpy()
 
     expected = np.empty_like(scores)
     covariances = covariances_of(gaussians, shrinkage, 0.3)
     for c, (mean, covariance) in enumerate(zip(gaussians.means.numpy(), covariances, strict=True)):
         solved = np.linalg.solve(covariance, (x - mean).T).T
-        expected[:, c] = -0.25 * np.sum(solved * (x - mean), axis=1)
+        expected[:, c] = -0.5 * np.sum(solved * (x - mean), axis=1)
     size = np.abs(expected).max()
     assert_allclose(scores - scores[:, :1], expected - expected[:, :1], rtol=0.0, atol=1e-9 * size)
+
+
+@pytest.mark.parametrize("shrinkage", [0.2, 1.0])
+def test_the_temperature_grows_with_the_own_part_of_the_nearest_class(shrinkage):
+    gaussians = gaussians_of(samples(5))
+    x = np.concatenate(samples(5, seed=1))
+
+    head = fit_distances(
+        gaussians, covariance="class", shrinkage=shrinkage, epsilon=0.3, temperature=2.0
+    )
+    scores, ratios = (call(torch.as_tensor(x)).numpy() for call in (head.scores, head.log_ratios))
+
+    shared, nearest = covariances_of(gaussians, shrinkage, 0.3), ratios.argmax(1)
+    base = shared[2]  # The class of a single sample has no covariance of its own.
+    own = np.empty(len(x))
+    for i, c in enumerate(nearest):
+        z = x[i] - gaussians.means[c].numpy()
+        own[i] = z @ np.linalg.solve(base, z) - z @ np.linalg.solve(shared[c], z)
+    expected = 2.0 + (1.0 - shrinkage) * 5.0**0.5 / 75.0 * own.clip(0.0) ** (2.0 / 3.0)
+    assert_allclose(scores * expected[:, None], ratios, rtol=1e-6, atol=1e-6 * np.abs(ratios).max())
+    assert np.ptp(expected) > 0.02 or shrinkage == 1.0
 
 
 def test_the_pooled_covariance_decides_as_linear_discriminant_analysis():

@@ -72,3 +72,35 @@ def test_a_penalty_is_a_scaled_feature():
 
     assert_allclose(scaled.planes * scale, penalised.planes, rtol=1e-9, atol=1e-12)
     assert_allclose(scaled.offsets, penalised.offsets, rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [5, 60])
+def test_the_temperature_is_that_of_the_discriminants_on_the_scale_of_the_values(d):
+    X, y, weights = samples(d)
+    _, gaussians = fitted(X, y, weights, np.ones(d))
+
+    cold, warm = (
+        fit_one_vs_all(gaussians, epsilon=0.3, temperature=one).temperature for one in (0.0, 2.0)
+    )
+
+    within = sum(
+        weights[y == c].sum() * np.cov(X[y == c].T, aweights=weights[y == c], ddof=0)
+        for c in range(4)
+    ) / weights.sum() + 0.3 * float(gaussians.pooled_variance()) * np.eye(d)
+    means = gaussians.means.numpy()
+    gaps = means[:, None] - means
+    margins = 0.5 * np.einsum("tri,ij,trj->tr", gaps, np.linalg.inv(within), gaps)
+    np.fill_diagonal(margins, np.inf)
+    scores = fit_one_vs_all(gaussians, epsilon=0.3).scores(gaussians.means).numpy()
+    nearest = margins.argmin(1)
+    rows = np.arange(4)
+    ratios = margins[rows, nearest] / (scores[rows, rows] - scores[rows, nearest])
+    # Torch's median is the lower one of two.
+    assert_allclose(warm**2 - cold**2, (2.0 / np.sort(ratios)[1]) ** 2, rtol=1e-6)
+    assert cold == 0.045
+
+
+def test_a_single_class_has_a_temperature():
+    moments = [moments_of([(torch.ones(3, 2).double(), torch.ones(3).double())])]
+    gaussians = ClassGaussians.from_moments(moments, np.arange(2), np.ones(2), device=CPU)
+    assert np.isfinite(fit_one_vs_all(gaussians, epsilon=0.3).temperature)

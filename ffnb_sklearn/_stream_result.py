@@ -1,0 +1,149 @@
+"""Accuracies, times and sizes that a stream of tasks was measured by."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_pandas_support
+
+from . import metrics
+
+__all__ = ["StreamResult"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamResult:
+    """What :func:`evaluate_stream` measured.
+
+    Attributes
+    ----------
+    accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
+        Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
+        j > i, unless future tasks were scored.
+
+    accuracies : ndarray of shape (n_tasks,)
+        Accuracy over the test samples of all classes learned so far, after each task.
+
+    task_classes : list of ndarray
+        The labels of each task, in the order in which they were dealt.
+
+    n_test_per_task : ndarray of shape (n_tasks,)
+        Number of test samples of each task.
+
+    fit_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``partial_fit`` on each task.
+
+    score_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``predict`` on the test samples scored after each task.
+
+    state_bytes : ndarray of shape (n_tasks,)
+        Size of the pickled estimator after each task; NaN if it cannot be pickled.
+
+    estimator : estimator instance
+        The clone that learned the stream.
+    """
+
+    accuracy_matrix: np.ndarray
+    accuracies: np.ndarray
+    task_classes: list[np.ndarray]
+    n_test_per_task: np.ndarray
+    fit_seconds: np.ndarray
+    score_seconds: np.ndarray
+    state_bytes: np.ndarray
+    estimator: Any
+
+    def __repr__(self):
+        """Return two lines: what was streamed, and what came out."""
+        n_classes = sum(map(len, self.task_classes))
+        size = self.state_bytes[-1]
+        state = "" if np.isnan(size) else f", state {size / 1e6:.1f} MB"
+        return (
+            f"StreamResult of {type(self.estimator).__name__}: {len(self.task_classes)} tasks, "
+            f"{n_classes} classes, {self.n_test_per_task.sum()} test samples\n"
+            f"accuracy {self.final_accuracy:.1%} at the end and "
+            f"{self.average_incremental_accuracy:.1%} on average, {self._forgotten()}learned in "
+            f"{self.fit_seconds.sum():.2f} s{state}"
+        )
+
+    def _forgotten(self):
+        """Return the forgetting in words, nothing after a single task."""
+        return "" if len(self.task_classes) == 1 else f"forgetting {self.forgetting:.1%}, "
+
+    def to_frame(self):
+        """Return the results as a table with one row per task.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by the number of the task, from 1. Columns: `classes`, the labels of the task;
+            `n_classes`, the number of classes learned so far; `n_test`, the test samples of the
+            task; `accuracy`, over all classes learned so far; `accuracy_when_learned` and
+            `accuracy_at_end`, on the task itself; `fit_seconds`, `score_seconds` and
+            `state_bytes`.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from ffnb_sklearn import FFNBClassifier, evaluate_stream
+        >>> X, y = load_iris(return_X_y=True)
+        >>> result = evaluate_stream(
+        ...     FFNBClassifier(random_state=0), X[::2], y[::2], X[1::2], y[1::2]
+        ... )
+        >>> result.to_frame()[["n_classes", "n_test"]]
+              n_classes  n_test
+        task
+        1             1      25
+        2             2      25
+        3             3      25
+        """
+        check_pandas_support(f"{type(self).__name__}.to_frame")
+        import pandas as pd
+
+        sizes = [len(labels) for labels in self.task_classes]
+        columns = {
+            "classes": [labels.tolist() for labels in self.task_classes],
+            "n_classes": np.cumsum(sizes),
+            "n_test": self.n_test_per_task,
+            "accuracy": self.accuracies,
+            "accuracy_when_learned": self.accuracy_matrix.diagonal(),
+            "accuracy_at_end": self.accuracy_matrix[-1],
+            "fit_seconds": self.fit_seconds,
+            "score_seconds": self.score_seconds,
+            "state_bytes": self.state_bytes,
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(1, len(sizes) + 1, name="task"))
+
+    @property
+    def final_accuracy(self):
+        """Accuracy over all test samples after the last task (the "last" of most tables)."""
+        return float(self.accuracies[-1])
+
+    @property
+    def average_incremental_accuracy(self):
+        """See :func:`ffnb_sklearn.average_incremental_accuracy`."""
+        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
+
+    @property
+    def average_accuracy(self):
+        """See :func:`ffnb_sklearn.average_accuracy`."""
+        return metrics.average_accuracy(self.accuracy_matrix)
+
+    @property
+    def forgetting(self):
+        """See :func:`ffnb_sklearn.forgetting`."""
+        return metrics.forgetting(self.accuracy_matrix)
+
+    @property
+    def backward_transfer(self):
+        """See :func:`ffnb_sklearn.backward_transfer`."""
+        return metrics.backward_transfer(self.accuracy_matrix)
+
+    @property
+    def forward_transfer(self):
+        """See :func:`ffnb_sklearn.forward_transfer`; needs future tasks to have been scored."""
+        return metrics.forward_transfer(self.accuracy_matrix)
