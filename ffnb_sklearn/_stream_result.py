@@ -37,7 +37,8 @@ class StreamResult:
         Wall time of ``predict`` on the test samples scored after each task.
 
     state_bytes : ndarray of shape (n_tasks,)
-        Size of the pickled estimator after each task; NaN if it cannot be pickled.
+        Size of the pickled estimator after each task, before it predicts; NaN if it cannot be
+        pickled.
 
     estimator : estimator instance
         The clone that learned the stream.

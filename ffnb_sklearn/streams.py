@@ -212,9 +212,10 @@ def evaluate_stream(
             )
         else:
             _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
+        # Before the estimator predicts, which may cache what follows from its state.
+        state_bytes[i] = _pickled_size(learner)
         scored = test_tasks if score_future else test_tasks[: i + 1]
         n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
-        state_bytes[i] = _pickled_size(learner)
         accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
         if verbose:
             print(

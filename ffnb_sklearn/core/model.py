@@ -98,8 +98,8 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state without the cached solutions."""
-        return {**vars(self), "_solved": [], "_relative": []}
+        """Return the state with the solved classifier, which copies in other processes need."""
+        return {**vars(self), "_relative": []}
 
     @property
     def is_solved(self) -> bool:
