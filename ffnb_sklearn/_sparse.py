@@ -61,7 +61,8 @@ class RandomProjection:
         draws = np.random.RandomState(self.seed).randint(2 * width, size=shape, dtype=np.int32)
         columns = draws // 2 + width * np.arange(N_TERMS, dtype=np.int32)
         values = (draws % 2 - 0.5) * (2.0 / N_TERMS**0.5)
-        ends = np.arange(0, draws.size + 1, N_TERMS)
+        index_type = sparse.get_index_dtype(maxval=draws.size)
+        ends = np.arange(0, draws.size + 1, N_TERMS, dtype=index_type)
         entries = values.ravel(), columns.ravel(), ends
         return sparse.csr_array(entries, shape=(self.n_features, self.n_columns))
 
