@@ -19,8 +19,8 @@ __all__ = [
     "samples_on",
 ]
 
-# Columns of a projection. The time of a task grows with their square, and the accuracy with their
-# number (docs/benchmarks/sparse.md).
+# Columns of a projection. More columns give a higher accuracy (docs/benchmarks/sparse.md), and the
+# time that a class of many samples takes grows with the square of their number.
 N_COLUMNS = 2000
 
 # Columns that each feature is added to. A single one mixes up the features that share it.
