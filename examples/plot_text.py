@@ -87,7 +87,7 @@ print(f"{categories[0]}: {texts[0]}")
 # %%
 # The classifiers
 # ---------------
-# Trained bands add little to a projection of sparse rows, so the classifier has none.
+# Without trained bands no dense copy of all rows is made, and the order of the weeks plays no part.
 
 
 def hashing():

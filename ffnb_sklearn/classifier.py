@@ -236,7 +236,7 @@ class FFNBClassifier(BlockClassifier):
     this model, and later samples may be sparse or dense. The projection depends on `random_state`
     and the number of features alone, and `chunk_size` samples are projected at a time. All other
     sparse samples have the results of dense ones. Trained bands need the inputs of all samples of a
-    task at once, and add little to a projection: use ``band_size=0``.
+    task at once; ``band_size=0`` does not.
 
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
