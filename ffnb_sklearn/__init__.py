@@ -4,6 +4,7 @@ Estimators in scikit-learn's form: labels that were never seen before may come w
 `partial_fit`, and what was learnt before still holds.
 """
 
+from ._freezing import FrozenTransformerWarning
 from ._version import __version__
 from .backbones import (
     ConvNet,
@@ -48,6 +49,7 @@ __all__ = [
     "FFNBClassifier",
     "FlipCrop",
     "ForgettingBound",
+    "FrozenTransformerWarning",
     "IllConditionedWarning",
     "IncrementalAccuracyDisplay",
     "Jitter",

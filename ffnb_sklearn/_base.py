@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from ._probabilities import LEAST
+from ._sparse import samples_on
 from ._state import learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
@@ -53,13 +54,13 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         positions, arrived = label_positions(y, state.arrived)
         self._check_arrived(arrived)
         task = Task(
-            as_tensor(X, device=device, dtype=_tensor_type(X)),
+            samples_on(device, X, state.projection),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
         start = perf_counter()
-        model = self._updated(state.model, task)
-        return self._after_task(state, model, arrived, len(X), perf_counter() - start)
+        model = self._updated(state, task)
+        return self._after_task(state, model, arrived, len(y), perf_counter() - start)
 
     def _after_task(self, state, model, arrived, n_samples, seconds):
         """The state after a task, whose line is printed."""
@@ -75,8 +76,8 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             )
         return state
 
-    def _updated(self, model, task):
-        """The model after a task: of a new one if it is None."""
+    def _updated(self, state, task):
+        """The model of a state after a task: of a new one if it is None."""
         raise NotImplementedError
 
     def _check_arrived(self, arrived):
@@ -117,9 +118,15 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return self._adjusted(state, as_array(state.model.scores(self._samples(state, X))))
 
     def _samples(self, state, X):
-        """Samples as a tensor, after their checks."""
+        """Samples as the core takes them, after their checks."""
         X, _ = check_inputs(self, X, state=state)
-        return as_tensor(X, device=resolve_device(self.device), dtype=_tensor_type(X))
+        return samples_on(resolve_device(self.device), X, state.projection)
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: sparse samples are accepted."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _adjusted(self, state, scores):
         """Scores that allow for the parameters of predictions: here there are none."""
@@ -130,7 +137,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -153,7 +160,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -170,7 +177,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -190,7 +197,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -212,8 +219,3 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     def _log_probabilities(self, model, scores):
         """Their logarithms, from the scores: those of tiny probabilities keep their digits."""
         return np.maximum(log_softmax(scores, axis=1), np.log(LEAST))
-
-
-def _tensor_type(X):
-    """Type of the samples, which are made float64 some at a time."""
-    return torch.float32 if X.dtype == np.float32 else torch.float64

@@ -13,8 +13,8 @@ from ._base import ClassIncrementalClassifier
 from ._priors import check_priors, class_priors, scores_with_priors
 from ._probabilities import vote_probabilities
 from ._state import learned_attribute
-from ._validation import check_continuation, check_inputs, check_settings
-from .core.device import as_array, as_tensor, resolve_device
+from ._validation import check_continuation, check_settings
+from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
 from .core.model import empty_model
@@ -63,19 +63,19 @@ class BlockClassifier(
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
-    def _updated(self, model, task):
-        """The model after a task."""
-        model, settings = self._begun(model, task.X.shape[1])
+    def _updated(self, state, task):
+        """The model of a state after a task."""
+        model, settings = self._begun(state)
         return learn(model, task, settings)
 
-    def _begun(self, model, n_inputs):
-        """The model before a task, a new one if it is None, and the settings of the task."""
-        settings = check_settings(self)
-        if model is not None:
-            check_continuation(model.settings, settings)
-            return model, settings
+    def _begun(self, state):
+        """The model before a task, a new one if there is none, and the settings of the task."""
+        settings = check_settings(self, projected=state.projection is not None)
+        if state.model is not None:
+            check_continuation(state.model.settings, settings)
+            return state.model, settings
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return empty_model(n_inputs, settings, int(seed)), settings
+        return empty_model(state.n_inputs, settings, int(seed)), settings
 
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""
@@ -125,7 +125,7 @@ class BlockClassifier(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -143,17 +143,17 @@ class BlockClassifier(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            Inputs where ``skip_connection=True``, shared band, last layer of trained bands.
+            Inputs where ``skip_connection=True``, shared band, last layer of trained bands. Of a
+            model that projects its samples, the inputs are the columns of the projection.
         """
         state = self._learned_state()
-        X, _ = check_inputs(self, X, state=state, dtype=np.float64)
-        samples = as_tensor(X, device=resolve_device(self.device))
+        samples = self._samples(state, X).double()
         features = state.model.view(samples)
         # Where there are no neurons these are the samples themselves, which are the caller's.
         return as_array(features.clone() if features is samples else features)

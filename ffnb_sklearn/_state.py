@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ._sparse import RandomProjection
+
 __all__ = ["State", "learned_attribute"]
 
 
@@ -21,6 +23,8 @@ class State:
         Number of input features.
     feature_names_in : ndarray of shape (n_features_in,) or None
         Their names, if they have any.
+    projection : RandomProjection or None
+        Projection of the samples, if the first ones were sparse and wide.
     model : object or None
         Scores samples by class, in order of arrival. None before the first task.
     arrived : ndarray of shape (n_arrived,) or None
@@ -33,10 +37,16 @@ class State:
 
     n_features_in: int
     feature_names_in: np.ndarray | None = None
+    projection: RandomProjection | None = None
     model: object = None
     arrived: np.ndarray | None = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
+
+    @property
+    def n_inputs(self):
+        """Number of inputs of the model: of features, or of columns of the projection."""
+        return self.n_features_in if self.projection is None else self.projection.n_columns
 
     @property
     def columns(self):

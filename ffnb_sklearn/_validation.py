@@ -5,10 +5,12 @@ from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ._sparse import projection_for
 from ._state import State
 from ._targets import check_labels, unmixed
 from .core.model import Settings
@@ -26,7 +28,8 @@ __all__ = [
     "validated",
 ]
 
-# Neurons of the automatic shared band, whatever the width of the inputs.
+# Neurons of the automatic shared band, whatever the width of the inputs; beside a random projection
+# there are none, since as many further columns of it are worth more (docs/benchmarks/sparse.md).
 _AUTO_SHARED_BAND_SIZE = 2000
 
 # Beyond these magnitudes the squares of second moments overflow or vanish.
@@ -47,7 +50,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
         Samples of positive weight, as `check_inputs` leaves them.
     y : ndarray of shape (n_samples,)
         Their labels.
@@ -83,30 +86,30 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     return X, y, classes, weights, state
 
 
-def check_inputs(estimator, X, *, state, dtype=(np.float64, np.float32), smallest=0.0):
-    """Check samples without copying those that are of a type wanted, in memory or on disk.
+def check_inputs(estimator, X, *, state, smallest=0.0):
+    """Check samples without copying those of float64 or float32, in memory or on disk.
 
     Parameters
     ----------
     estimator : estimator
-        Who is named in messages.
-    X : array-like of shape (n_samples, n_features)
+        Who is named in messages; its `random_state` gives the seed of a projection.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Samples.
     state : State or None
         Whose features they are to have; None at the first call.
-    dtype : type or tuple of types, default=(float64, float32)
-        Types wanted. Samples of another are converted to the first.
     smallest : float, default=0.0
         As in `check_magnitude`.
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features)
-        Samples, C-ordered.
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
+        Samples, C-ordered or in CSR form.
     state : State
         The state given, or one that knows the inputs alone.
     """
-    X, state = validated(estimator, X, state, dtype=dtype, order="C")
+    X, state = validated(
+        estimator, X, state, accept_sparse="csr", dtype=(np.float64, np.float32), order="C"
+    )
     check_magnitude(X, smallest=smallest)
     return X, state
 
@@ -125,7 +128,8 @@ def validated(estimator, X, state, **checks):
     X = validate_data(stand_in, X, reset=state is None, **checks)
     if state is None:
         names = getattr(stand_in, "feature_names_in_", None)
-        state = State(stand_in.n_features_in_, names)
+        projection = projection_for(X, estimator.random_state)
+        state = State(stand_in.n_features_in_, names, projection)
     return X, state
 
 
@@ -140,7 +144,7 @@ def check_magnitude(X, *, smallest=0.0):
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
         Samples.
     smallest : float, default=0.0
         Least magnitude that the largest entry may have, unless all are zero.
@@ -150,8 +154,9 @@ def check_magnitude(X, *, smallest=0.0):
     ValueError
         If the largest entry is out of range.
     """
+    values = X.data if issparse(X) else X
     # The absolute values would be a copy of X.
-    largest = float(max(X.max(initial=0.0), -X.min(initial=0.0)))
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > _LARGEST or 0.0 < largest < smallest:
         raise ValueError(
             f"X must have magnitudes between {_SMALLEST:.0e} and {_LARGEST:.0e}, whose "
@@ -159,13 +164,15 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
-def check_settings(estimator):
+def check_settings(estimator, *, projected=False):
     """Turn the parameters of an estimator into settings.
 
     Parameters
     ----------
     estimator : FFNBClassifier
         Whose parameters have passed their own checks one by one.
+    projected : bool, default=False
+        Whether the inputs are a random projection.
 
     Returns
     -------
@@ -196,7 +203,7 @@ def check_settings(estimator):
             )
     shared = estimator.shared_band_size
     if shared == "auto":
-        shared = _AUTO_SHARED_BAND_SIZE
+        shared = 0 if projected else _AUTO_SHARED_BAND_SIZE
     if not (estimator.skip_connection or shared or estimator.band_size):
         raise ValueError(
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
@@ -289,6 +296,12 @@ def check_mergeable(mine, theirs):
             "other must have been fitted with the same parameters; it differs in "
             + ", ".join(different)
             + "."
+        )
+    if mine.projection != theirs.projection:
+        raise ValueError(
+            "other must project its samples alike: the first samples of both must be sparse, or of "
+            "both dense, and both need the same integer random_state; got the projections "
+            f"{theirs.projection} and, here, {mine.projection}."
         )
     if mine.model.seed != theirs.model.seed:
         raise ValueError(

@@ -9,9 +9,9 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
-from ._validation import check_inputs, check_mergeable
+from ._validation import check_mergeable
 from .core.bound import forgetting_bound
-from .core.device import as_tensor, resolve_device
+from .core.device import resolve_device
 from .core.revision import forget_classes, merge_models
 from .training import BandTraining
 
@@ -76,9 +76,10 @@ class FFNBClassifier(BlockClassifier):
     shared_band_size : int or "auto", default="auto"
         Random ReLU neurons that are drawn once and never trained; up to half of them are cosines
         where inputs are few. Beside a skip connection, which already carries their linear part,
-        each ReLU is the sum of two mirrored ones. "auto" is 2000, for inputs of any width.
+        each ReLU is the sum of two mirrored ones. "auto" is 2000, for inputs of any width, or 0 for
+        sparse samples that are projected, see Notes.
     skip_connection : bool, default=True
-        Whether the classifier also sees the inputs.
+        Whether the classifier also sees the inputs, or their projection.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of the trained bands.
     init : {"multi", "mono", "random"}, default="multi"
@@ -155,8 +156,8 @@ class FFNBClassifier(BlockClassifier):
         Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each call
         and no trace of it is kept.
     random_state : int, RandomState instance or None, default=None
-        Seed of the shared band and of ``init="random"``. Two models can be merged only if
-        their seeds are equal.
+        Seed of the shared band, of ``init="random"`` and of the projection of sparse samples. Two
+        models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
         Whether to print a line for every task.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
@@ -230,6 +231,13 @@ class FFNBClassifier(BlockClassifier):
     1 - C. The regression of "ova" depends on the shares of the classes, and is that for the priors:
     with "empirical" it is the plain ridge regression of the indicators.
 
+    X may be sparse in every method. If the first samples are sparse and have more than 2000
+    features, a sparse random projection [4]_ onto 2000 columns takes the place of the inputs of
+    this model, and later samples may be sparse or dense. The projection depends on `random_state`
+    and the number of features alone, and `chunk_size` samples are projected at a time. All other
+    sparse samples have the results of dense ones. Trained bands need the inputs of all samples of a
+    task at once; ``band_size=0`` does not.
+
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
     the user guide on privacy.
@@ -243,6 +251,8 @@ class FFNBClassifier(BlockClassifier):
        Review 53(2), 2011.
     .. [3] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
        matrices. Journal of Multivariate Analysis 88(2), 2004.
+    .. [4] D. M. Kane and J. Nelson. Sparser Johnson-Lindenstrauss transforms. Journal of the ACM
+       61(1), 2014.
 
     Examples
     --------
@@ -376,7 +386,7 @@ class FFNBClassifier(BlockClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
             Their labels: numbers, strings or booleans.
@@ -398,7 +408,7 @@ class FFNBClassifier(BlockClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples of new classes, of known ones, or of both.
         y : array-like of shape (n_samples,)
             Their labels, of the kind seen before: numbers, strings or booleans.
@@ -425,7 +435,7 @@ class FFNBClassifier(BlockClassifier):
 
         Parameters
         ----------
-        X_previous : array-like of shape (n_samples, n_features)
+        X_previous : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples of previous tasks.
 
         Returns
@@ -446,8 +456,7 @@ class FFNBClassifier(BlockClassifier):
            Visual Learning. arXiv:2111.11366, 2021.
         """
         state = self._learned_state()
-        X, _ = check_inputs(self, X_previous, state=state, dtype=np.float64)
-        model = state.model
+        X, model = self._samples(state, X_previous), state.model
         if model.settings.batch_norm:
             raise ValueError(
                 "forgetting_bound needs batch_norm=False: the running statistics move old "
@@ -462,7 +471,7 @@ class FFNBClassifier(BlockClassifier):
             raise ValueError(
                 "forgetting_bound needs a newest task; after merge there is none. Learn one more."
             )
-        return forgetting_bound(model, as_tensor(X, device=resolve_device(self.device)))
+        return forgetting_bound(model, X.double())
 
     def forget(self, classes):
         """Forget classes, as if they had never been seen.

@@ -16,6 +16,8 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from ._freezing import warn_of_frozen
+
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 
 
@@ -107,9 +109,16 @@ class ContinualPipeline(Pipeline):
     *Transformers are frozen after the first task.* What the last step has learned is
     expressed in the features of that moment; refitting a transformer would move the
     features of all earlier tasks, whose data are gone. So choose transformers that are
-    stateless (:class:`~sklearn.preprocessing.Normalizer`, a trained backbone), or whose
-    statistics on the first task stand for the later ones. Only `fit` refits them, or
+    stateless (:class:`~sklearn.preprocessing.Normalizer`,
+    :class:`~sklearn.feature_extraction.text.HashingVectorizer`, a trained backbone), or that
+    depend on the number of features alone
+    (:class:`~sklearn.random_projection.SparseRandomProjection`). Only `fit` refits them, or
     `partial_fit` after all classes have been forgotten.
+
+    *The first call of* `partial_fit` *draws one* `FrozenTransformerWarning` if there are other
+    transformers, also inside a `Pipeline`, `FeatureUnion` or `ColumnTransformer`. A transformer of
+    your own says that it needs no warning by the tag ``requires_fit=False`` if it learns nothing,
+    or by a class attribute ``frozen_on_purpose = True``, as `TorchFeatureExtractor` has.
 
     *Transformers that are already fitted* are fitted again by the first call, as in
     `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
@@ -173,12 +182,19 @@ class ContinualPipeline(Pipeline):
         ValueError
             If `params` names no step, or a step refuses its input. Nothing has changed
             then.
+
+        Warns
+        -----
+        FrozenTransformerWarning
+            At the first call, if a transformer learns from the samples of this call alone.
         """
         self._validate_params()
         self._validate_steps()
         routed = self._route_partial_fit(params)
         is_first = not self.__sklearn_is_fitted__()
         fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+        if is_first:
+            warn_of_frozen(self.steps[:-1], stacklevel=2)
         with _restored_on_error(self, fitted_now):
             Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
             last_params = dict(routed[self.steps[-1][0]]["partial_fit"])

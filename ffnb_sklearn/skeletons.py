@@ -112,6 +112,9 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     (2, 504)
     """
 
+    # Stateless but for the shape of a frame; `ContinualPipeline` asks.
+    frozen_on_purpose = True
+
     _parameter_constraints = {  # noqa: RUF012
         "blocks": ["array-like"],
         "n_chunks": [Interval(Integral, 1, None, closed="left")],

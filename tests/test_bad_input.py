@@ -117,8 +117,15 @@ SAMPLES = {
     "a dict in X": refused(TypeError, "float.* must be .* a real number", X=put({}, object)),
     "complex X": refused(ValueError, "Complex data not supported", X=X + 1j),
     "complex objects": refused(TypeError, "complex", X=put(1j, object)),
-    "sparse CSR X": refused(TypeError, "Sparse data was passed", X=scipy.sparse.csr_matrix(X)),
-    "sparse COO X": refused(TypeError, "Sparse data was passed", X=scipy.sparse.coo_array(X)),
+    "sparse CSR X": learnt(X=scipy.sparse.csr_matrix(X)),
+    "sparse COO X": learnt(X=scipy.sparse.coo_array(X)),
+    "NaN in sparse X": refused(
+        ValueError, "Input X contains NaN", X=scipy.sparse.csr_array(put(np.nan))
+    ),
+    "sparse X of 1e200": refused(ValueError, MAGNITUDE, X=scipy.sparse.csr_array(1e200 * X)),
+    "too wide sparse X": refused_later(
+        ValueError, "X has 12 features, but .* 6", X=scipy.sparse.csr_array(np.hstack([X, X]))
+    ),
     "flat X": refused(ValueError, "Expected 2D array, got 1D array", X=X[:, 0]),
     "3-d X": refused(ValueError, "Found array with dim 3", X=X[:, :, None]),
     "a number for X": refused(TypeError, "Expected sequence or array-like", X=3.0),
@@ -421,7 +428,7 @@ def test_between_tasks(name):
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "transform"])
 @pytest.mark.parametrize(
-    "name", ["NaN in X", "a word in X", "sparse CSR X", "flat X", "no sample", "too wide X"]
+    "name", ["NaN in X", "a word in X", "NaN in sparse X", "flat X", "no sample", "too wide X"]
 )
 def test_samples_to_predict_are_checked_too(name, method):
     model = estimator().partial_fit(X, Y)

@@ -410,7 +410,7 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
         return features(self, values)
 
     def watched(model, task, settings):
-        shared.append(np.shares_memory(task.X.numpy(), on_disk))
+        shared.append(np.shares_memory(task.samples.numpy(), on_disk))
         return learn(model, task, settings)
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)

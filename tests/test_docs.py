@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import os
 import re
 from pathlib import Path
 
@@ -55,9 +56,10 @@ def resolve(name):
 
 def page_exists(page, target):
     """Whether a page that another one links to is there, or will be built from the examples."""
-    path = (DOCS / page).parent / target
-    if path == DOCS / "auto_examples" / "index":
-        return any((ROOT / "examples").glob("plot_*.py"))
+    path = Path(os.path.normpath((DOCS / page).parent / target))
+    if path.parent == DOCS / "auto_examples":
+        names = "plot_*.py" if path.name == "index" else f"{path.name}.py"
+        return any((ROOT / "examples").glob(names))
     return path.with_suffix(".rst").is_file() or path.with_suffix(".md").is_file()
 
 

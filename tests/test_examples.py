@@ -95,6 +95,16 @@ def test_backbone(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
+def test_text(tmp_path):
+    lines = run(tmp_path, "plot_text.py", "picture.png")
+    assert lines.count("FrozenTransformerWarning:") == 1
+    assert min(numbers(lines, "account, billing")) >= 97
+    ffnb, svd, sgd = numbers(lines, "internet, jobs")
+    assert ffnb >= 96
+    assert max(svd, sgd) < 70
+    assert_picture(tmp_path / "picture.png")
+
+
 def test_skeletons_acted(tmp_path):
     lines = run(tmp_path, "plot_skeletons.py", "--picture", "picture.png")
     assert "128 to learn, 64 to test" in lines[0]

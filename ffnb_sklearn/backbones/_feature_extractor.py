@@ -211,6 +211,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
            [2.5]], dtype=float32)
     """
 
+    # What `ContinualPipeline` asks before it warns of transformers that the first task has fitted.
+    frozen_on_purpose = True
+
     _parameter_constraints: dict = {  # noqa: RUF012
         "backbone": [callable, str],
         "backbone_params": [dict, None],

@@ -57,7 +57,7 @@ class JointClassifier(FFNBClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
             Their labels: numbers, strings or booleans.

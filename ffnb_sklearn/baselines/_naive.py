@@ -165,7 +165,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
             Their labels: numbers, strings or booleans.
@@ -183,7 +183,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples of new classes, of known ones, or of both.
         y : array-like of shape (n_samples,)
             Their labels, of the kind seen before: numbers, strings or booleans.
@@ -198,10 +198,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _updated(self, model, task):
-        """The network after a task; its outputs are trained with its bands."""
-        n_layers = int(self.n_layers)
-        task = replace(task, X=task.X.double())
+    def _updated(self, state, task):
+        """The network of a state after a task; its outputs are trained with its bands."""
+        model, n_layers = state.model, int(self.n_layers)
+        task = replace(task, samples=task.X)
         if model is None:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             model = empty_network(task.X, n_layers, int(seed))

@@ -34,7 +34,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     """
     if settings.band_size:
         # Bands need all samples at once in double precision.
-        task = replace(task, X=task.X.double())
+        task = replace(task, samples=task.X)
     model, fresh = replace(model, settings=settings, loss_curve=()), None
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))

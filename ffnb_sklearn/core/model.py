@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +20,29 @@ from .features.shared_band import draw_shared_band
 from .settings import Settings
 from .statistics import Array, ClassMoments, merge_classes, moments_of, within_state
 
-__all__ = ["Model", "Settings", "Task", "empty_model", "updated_moments"]
+__all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
+
+
+class Samples(Protocol):
+    """Inputs psi_0 of samples: a tensor, or what computes a tensor of some samples at a time.
+
+    Indexing takes a slice or an array of sample numbers. `double` returns all inputs in float64.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of samples and number of inputs."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the tensors."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> torch.Tensor: ...
+
+    def double(self) -> torch.Tensor:
+        """Return all inputs at once."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +51,7 @@ class Task:
 
     Attributes
     ----------
-    X : Tensor of shape (n_samples, n_inputs)
+    samples : Samples of shape (n_samples, n_inputs)
         psi_0, float64 or float32.
     classes : Tensor of shape (n_samples,)
         Class numbers; new classes continue the numbers of the model.
@@ -36,9 +59,14 @@ class Task:
         Positive sample weights.
     """
 
-    X: torch.Tensor
+    samples: Samples
     classes: torch.Tensor
     weights: torch.Tensor
+
+    @property
+    def X(self) -> torch.Tensor:  # noqa: N802
+        """psi_0 of all samples at once, in double precision."""
+        return self.samples.double()
 
     def weighted(self, rows: torch.Tensor) -> torch.Tensor:
         """Multiply the row of each sample, of shape (n_samples, d), by the root of its weight."""
@@ -124,17 +152,17 @@ class Model:
             self._solved.append(solve(self.features, self.moments, self.settings, device=device))
         return self._solved[0]
 
-    def scores(self, X: torch.Tensor) -> torch.Tensor:
+    def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
         # Results of single chunks, allocated between their features, would fragment the heap.
-        scores = X.new_empty((len(X), len(self.moments)), dtype=torch.float64)
-        size = self.settings.chunk_size
-        for part, x in zip(torch.split(scores, size), torch.split(X, size), strict=True):
-            part[:] = classifier.scores(self.view(x.double()))
+        size = (len(X), len(self.moments))
+        scores = torch.empty(size, dtype=torch.float64, device=X.device)
+        for rows in self._chunks(X):
+            scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
-    def likeness(self, X: torch.Tensor) -> torch.Tensor:
+    def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             choice = self.solution(X.device).choice
@@ -142,8 +170,13 @@ class Model:
                 solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
             )
         relative = self._relative[0]
-        parts = torch.split(X, self.settings.chunk_size)
-        return torch.cat([relative.likeness(self.view(x.double())) for x in parts])
+        parts = [relative.likeness(self.view(X[rows].double())) for rows in self._chunks(X)]
+        return torch.cat(parts)
+
+    def _chunks(self, X: Samples) -> list[slice]:
+        """Return the rows of samples whose features are computed together."""
+        size = self.settings.chunk_size
+        return [slice(start, start + size) for start in range(0, len(X), size)]
 
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
@@ -187,7 +220,7 @@ def updated_moments(
     rank = model.settings.rank
     pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
     new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
-    moments = merge_classes(model.moments, new, rank, device=task.X.device)
+    moments = merge_classes(model.moments, new, rank, device=task.classes.device)
     return within_state(moments, model.settings.max_state_mb)
 
 
@@ -203,7 +236,7 @@ def _class_pieces(
         if fresh is not None and fresh.shape[1] == model.features.n_features:
             values = fresh[chunk]
         else:
-            values = model.features(task.X[chunk].double())
+            values = model.features(task.samples[chunk].double())
             if fresh is not None:
                 values[:, -fresh.shape[1] :] = fresh[chunk]
         labels, counts = torch.unique_consecutive(classes, return_counts=True)

@@ -106,7 +106,7 @@ def _learned(estimator, shards, classes):
     state = estimator._state
     if state is None:
         state = _first_state(estimator, shards)
-    model, settings = estimator._begun(state.model, state.n_features_in)
+    model, settings = estimator._begun(state)
     model = replace(model, settings=settings, loss_curve=())
     plan = Plan(_blank(estimator, state), _light(model))
     if settings.band_size:

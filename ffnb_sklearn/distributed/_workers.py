@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import _num_samples
 
+from .._sparse import samples_on
 from .._targets import label_positions
 from .._validation import check_samples, validated
 from ..classifier import FFNBClassifier
@@ -69,7 +70,8 @@ class Statistics:
 def inputs_of(blank, shard):
     """The state that knows the inputs of a first shard: their number, and their names if any."""
     X, _, _ = _parts(shard)
-    _, state = validated(blank, X, None, skip_check_array=_num_samples(X) == 0)
+    is_empty = _num_samples(X) == 0
+    _, state = validated(blank, X, None, accept_sparse="csr", skip_check_array=is_empty)
     return state
 
 
@@ -83,7 +85,7 @@ def statistics_of(plan, shard):
         return Statistics(0, [labels], {})
     used, numbers = np.unique(y, return_inverse=True)
     task = Task(
-        as_tensor(X, device=plan.device),
+        samples_on(plan.device, X, plan.blank._state.projection),
         as_tensor(numbers, device=plan.device, dtype=torch.int64),
         as_tensor(weights, device=plan.device),
     )

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
 from ..core.features.activations import ACTIVATIONS
@@ -31,8 +32,10 @@ _LARGEST_SEED = 2**32 - 1
 def write_state(state, writer):
     """Return the JSON of a learned state."""
     is_naive = isinstance(state.model, NaiveNetwork)
-    names = state.feature_names_in
+    names, projection = state.feature_names_in, state.projection
     return {
+        # Without a projection the file is one that earlier versions read.
+        **({} if projection is None else {"projection": _write_projection(projection)}),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
@@ -57,21 +60,34 @@ def read_state(node, *, naive):
     State
         State, all parts of which go together.
     """
-    n_features, names, arrived, classes, tasks, model = node.fields(
-        "n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"
-    )
-    n_inputs = n_features.integer(1)
+    required = {"n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"}
+    parts = node.some_fields(required | {"projection"}, required)
+    n_features, projection = parts["n_features_in"].integer(1), parts.get("projection")
     state = State(
-        n_inputs,
-        names.optional(lambda one: read_names(one, n_inputs)),
+        n_features,
+        parts["feature_names_in"].optional(lambda one: read_names(one, n_features)),
+        None if projection is None else _read_projection(projection, n_features),
         None,
-        _labels(arrived),
-        _labels(classes),
-        tuple(_labels(one) for one in tasks.entries()),
+        _labels(parts["arrived"]),
+        _labels(parts["classes"]),
+        tuple(_labels(one) for one in parts["task_classes"].entries()),
     )
     _check_bookkeeping(state, node)
     read = _read_network if naive else _read_model
-    return replace(state, model=read(model, n_inputs, len(state.arrived)))
+    return replace(state, model=read(parts["model"], state.n_inputs, len(state.arrived)))
+
+
+def _write_projection(projection):
+    """Return the JSON of a projection."""
+    return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
+
+
+def _read_projection(node, n_features):
+    """Return a projection of samples of a given width onto fewer columns."""
+    seed, n_columns = node.fields("seed", "n_columns")
+    width = n_columns.integer(N_TERMS, n_features)
+    n_columns.require(width % N_TERMS == 0, f"a multiple of {N_TERMS}")
+    return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)
 
 
 def read_names(node, n_features):

@@ -1,0 +1,74 @@
+"""Transformers of a stream: which learn from the first task alone, and the warning of them."""
+
+import warnings
+from itertools import chain
+
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler, SkewedChi2Sampler
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.random_projection import BaseRandomProjection
+from sklearn.utils import get_tags
+
+__all__ = ["FrozenTransformerWarning", "warn_of_frozen"]
+
+# Their fit depends on nothing but the number of features.
+_BY_WIDTH = (
+    BaseRandomProjection,
+    PolynomialCountSketch,
+    PolynomialFeatures,
+    RBFSampler,
+    SkewedChi2Sampler,
+)
+
+# Parameters that hold the parts of Pipeline, FeatureUnion and ColumnTransformer.
+_PARTS = ("steps", "transformer_list", "transformers")
+
+
+class FrozenTransformerWarning(UserWarning):
+    """A transformer learns from the samples of the first task alone, and is then frozen."""
+
+
+def warn_of_frozen(steps, stacklevel):
+    """Warn once of all transformers that the first task alone is going to fit.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        Transformers of a pipeline by name.
+    stacklevel : int
+        As in `warnings.warn`, counted from the caller.
+
+    Warns
+    -----
+    FrozenTransformerWarning
+        If there is one.
+    """
+    learners = [
+        f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
+    ]
+    if not learners:
+        return
+    warnings.warn(
+        "The pipeline fits these steps to the samples of this first call alone and then freezes "
+        f"them: {', '.join(learners)}. Samples of later tasks may look alike in their output. Fit "
+        "them to samples that stand for all tasks and wrap them in sklearn.frozen.FrozenEstimator, "
+        "or use transformers that learn nothing from samples, such as HashingVectorizer, "
+        "Normalizer or SparseRandomProjection.",
+        FrozenTransformerWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _learners(transformer):
+    """Return the transformers in a transformer whose fit depends on the samples."""
+    if isinstance(transformer, (str, FrozenEstimator, type(None))):
+        return []
+    for name in _PARTS:
+        if hasattr(transformer, name):
+            parts = (_learners(part[1]) for part in getattr(transformer, name))
+            return list(chain.from_iterable(parts))
+    if getattr(transformer, "frozen_on_purpose", False) or not get_tags(transformer).requires_fit:
+        return []
+    # A gamma of "scale" is estimated from the samples.
+    by_width = isinstance(transformer, _BY_WIDTH) and getattr(transformer, "gamma", 0) != "scale"
+    return [] if by_width else [transformer]
