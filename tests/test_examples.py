@@ -105,6 +105,21 @@ def test_text(tmp_path):
     assert_picture(tmp_path / "picture.png")
 
 
+def test_novelty(tmp_path):
+    lines = run(tmp_path, "plot_novelty.py", "novelty.png")
+
+    asked = [line for line in lines if "asked for" in line]
+    assert [line.rpartition(": ")[2] for line in asked if "[]" not in line] == [
+        "[6]",
+        "[7]",
+        "[8, 9]",
+    ]
+    assert numbers(lines, "images of unknown classes put aside: ")[0] > 90.0
+    assert numbers(lines, "images of known classes put aside: ")[0] < 25.0
+    assert numbers(lines, "accuracy on the images left: ")[0] > 95.0
+    assert_picture(tmp_path / "novelty.png")
+
+
 def test_skeletons_acted(tmp_path):
     lines = run(tmp_path, "plot_skeletons.py", "--picture", "picture.png")
     assert "128 to learn, 64 to test" in lines[0]

@@ -105,8 +105,8 @@ def test_pickles_carry_the_solved_classifier():
     assert after.is_solved
     # The distances of novelty are as large as two matrices, and rarely asked for.
     assert not after._relative
-    for copy in (before, after):
-        assert torch.equal(copy.scores(TASK.X), scores)
+    for one in (before, after):
+        assert torch.equal(one.scores(TASK.X), scores)
 
 
 @pytest.mark.parametrize("skip_connection", [True, False])

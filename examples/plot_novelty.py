@@ -1,0 +1,102 @@
+"""
+Notice a new class, ask for its label, learn it
+===============================================
+
+A classifier of digits has learned 0 to 5. Then images arrive week by week, and now and then there
+is a digit among them that nobody has announced. The higher
+:meth:`~ffnb_sklearn.FFNBClassifier.score_samples` is, the more an image is like the classes
+learned. Images with lower scores than almost all known ones are put aside. Once there are enough of
+these, a person is asked for their labels, and they are learned.
+
+A file name after the script's own saves the picture instead of showing it::
+
+    python examples/plot_novelty.py novelty.png
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from ffnb_sklearn import FFNBClassifier
+
+# %%
+# A threshold from samples that were not learned
+# ----------------------------------------------
+# Samples that were learned have higher scores than new samples of the same classes. So a part of
+# the first rows is not learned: one in twenty of these may fall below the threshold.
+
+FALSE_ALARMS, MOST_ASIDE = 0.05, 25
+
+X, y = load_digits(return_X_y=True)
+rng = np.random.default_rng(0)
+first = np.flatnonzero(y <= 5)
+first = rng.permutation(first)[:700]
+X_first, X_held, y_first, y_held = train_test_split(
+    X[first], y[first], test_size=0.3, stratify=y[first], random_state=0
+)
+clf = FFNBClassifier(random_state=0).fit(X_first, y_first)
+threshold = np.quantile(clf.score_samples(X_held), FALSE_ALARMS)
+
+# %%
+# The weeks
+# ---------
+# Each week has 60 images of the digits that are about by then, up to the one given here. Labels are
+# asked for when 25 images were put aside. All of them are learned, odd images of known digits too.
+# Of a new digit few images are known at first, so some more of it are put aside in the next weeks.
+
+largest_digit = [5, 6, 6, 6, 7, 7, 7, 7, 9, 9, 9, 9]
+later = np.setdiff1d(np.arange(len(y)), first)
+weeks, aside = [], []
+for week, largest in enumerate(largest_digit):
+    here = rng.permutation(later[y[later] <= largest])[:60]
+    later = np.setdiff1d(later, here)
+    new = ~np.isin(y[here], clf.classes_)
+    odd = clf.score_samples(X[here]) < threshold
+    weeks.append({"noticed": np.sum(odd & new), "new": new.sum(), "alarms": np.sum(odd & ~new)})
+    weeks[-1]["accuracy"] = np.mean(clf.predict(X[here]) == y[here])
+    aside = [*aside, *here[odd]]
+    if len(aside) >= MOST_ASIDE:
+        labels = y[aside]  # A person names them.
+        unknown = np.setdiff1d(labels, clf.classes_)
+        clf.partial_fit(X[aside], labels)
+        threshold = np.quantile(clf.score_samples(X_held), FALSE_ALARMS)
+        print(f"week {week}: asked for {len(aside)} labels; new classes: {unknown.tolist()}")
+        weeks[-1]["learned"], aside = unknown.tolist(), []
+
+known = sum(60 - one["new"] for one in weeks)
+unseen = sum(one["new"] for one in weeks)
+print(f"images of unknown classes put aside: {sum(o['noticed'] for o in weeks) / unseen:.0%}")
+print(f"images of known classes put aside: {sum(o['alarms'] for o in weeks) / known:.0%}")
+print(f"accuracy on the images left: {clf.score(X[later], y[later]):.1%}")
+
+# %%
+# What was put aside
+# ------------------
+# Bars show the images put aside, the line the accuracy on all images of the week before anything of
+# them was learned.
+
+figure, axes = plt.subplots(figsize=(7.5, 4), layout="constrained")
+numbers = np.arange(len(weeks))
+noticed, alarms = (np.array([one[key] for one in weeks]) for key in ("noticed", "alarms"))
+axes.bar(numbers, noticed, color="#D55E00", label="unknown digit, put aside")
+axes.bar(numbers, alarms, bottom=noticed, color="#E6AB7E", label="known digit, put aside")
+for week, one in enumerate(weeks):
+    for k, label in enumerate(one.get("learned", [])):
+        height = noticed[week] + alarms[week] + 1 + 3 * k
+        axes.annotate(f"learns {label}", (week, height), ha="center", fontsize="small")
+axes.set(xlabel="Week", ylabel="Images of 60", ylim=(0, 60), xticks=numbers)
+right = axes.twinx()
+right.plot(
+    numbers, [100 * one["accuracy"] for one in weeks], "o-", color="#0072B2", label="accuracy"
+)
+right.set(ylabel="Accuracy, in %", ylim=(0, 105))
+handles = [*axes.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+axes.legend(handles=handles, loc="center left", frameon=False)
+
+if len(sys.argv) > 1:
+    figure.savefig(sys.argv[1], dpi=110)
+else:
+    plt.show()
