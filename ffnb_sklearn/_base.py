@@ -126,7 +126,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return scores
 
     def decision_function(self, X):
-        """Scores of the classes.
+        """Return the scores of the classes.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return state.arrived[order][self._scores(state, X)[:, order].argmax(axis=1)]
 
     def predict_proba(self, X):
-        """Probabilities of the classes.
+        """Return the probabilities of the classes.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return full
 
     def predict_log_proba(self, X):
-        """Logarithms of the probabilities of the classes.
+        """Return the logarithms of the probabilities of the classes.
 
         Parameters
         ----------

@@ -75,6 +75,12 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     feature_names_in_ : ndarray of str
         Names of the columns; only if `frame_shape` is given and the input has names.
 
+    See Also
+    --------
+    SkeletonGCN : A network for skeletons, which learns its features.
+    load_sbu : Sequences of two interacting persons.
+    load_fpha : Sequences of hands.
+
     Notes
     -----
     The fixed factors of the blocks, chosen once by cross-validation inside the training data of
@@ -160,7 +166,8 @@ n_persons, n_joints, n_dims)
 
         Returns
         -------
-        self : object
+        self : SkeletonDescriptor
+            The transformer itself.
 
         Raises
         ------
