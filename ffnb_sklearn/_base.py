@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
+from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._state import learned_attribute
 from ._targets import label_positions
@@ -19,7 +20,7 @@ from .streams import class_incremental_tasks
 __all__ = ["ClassIncrementalClassifier"]
 
 
-class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
+class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes as they come.
 
     All that they have learned is their `_state`. It is replaced, never changed, so a call that

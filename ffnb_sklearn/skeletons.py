@@ -10,10 +10,11 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._skeleton_blocks import BLOCK_SCALES, batches, block_names, describe
 
 
-class SkeletonDescriptor(TransformerMixin, BaseEstimator):
+class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
 
     A sequence is cut into `n_chunks` equal parts of its duration, and quantities of its frames
