@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # These need neither a data set nor a checkout.
-TESTS = [
+TESTS = ["tests/test_repository.py", "tests/test_common.py", "tests/saving/test_golden.py"]
     "tests/test_repository.py",
     "tests/test_packaging.py",
     "tests/test_common.py",
