@@ -18,11 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # These need neither a data set nor a checkout.
 TESTS = ["tests/test_repository.py", "tests/test_common.py", "tests/saving/test_golden.py"]
-    "tests/test_repository.py",
-    "tests/test_packaging.py",
-    "tests/test_common.py",
-    "tests/saving/test_golden.py",
-]
 README_EXAMPLE = r"^```python\n(.*?)^```"
 RUN_PAGE = "import doctest, sys; sys.exit(doctest.testfile(sys.argv[1], False).failed)"
 
