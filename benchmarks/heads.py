@@ -54,6 +54,15 @@ BANDS_ONLY = {
     "epsilon": 0.3,
 }
 
+# Names of the sets for people; a set that is not here keeps its own.
+TITLES = {
+    "sbu": "SBU, skeleton features",
+    "sbu-sequences": "SBU, raw sequences",
+    "fpha": "FPHA, skeleton features",
+    "fpha-sequences": "FPHA, raw sequences",
+    "cifar": "CIFAR-100",
+}
+
 QUICK_WIDTH = 256
 
 
@@ -237,8 +246,8 @@ def run_problem(problem, method_names, seeds, device):
 
 def report(records, problems, method_names, seeds, device):
     """Return the whole report as Markdown."""
-    names = ", ".join(problem.name for problem in problems)
-    lines = [f"# Classifiers on frozen features: {names}", ""]
+    names = ", ".join(TITLES.get(problem.name, problem.name) for problem in problems)
+    lines = [f"# Beside other heads: {names}", ""]
     lines += environment_lines(ffnb_sklearn.__version__, device)
     lines += [
         f"- seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "

@@ -16,7 +16,9 @@ copyright = author
 version = release = ffnb_sklearn.__version__
 
 extensions = [
+    "api_groups",
     "mathml",
+    "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -31,8 +33,16 @@ default_role = "literal"
 
 autosummary_generate = True
 autodoc_typehints = "none"
+# The contents at the right have room for the name of a method, not for its class as well.
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
-numpydoc_use_plots = False
+# Examples that import matplotlib show their picture.
+numpydoc_use_plots = True
+plot_formats = [("png", 110)]
+plot_include_source = True
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_rcparams = {"figure.figsize": (5.6, 3.6), "figure.constrained_layout.use": True}
 # numpydoc links the attributes of scikit-learn's Pipeline, which autodoc skips, to any namesakes.
 suppress_warnings = ["ref.python"]
 myst_heading_anchors = 3
@@ -41,7 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.QuickstartFirst",
     "doc_module": ("ffnb_sklearn",),
     "backreferences_dir": None,
     "show_memory": False,
@@ -49,6 +59,7 @@ sphinx_gallery_conf = {
     # That page would load its table script from the network.
     "write_computation_times": False,
     "abort_on_example_error": True,
+    "thumbnail_size": (560, 360),
 }
 
 html_math_renderer = "mathml"
@@ -69,7 +80,8 @@ html_theme_options = {
     "show_toc_level": 2,
 }
 # Pages without parts of their own would otherwise show an empty column.
-html_sidebars = {"index": [], "changelog": [], "metrics": [], "theory": []}
+html_sidebars = {"index": [], "api": [], "changelog": [], "metrics": [], "theory": []}
+html_sidebars["generated/*"] = ["api_groups.html"]
 
 
 def skip_foreign(app, what, name, obj, skip, options):

@@ -15,7 +15,7 @@ Three classifiers learn the same stream:
 The last two must be told all labels at the first call.
 :func:`~ffnb_sklearn.evaluate_stream` notices that and does so.
 
-A file name after the script's own saves the picture instead of showing it::
+A file name after the script's own saves the first picture instead of showing both::
 
     python examples/plot_quickstart.py quickstart.png
 """
@@ -75,20 +75,24 @@ for name, row in summary.items():
     print(f"{name:<12}" + "".join(f"{100 * accuracy:>16.1f}" for accuracy in row))
 
 # %%
-# What is known of which task
-# ---------------------------
-# The curves show the same numbers. The heat maps show which task was lost: a column that fades
-# downwards was learned and then forgotten.
+# The curves show the same numbers.
 
-figure = plt.figure(figsize=(11.5, 4), layout="constrained")
-curves, forgetful, faithful = figure.subplots(1, 3, width_ratios=[1.5, 1, 1])
+figure, curves = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 IncrementalAccuracyDisplay.from_stream(results, ax=curves)
 curves.set_ylim(0, 1)
 curves.legend(loc="center right", bbox_to_anchor=(1, 0.68), fontsize="small", frameon=False)
 curves.set_title("Digits, two new classes per task")
+
+# %%
+# Accuracy on each task
+# ---------------------
+# The heat maps show which task was lost: a column that fades downwards was learned and then
+# forgotten.
+
+_, (forgetful, faithful) = plt.subplots(1, 2, figsize=(7.6, 4), layout="constrained")
 for axes, name in ((forgetful, "SGDClassifier"), (faithful, "FFNBClassifier")):
     AccuracyMatrixDisplay.from_stream(results[name], task_labels=digits, ax=axes, colorbar=False)
-    axes.set_title(f"What {name} knows")
+    axes.set_title(name)
 faithful.set_ylabel("")
 
 if len(sys.argv) > 1:

@@ -148,17 +148,13 @@ print(f"final accuracy         {100 * result.final_accuracy:.1f} %")
 print(f"average incremental    {100 * result.average_incremental_accuracy:.1f} %")
 
 # %%
-# The picture
+# The actions
 # -----------
-# The middle frame of one sequence of each action, and the accuracy on each action after each task.
+# The middle frame of one sequence of each.
 
-figure = plt.figure(figsize=(11, 5.2), layout="constrained")
-axes = figure.subplot_mosaic(
-    [[0, 1, 2, "matrix"], [3, 4, 5, "matrix"], [6, 7, ".", "matrix"]], width_ratios=[1, 1, 1, 3.2]
-)
 names = [name.replace("_", " ") for name in actions.target_names]
-for label, name in enumerate(names):
-    ax = axes[label]
+_, axes = plt.subplots(2, 4, figsize=(6.4, 4.2), layout="constrained")
+for label, (name, ax) in enumerate(zip(names, axes.flat, strict=True)):
     sequence = actions.data[np.flatnonzero(actions.target == label)[0]]
     for joints, color in zip(sequence[len(sequence) // 2], ("#0072B2", "#D55E00"), strict=True):
         for bone in BONES:
@@ -166,9 +162,15 @@ for label, name in enumerate(names):
         ax.plot(*joints[0, :2], marker="o", markersize=9, color=color)
     ax.set(title=name, xlim=(-1150, 1150), ylim=(-1400, 1000), aspect="equal")
     ax.axis("off")
+
+# %%
+# Accuracy on each action after each task
+# ---------------------------------------
+
+figure, ax = plt.subplots(figsize=(6.4, 5.4), layout="constrained")
 style = {"colorbar": False, "values_format": ".0f"}
-AccuracyMatrixDisplay.from_stream(result, task_labels=names, ax=axes["matrix"], **style)
-axes["matrix"].set_title("Accuracy on each action, in %")
+AccuracyMatrixDisplay.from_stream(result, task_labels=names, ax=ax, **style)
+ax.set_title("Accuracy on each action, in %")
 
 if options.picture:
     figure.savefig(options.picture, dpi=110)

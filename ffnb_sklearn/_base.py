@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
+from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._sparse import samples_on
 from ._state import learned_attribute
@@ -20,7 +21,7 @@ from .streams import class_incremental_tasks
 __all__ = ["ClassIncrementalClassifier"]
 
 
-class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
+class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes as they come.
 
     All that they have learned is their `_state`. It is replaced, never changed, so a call that
@@ -133,7 +134,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return scores
 
     def decision_function(self, X):
-        """Scores of the classes.
+        """Return the scores of the classes.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return state.arrived[order][self._scores(state, X)[:, order].argmax(axis=1)]
 
     def predict_proba(self, X):
-        """Probabilities of the classes.
+        """Return the probabilities of the classes.
 
         Parameters
         ----------
@@ -193,7 +194,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return full
 
     def predict_log_proba(self, X):
-        """Logarithms of the probabilities of the classes.
+        """Return the logarithms of the probabilities of the classes.
 
         Parameters
         ----------

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ._arrays import as_numpy, as_targets, check_rows
 from ._sparse import projection_for
 from ._state import State
 from ._targets import check_labels, unmixed
@@ -66,7 +67,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
-    y = column_or_1d(unmixed(y, "y"), warn=True)
+    y = as_targets(unmixed(as_numpy(y, "y"), "y"))
     check_consistent_length(X, y)
     y = check_labels(y, known, "y")
     if classes is not None:
@@ -121,6 +122,8 @@ def validated(estimator, X, state, **checks):
     of later calls with the estimator's. A stand-in takes that part, so that the estimator does
     not change, and a call sees the features of one state alone.
     """
+    check_rows(X, estimator)
+    X = as_numpy(X, "X")
     stand_in = _stand_in(type(estimator).__name__)()
     if state is not None:
         stand_in.n_features_in_ = state.n_features_in

@@ -199,6 +199,14 @@ class FFNBClassifier(BlockClassifier):
 
     Notes
     -----
+    The parameters are those of the features the classifier sees (`shared_band_size`,
+    `skip_connection`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`, `priors`,
+    `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
+    `activation`, `init`, `gamma`, `null_space`, `old_statistics`, `batch_norm`), of their
+    fine-tuning (`max_epochs`, `learning_rate`, `momentum`, `weight_decay`, `batch_size`,
+    `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
+    `random_state`, `verbose`). By default the trained bands add little.
+
     Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
     Another thread that predicts meanwhile finds what was known before the call, or after it.
 

@@ -16,6 +16,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from ._documentation import DocumentedMixin
 from ._freezing import warn_of_frozen
 
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
@@ -69,7 +70,21 @@ def _restored_on_error(pipeline, estimators):
         raise
 
 
-class ContinualPipeline(Pipeline):
+@contextmanager
+def _explained(name):
+    """Add to an error of a fitted transformer that it was fitted to the first task alone."""
+    try:
+        yield
+    except ValueError as error:
+        error.add_note(
+            f"Step {name!r} was fitted to the first task and is frozen. If it does not know values "
+            "of later tasks, declare them at the start or have it ignore them, such as "
+            "OneHotEncoder(categories=...) or OneHotEncoder(handle_unknown='ignore')."
+        )
+        raise
+
+
+class ContinualPipeline(DocumentedMixin, Pipeline):
     """Pipeline with `partial_fit`: transformers are fitted once, the last step goes on.
 
     The first call of `partial_fit` fits the transformers and starts the last step. Every
@@ -225,7 +240,7 @@ class ContinualPipeline(Pipeline):
     def _map(self, X, routed):
         """Send X through the fitted transformers."""
         for index, name, transformer in self._iter(with_final=False):
-            with self._timed(index):
+            with self._timed(index), _explained(name):
                 X = transformer.transform(X, **routed[name]["transform"])
         return X
 

@@ -10,10 +10,11 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._skeleton_blocks import BLOCK_SCALES, batches, block_names, describe
 
 
-class SkeletonDescriptor(TransformerMixin, BaseEstimator):
+class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
 
     A sequence is cut into `n_chunks` equal parts of its duration, and quantities of its frames
@@ -74,6 +75,12 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
 
     feature_names_in_ : ndarray of str
         Names of the columns; only if `frame_shape` is given and the input has names.
+
+    See Also
+    --------
+    SkeletonGCN : A network for skeletons, which learns its features.
+    load_sbu : Sequences of two interacting persons.
+    load_fpha : Sequences of hands.
 
     Notes
     -----
@@ -163,7 +170,8 @@ n_persons, n_joints, n_dims)
 
         Returns
         -------
-        self : object
+        self : SkeletonDescriptor
+            The transformer itself.
 
         Raises
         ------

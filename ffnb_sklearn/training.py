@@ -6,10 +6,12 @@ from typing import ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 
+from ._documentation import DocumentedMixin
+
 __all__ = ["BandTraining"]
 
 
-class BandTraining(BaseEstimator):
+class BandTraining(DocumentedMixin, BaseEstimator):
     """Options of the training of bands, one for each improvement over the paper.
 
     The value of the parameter `training` of `FFNBClassifier`, which reaches the options by names

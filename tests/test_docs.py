@@ -20,6 +20,7 @@ PAGES = sorted(
 )
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 WITH_CODE = [name for name, text in TEXTS.items() if ">>> " in text]
+CLASS_TEXT = ffnb_sklearn.FFNBClassifier.__doc__
 ALL_TEXT = "\n".join(TEXTS.values())
 
 
@@ -64,10 +65,11 @@ def page_exists(page, target):
 
 
 def toctree_entries(text):
-    """Entries of the toctrees of a page, without patterns."""
+    """Entries of the toctrees of a page, without patterns and titles."""
     blocks = re.findall(r"\.\. toctree::\n((?:(?: {3}.*)?\n)+)", text)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line and not line.startswith(":") and "*" not in line]
+    entries = [line for line in lines if line and not line.startswith(":") and "*" not in line]
+    return [re.sub(r"^.* <(.*)>$", r"\1", entry) for entry in entries]
 
 
 @pytest.fixture
@@ -135,11 +137,25 @@ def test_every_page_is_in_a_toctree():
         for page, text in TEXTS.items()
         for entry in toctree_entries(text)
     }
-    # The pages of the benchmarks are listed by a pattern.
-    pages = {
-        name.removesuffix(".rst") for name in TEXTS if not re.match("benchmarks/(?!index)", name)
-    }
+    tables = {path.relative_to(DOCS).as_posix() for path in DOCS.glob("benchmarks/*.md")}
+    pages = {name.rpartition(".")[0] for name in TEXTS.keys() | tables}
     assert pages - entries == {"index"}
+
+
+def parameter_groups():
+    """Parameters that each heading of the page on parameters describes."""
+    parts = re.split(r"^([A-Z].*)\n-+$", TEXTS["user_guide/parameters.rst"], flags=re.MULTILINE)
+    for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+        terms = re.findall(r"^(`.*`)\n   ", text, flags=re.MULTILINE)
+        yield heading, [name for term in terms for name in re.findall(r"`(\w+)`", term)]
+
+
+def test_each_parameter_of_the_classifier_is_in_one_group():
+    groups = dict(parameter_groups())
+    names = [name for group in groups.values() for name in group]
+    assert sorted(names) == sorted(ffnb_sklearn.FFNBClassifier().get_params())
+    (grouped,) = re.findall(r"The parameters are those.*?\n\n", CLASS_TEXT, flags=re.DOTALL)
+    assert re.findall(r"`(\w+)`", grouped) == names
 
 
 def test_site_fetches_nothing():

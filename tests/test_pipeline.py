@@ -3,11 +3,13 @@ from copy import deepcopy
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
@@ -16,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
@@ -435,3 +437,21 @@ def test_forget_and_merge_need_a_fitted_pipeline(tasks):
         empty.merge(fitted)
     with pytest.raises(NotFittedError):
         fitted.merge(empty)
+
+
+def test_a_category_of_a_later_task_is_refused_with_the_remedy():
+    first = pd.DataFrame({"colour": ["red", "blue"] * 4, "size": np.arange(8.0)})
+    later = first.assign(colour=["red", "green"] * 4)
+    labels = np.repeat([0, 1], 4)
+    encoder = OneHotEncoder(sparse_output=False)
+    columns = make_column_transformer((encoder, ["colour"]), remainder="passthrough")
+    pipe = make_continual_pipeline(columns, FFNBClassifier(shared_band_size=4, random_state=0))
+    before = pipe.partial_fit(first, labels).predict_proba(first)
+
+    with pytest.raises(ValueError, match="unknown categories") as caught:
+        pipe.partial_fit(later, labels + 2)
+
+    (note,) = caught.value.__notes__
+    assert "'columntransformer' was fitted to the first task" in note
+    assert "handle_unknown='ignore'" in note
+    assert_array_equal(pipe.predict_proba(first), before)

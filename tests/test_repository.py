@@ -125,7 +125,7 @@ def test_versions_agree():
     assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
     release = __version__.partition(".dev")[0]
     assert release in (ROOT / "CHANGELOG.md").read_text()
-    assert PROJECT["dynamic"] == ["version"]
+    assert PROJECT["dynamic"] == ["readme", "version"]
 
 
 def test_licences_agree():
@@ -165,7 +165,7 @@ def manifest(command):
 
 def test_a_source_distribution_holds_what_the_tests_need():
     # What setuptools adds of itself, and what is of use in a checkout alone.
-    given = {"pyproject.toml", "setup.cfg", "README.md", "LICENSE", "MANIFEST.in"}
+    given = {"pyproject.toml", "setup.cfg", "setup.py", "README.md", "LICENSE", "MANIFEST.in"}
     given |= {".gitignore", ".pre-commit-config.yaml"} | manifest("include")
     names = {path.relative_to(ROOT) for path in tracked_files()}
     folders = manifest("graft") | {"ffnb_sklearn"}

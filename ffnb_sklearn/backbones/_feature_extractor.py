@@ -13,6 +13,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -39,7 +40,9 @@ __all__ = ["TorchFeatureExtractor"]
 _OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_")
 
 
-class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TorchFeatureExtractor(
+    DocumentedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Turn rows or images into the features of a frozen torch network.
 
     `fit` builds the backbone, loads its weights and measures the width of its output. By

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 
+from ffnb_sklearn._arrays import as_numpy, as_targets
 from ffnb_sklearn._targets import check_labels, unmixed
 from ffnb_sklearn.backbones._checkpoint import digest_arrays, digest_callable
 from ffnb_sklearn.backbones._inputs import Inputs
@@ -119,7 +120,7 @@ def labelled_samples(rows, y, inputs):
             "requires y to be passed, but the target y is None: with epochs > 0, the backbone "
             "is trained on the labels of X."
         )
-    y = check_labels(column_or_1d(unmixed(y, "y"), warn=True), None, "y")
+    y = check_labels(as_targets(unmixed(as_numpy(y, "y"), "y")), None, "y")
     check_consistent_length(rows, y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:

@@ -38,6 +38,8 @@ def load_cifar100(data_home):
     Returns
     -------
     dataset : :class:`~sklearn.utils.Bunch`
+        Bunch with these attributes.
+
         data : ndarray of shape (n_images, 3072), uint8
             Training images first, then test images, as they are in the files: the red, the
             green and the blue plane of 32 x 32 pixels each.

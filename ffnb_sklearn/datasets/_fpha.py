@@ -74,6 +74,8 @@ def load_fpha(data_home, *, split_file=None):
     Returns
     -------
     dataset : :class:`~sklearn.utils.Bunch`
+        Bunch with these attributes.
+
         data : list of n_sequences arrays of shape (n_frames, 21, 3), float64
             In the order of the split file, in millimetres.
         target : ndarray of shape (n_sequences,), int64

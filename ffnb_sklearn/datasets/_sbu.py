@@ -83,6 +83,8 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     Returns
     -------
     dataset : :class:`~sklearn.utils.Bunch`
+        Bunch with these attributes.
+
         data : list of n_sequences arrays of shape (n_frames, 2, 15, 3), float64
             Sorted by pair, class and sequence.
         target : ndarray of shape (n_sequences,), int64

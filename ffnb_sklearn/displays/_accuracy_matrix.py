@@ -54,10 +54,14 @@ class AccuracyMatrixDisplay:
 
     Examples
     --------
+    >>> import matplotlib.pyplot as plt
     >>> from ffnb_sklearn.displays import AccuracyMatrixDisplay
-    >>> display = AccuracyMatrixDisplay([[1.0, float("nan")], [0.8, 0.6]]).plot()
+    >>> nan = float("nan")
+    >>> matrix = [[1.0, nan, nan], [0.8, 0.9, nan], [0.7, 0.6, 0.95]]
+    >>> display = AccuracyMatrixDisplay(matrix).plot()
     >>> display.text_[1, 0].get_text()
     '80.0'
+    >>> plt.show()
     """
 
     def __init__(self, accuracy_matrix, *, task_labels=None):

@@ -65,12 +65,16 @@ class IncrementalAccuracyDisplay:
 
     Examples
     --------
+    >>> import matplotlib.pyplot as plt
     >>> from ffnb_sklearn.displays import IncrementalAccuracyDisplay
     >>> display = IncrementalAccuracyDisplay(
-    ...     n_classes=[[2, 4]], accuracies=[[1.0, 0.9]], names=["mine"]
+    ...     n_classes=[[2, 4, 6], [2, 4, 6]],
+    ...     accuracies=[[1.0, 0.95, 0.9], [1.0, 0.5, 0.33]],
+    ...     names=["mine", "another"],
     ... ).plot()
     >>> display.lines_[0].get_label()
     'mine (average 95.0%, last 90.0%)'
+    >>> plt.show()
     """
 
     def __init__(self, *, n_classes, accuracies, names, spreads=None, joint_accuracy=None):

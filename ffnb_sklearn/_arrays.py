@@ -1,0 +1,111 @@
+"""Arrays as users pass them: those of other libraries, too many dimensions, targets in a column."""
+
+import sys
+import warnings
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import column_or_1d
+
+__all__ = ["as_numpy", "as_targets", "check_rows"]
+
+# Whose frames stand between the code of the user and a check.
+_BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
+
+
+def as_numpy(array, name):
+    """Return an array of another library as NumPy's; leave anything else as it is.
+
+    Parameters
+    ----------
+    array : object
+        Argument as the user passed it.
+    name : str
+        Name of the argument, for the message.
+
+    Returns
+    -------
+    object
+        A NumPy array in place of one of torch, CuPy or another library of the array API.
+
+    Raises
+    ------
+    TypeError
+        If NumPy cannot read the array, because it is on another device or has a gradient.
+    """
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
+        return array
+    try:
+        return np.asarray(array)
+    except Exception as error:
+        kind = f"{type(array).__module__}.{type(array).__name__}"
+        raise TypeError(
+            f"{name} must be an array that NumPy can read; got a {kind} on device "
+            f"{getattr(array, 'device', 'unknown')!s}: {error} Copy it to NumPy first, a torch "
+            f"tensor by {name}.detach().cpu().numpy(). `device` says where the estimator computes."
+        ) from error
+
+
+def check_rows(X, estimator):
+    """Raise if samples have more than one dimension each, and name what makes rows of them.
+
+    Parameters
+    ----------
+    X : object
+        Samples as the user passed them.
+    estimator : estimator
+        Who is named in the message.
+
+    Raises
+    ------
+    ValueError
+        If `X` is an array of three or more dimensions, or a list of arrays of two or more.
+    """
+    shape = getattr(X, "shape", None)
+    if shape is None and isinstance(X, (list, tuple)) and len(X):
+        shape = (len(X), *getattr(X[0], "shape", ()))
+    if shape is not None and len(shape) > 2:
+        raise ValueError(
+            f"Found array with dim {len(shape)}: X must have the shape (n_samples, n_features) for "
+            f"{type(estimator).__name__}; got samples of shape {tuple(shape[1:])}. Put a "
+            "transformer before it that makes rows: TorchFeatureExtractor of images, "
+            "SkeletonDescriptor of sequences of joints, or X.reshape(len(X), -1) of anything."
+        )
+
+
+def as_targets(y):
+    """Return targets in one dimension; warn at the user's line if they were a column.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,) or (n_samples, 1)
+        Targets.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The targets.
+    """
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    targets = column_or_1d(y)
+    if len(y.shape) > 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
+            'y["label"] of a data frame or y.ravel() of an array.',
+            DataConversionWarning,
+            stacklevel=_level_of_user(),
+        )
+    return targets
+
+
+def _level_of_user():
+    """Level, seen from the calling function, of the first frame outside of the libraries."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _library(frame) in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _library(frame):
+    """Name of the package that the code of a frame belongs to."""
+    return frame.f_globals.get("__name__", "").partition(".")[0]

@@ -1,0 +1,85 @@
+"""Arrays of other libraries, images as they are, and targets in a column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import DataConversionWarning
+from sklearn.preprocessing import FunctionTransformer
+
+from ffnb_sklearn import (
+    FFNBClassifier,
+    JointClassifier,
+    NaiveIncrementalClassifier,
+    make_continual_pipeline,
+)
+from ffnb_sklearn._arrays import as_numpy
+
+X = np.random.default_rng(0).normal(size=(12, 4)) + np.repeat([0.0, 9.0], 6)[:, None]
+Y = np.repeat([0, 1], 6)
+
+
+def classifier(**parameters):
+    return FFNBClassifier(shared_band_size=5, random_state=0, **parameters)
+
+
+MODELS = {
+    "classifier": classifier,
+    "pipeline": lambda: make_continual_pipeline(FunctionTransformer(), classifier()),
+    "joint": lambda: JointClassifier(shared_band_size=5, random_state=0),
+    "naive": lambda: NaiveIncrementalClassifier(max_epochs=1, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_column_of_targets_warns_at_the_line_of_the_user(name):
+    with pytest.warns(DataConversionWarning, match="column-vector y") as found:
+        model = MODELS[name]().fit(X, pd.DataFrame({"label": Y}))
+    assert [warning.filename for warning in found] == [__file__]
+    assert_array_equal(model.classes_, [0, 1])
+
+
+@pytest.mark.parametrize("name", ["classifier", "pipeline", "naive"])
+def test_so_it_does_in_partial_fit(name):
+    with pytest.warns(DataConversionWarning) as found:
+        MODELS[name]().partial_fit(X, Y[:, None])
+    assert [warning.filename for warning in found] == [__file__]
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_images_name_what_makes_rows_of_them(as_list):
+    images = np.zeros((12, 3, 4, 4))
+    given = list(images) if as_list else images
+    with pytest.raises(ValueError, match=r"\(3, 4, 4\).*TorchFeatureExtractor") as caught:
+        classifier().fit(given, Y)
+    assert "X must have the shape (n_samples, n_features)" in str(caught.value)
+
+
+def test_images_to_predict_do_so_too():
+    with pytest.raises(ValueError, match="TorchFeatureExtractor"):
+        classifier().fit(X, Y).predict(np.zeros((12, 2, 2)))
+
+
+def test_tensors_in_memory_are_learned_as_arrays():
+    learned = classifier().fit(torch.tensor(X), torch.tensor(Y))
+    assert_array_equal(learned.predict(torch.tensor(X)), classifier().fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("X", {"X": torch.tensor(X, requires_grad=True), "y": Y}),
+        ("X", {"X": torch.zeros(12, 4, device="meta"), "y": Y}),
+        ("y", {"X": X, "y": torch.zeros(12, device="meta")}),
+    ],
+)
+def test_tensors_that_numpy_cannot_read_are_refused_by_name(name, call):
+    message = rf"^{name} must be an array that NumPy can read; got a torch.Tensor on device"
+    with pytest.raises(TypeError, match=message):
+        classifier().partial_fit(**call)
+
+
+def test_other_values_stay_as_they_are():
+    for value in (X, pd.DataFrame(X), [[1.0]], None):
+        assert as_numpy(value, "X") is value

@@ -1,0 +1,71 @@
+"""Docstrings of all public names pass numpydoc's checks, as scikit-learn selects them."""
+
+import inspect
+
+import pytest
+from numpydoc.validate import validate
+from sklearn.base import BaseEstimator
+
+import ffnb_sklearn
+
+# scikit-learn leaves these out everywhere: text in the line of the quotes, short docstrings of
+# properties, and names of returned values.
+LEFT_OUT = {"GL01", "GL02", "RT02"}
+# It asks for longer text, an example and related names in those of estimators and displays alone.
+OF_ESTIMATORS = {"ES01", "EX01", "SA01"}
+# Properties have no parameters.
+OF_PROPERTIES = {"PR02"}
+# Only the package makes these records, whose fields are their attributes. The parameters of
+# JointClassifier are those of FFNBClassifier, as its docstring says.
+WITHOUT_PARAMETERS = {"ForgettingBound", "JointClassifier", "LayerBound", "StreamResult"}
+
+NAMES = [name for name in ffnb_sklearn.__all__ if name != "__version__"]
+CLASSES = {name: getattr(ffnb_sklearn, name) for name in NAMES}
+CLASSES = {name: found for name, found in CLASSES.items() if inspect.isclass(found)}
+
+
+def described(found, name):
+    """Whether the docstring of a class or of a base of it lists an attribute."""
+    return any(f"\n    {name} : " in (base.__doc__ or "") for base in found.__mro__)
+
+
+def own_members(found):
+    """Public methods, and properties that no class lists, which this package wrote."""
+    for name, member in inspect.getmembers_static(found):
+        is_property = isinstance(member, property)
+        function = member.fget if is_property else getattr(member, "__func__", member)
+        written_here = (getattr(function, "__module__", None) or "").startswith("ffnb_sklearn")
+        attribute = is_property and described(found, name)
+        if not name.startswith("_") and callable(function) and written_here and not attribute:
+            yield name
+
+
+MEMBERS = [f"{name}.{member}" for name, found in CLASSES.items() for member in own_members(found)]
+
+
+def errors(name):
+    """Return the codes and messages of all numpydoc's findings on a name of the package."""
+    return [tuple(error) for error in validate(f"ffnb_sklearn.{name}")["errors"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring_of_public_name_is_valid(name):
+    found = CLASSES.get(name, object)
+    whole = issubclass(found, BaseEstimator) or name.endswith("Display")
+    allowed = LEFT_OUT | (set() if whole else OF_ESTIMATORS)
+    allowed |= {"PR01"} if name in WITHOUT_PARAMETERS else set()
+    assert [error for error in errors(name) if error[0] not in allowed] == []
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_docstring_of_public_member_is_valid(name):
+    allowed = LEFT_OUT | OF_ESTIMATORS
+    owner, member = name.split(".")
+    if isinstance(inspect.getattr_static(CLASSES[owner], member), property):
+        allowed |= OF_PROPERTIES
+    assert [error for error in errors(name) if error[0] not in allowed] == []
+
+
+def test_members_were_found():
+    assert {"FFNBClassifier.fit", "FFNBClassifier.as_published", "save"} <= {*MEMBERS, *NAMES}
+    assert len(MEMBERS) > 40
