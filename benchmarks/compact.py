@@ -11,8 +11,10 @@ The rows that are scored are hold-outs of the training rows, or with ``--test`` 
 """
 
 import argparse
+import copy
 import pickle
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from unittest import mock
@@ -73,12 +75,14 @@ def energy_choices(estimator, X, y):
     gaussians = ClassGaussians.from_moments(model.moments, columns, device=torch.device("cpu"))
     accuracies, entropies = [], []
     for energy in ENERGIES:
-        again = pickle.loads(pickle.dumps(estimator))
+        again = copy.copy(estimator)
+        # A model of its own has not been solved.
+        again._state = replace(estimator._state, model=replace(model))
         with mock.patch.object(penalties, "_BAND_ENERGY", energy):
             accuracies.append(100.0 * again.score(X, y))
             inputs = again._state.model.solution(torch.device("cpu")).choice.input_energy
             judge = selection._Judge(gaussians, blocks)
-            entropies.append(judge._cross_entropy(judge._metric(inputs))[0])
+            entropies.append(judge._cross_entropy(judge._metric(inputs, ridge=1.0))[0])
     return {
         **{f"energy {energy:g}": found for energy, found in zip(ENERGIES, accuracies, strict=True)},
         "energy chosen": accuracies[int(np.argmin(entropies))],
@@ -90,6 +94,8 @@ def measure(split, study, seed, n_shared, n_neurons):
     parameters = {"shared_band_size": n_shared, "band_size": n_neurons}
     order = study.class_order(split.y, seed)
     estimator, fit_s = learn(split, order, study, seed, **parameters)
+    # Before the first prediction, which keeps what it has solved.
+    state_mb = len(pickle.dumps(estimator)) / 1e6
     first_s = seconds_of(estimator.predict, split.X_test[:1])
     predicted = estimator.predict(split.X_test)
     other, _ = learn(split, order[::-1], study, seed, **parameters)
@@ -98,7 +104,7 @@ def measure(split, study, seed, n_shared, n_neurons):
         "moved": 100.0 * np.mean(predicted != other.predict(split.X_test)),
         "fit_s": fit_s,
         "first_s": first_s,
-        "state_mb": len(pickle.dumps(estimator)) / 1e6,
+        "state_mb": state_mb,
     }
     names = [*(f"energy {energy:g}" for energy in ENERGIES), "energy chosen"]
     record |= dict.fromkeys(names, record["accuracy"] if n_neurons == 0 else float("nan"))

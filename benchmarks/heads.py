@@ -192,14 +192,17 @@ def run_joint(method, split, context):
     start = time.perf_counter()
     estimator.fit(split.X, split.y)
     fitted = time.perf_counter()
+    # Before the first prediction, which keeps what it has solved.
+    state_mb = len(pickle.dumps(estimator)) / 1e6
+    start_of_score = time.perf_counter()
     accuracy = estimator.score(split.X_test, split.y_test)
     scored = time.perf_counter()
     return {
         "final": accuracy,
         "average": float("nan"),
         "fit_s": fitted - start,
-        "predict_s": scored - fitted,
-        "state_mb": len(pickle.dumps(estimator)) / 1e6,
+        "predict_s": scored - start_of_score,
+        "state_mb": state_mb,
     }
 
 

@@ -96,6 +96,10 @@ _N_DRAWS = 64
 # Ratios of neighbouring temperatures among which the cross-entropy is least.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device="cpu")
 
+# Least typical margin, a squared distance in standard deviations within classes; classes that
+# coincide have none but rounding.
+_LEAST_MARGIN = 0.1
+
 # Cross-entropies closer than this are ties, and the earlier energy stands.
 _TIE = 1e-6
 
@@ -324,7 +328,7 @@ class _Judge:
         judged = zip(self._judged, self._rows, metric.solved, strict=True)
         margins = torch.stack([self._margins(metric, *one) for one in judged])
         # Squared distances are twice the logarithms of densities.
-        scale = 0.5 * margins.abs().median().clamp_min(torch.finfo(margins.dtype).tiny)
+        scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
         entropies = torch.stack(
             [
                 torch.logsumexp(

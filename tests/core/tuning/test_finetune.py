@@ -147,7 +147,7 @@ def test_rates_mean_the_same_at_every_scale(scale):
     # Without draws: the same noise falls along other axes where inputs outweigh the bands.
     settings = replace(TUNED, old_statistics="zero")
     curves = [
-        known(settings, [replace(one, X=factor * one.X) for one in (task(0, 1), task(2, 3))])
+        known(settings, [replace(one, samples=factor * one.X) for one in (task(0, 1), task(2, 3))])
         for factor in (1.0, scale)
     ]
     curves = [model.loss_curve for model in curves]
