@@ -85,8 +85,8 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
     ----------
     row : Row
         Its model is a head of `heads.METHODS`, "default" or "default joint" for `FFNBClassifier`
-        as it comes, "paper" for its paper mode, "joint" for `JointClassifier` as it comes, or
-        "algorithm 1".
+        as it comes, "paper" for its paper mode, "joint" for `JointClassifier` as it comes, "paper
+        joint" for the network of the paper mode fitted to all classes at once, or "algorithm 1".
     n_features : int
         Width of the inputs.
     seed, device : int, str
@@ -119,6 +119,8 @@ def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WI
     parameters = ffnb_parameters(row, n_features, max_epochs)
     if row.model == "paper":
         return FFNBClassifier(**parameters, **common), False
+    if row.model == "paper joint":
+        return JointClassifier(**parameters, **common), True
     if not parameters["max_epochs"]:
         raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
     known = NaiveIncrementalClassifier().get_params()

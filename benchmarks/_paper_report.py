@@ -38,6 +38,8 @@ def report(table, runs, missing, plan, seconds):
     lines += [f"- {line}" for line in _run_lines(rows, plan, seconds)]
     lines += [f"- {note}" for note in table.notes]
     lines += [f"- missing: {label}: {reason}" for label, reason in missing.items()]
+    dropped = [row.label for row in table.rows if row.label not in runs]
+    lines += [f"- rows left out by --quick: {', '.join(dropped)}"] if dropped else []
     for section in table.sections:
         lines += ["", *SECTIONS[section](table, rows, runs)]
     lines += ["", f"![Figure of this table](paper_{table.name}.png)"]

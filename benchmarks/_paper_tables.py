@@ -174,7 +174,8 @@ _COVARIANCE = {"off": "identity", "on": "class"}
 _ON_OFF = {"off": False, "on": True}
 _NOT_TUNED, _TUNED = {"max_epochs": 0}, {}
 _GAUSSIAN = {"old_statistics": "gaussian"}
-_BASELINES = (Row("Algorithm 1", model="algorithm 1"), Row("joint", model="joint"))
+_BASELINES = (Row("Algorithm 1", model="algorithm 1"), Row("joint", model="paper joint"))
+_DEFAULT_JOINT = Row("joint, default parameters", model="joint")
 _P_VALUES = (15, 25, 30, 35, 45, 50, 55, 60, 75, 90, 105, 120)
 
 # Without pretraining, but without the pretraining people too.
@@ -193,6 +194,7 @@ STUDIES = (
         "p",
         {"sbu": "table1", "fpha": "table12"},
         (*_rows("p", _P_VALUES, "p={}"), *_BASELINES),
+        (_DEFAULT_JOINT,),
         sections=("finals", "tasks", "costs"),
     ),
     Study(
@@ -332,12 +334,13 @@ STUDIES = (
             Row("best, closed form", parameters={**BEST_NETWORK, **_NOT_TUNED}),
             Row("best, fine-tuned", parameters=BEST_NETWORK),
             *_BASELINES,
+            _DEFAULT_JOINT,
         ),
         notes={
             "": "Zero: old classes are zero in new neurons, and fine-tuning sees the new classes "
             "only. Gaussian: their moments follow from their Gaussians, and fine-tuning also sees "
             "pseudo-features drawn from these, but not where it says no draws. Best: one layer of "
-            "one neuron per class, p=0.8, Gaussian. Joint: default parameters."
+            "one neuron per class, p=0.8, Gaussian. Joint: the network of the rows above."
         },
     ),
 )

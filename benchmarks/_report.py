@@ -5,6 +5,7 @@ import csv
 import datetime
 import os
 import platform
+import shlex
 import sys
 from pathlib import Path
 
@@ -177,7 +178,7 @@ def _command_lines():
     if script.parent != Path(__file__).resolve().parent or not script.is_file():
         return []
     words = [Path(one).name if Path(one).is_absolute() else one for one in sys.argv[1:]]
-    return [f"- command: `python benchmarks/{' '.join([script.name, *words])}`"]
+    return [f"- command: `python benchmarks/{shlex.join([script.name, *words])}`"]
 
 
 def _processor():

@@ -6,6 +6,7 @@ in brackets are measured, but later rungs do not stand on them.
 
     python benchmarks/ladder.py --threads 1 --out ladder.md ladder.csv
     python benchmarks/ladder.py --threads 1 --epochs 30 --seeds 0 1 2
+    python benchmarks/ladder.py --epochs 30 --rungs as_published "epsilon of 0.1 instead of 0.01"
     python benchmarks/ladder.py --quick
 
 With --epochs, the rungs on features of the printed widths are measured in closed form and
@@ -32,8 +33,9 @@ QUICK_RUNGS = (PRINTED_SLIP, START, RUNGS[-1])
 
 def runs_of(options):
     """List the runs: set, rung, seed and epochs."""
+    rungs = [rung for rung in RUNGS if rung.label in options.rungs]
     for name in options.sets:
-        for rung in QUICK_RUNGS if options.quick else RUNGS:
+        for rung in rungs:
             wide = settings_of(rung, name)[1] != START.features
             # CIFAR-100 has features of its own, of one width.
             if wide and (options.epochs or (name == "cifar" and rung.features)):
@@ -51,6 +53,8 @@ def parse(arguments):
     )
     add = parser.add_argument
     add("--sets", nargs="+", choices=[*DATA_SETS], default=["fpha", "sbu"])
+    labels = [rung.label for rung in RUNGS]
+    add("--rungs", nargs="+", choices=labels, metavar="RUNG", help="only these; default: all")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     add("--epochs", type=int, default=0, help="of fine-tuning; the paper has 250")
     add("--data", type=Path, default=default_folder(), help="data files")
@@ -59,6 +63,8 @@ def parse(arguments):
     add("--quick", action="store_true", help="three rungs, one seed, few epochs and samples")
     add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
+    if options.rungs is None:
+        options.rungs = [rung.label for rung in QUICK_RUNGS] if options.quick else labels
     if options.quick:
         options.seeds = options.seeds[:1]
         options.epochs = min(options.epochs, QUICK_EPOCHS)
@@ -69,6 +75,9 @@ def settings_lines(options):
     """List what all runs share."""
     if options.quick:
         yield "**quick run**: few rungs, epochs and samples, to see that it works; not a result"
+    dropped = [rung.label for rung in RUNGS if rung.label not in options.rungs]
+    if dropped:
+        yield f"rungs left out: {', '.join(dropped)}"
     yield f"seeds of backbones and mini-batches: {', '.join(map(str, options.seeds))}"
     if options.epochs:
         yield f"fine-tuned: one layer alone, at most {options.epochs} epochs per task"

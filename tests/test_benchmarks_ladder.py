@@ -1,6 +1,7 @@
 """The ladder from the published model to the default: its rungs, its table, and a quick run."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,3 +110,23 @@ def test_fine_tuning_stops_below_the_wide_features(bench):
     assert sorted({epochs for *_, epochs in runs}) == [0, 4]
     assert "draws of old classes" in {rung.label for _, rung, _, _ in runs}
     assert "wide features" not in {rung.label for _, rung, _, _ in runs}
+
+
+def test_chosen_rungs_alone_run_and_the_report_names_the_others(bench, rungs):
+    ladder = bench("ladder")
+    kept = [rungs.START.label, rungs.LARGER_RIDGE.label]
+    options = ladder.parse(["--sets", "fpha", "--rungs", *kept])
+
+    assert {rung.label for _, rung, _, _ in ladder.runs_of(options)} == set(kept)
+    (left_out,) = [line for line in ladder.settings_lines(options) if "rungs left out" in line]
+    assert all((rung.label in left_out) == (rung.label not in kept) for rung in rungs.RUNGS)
+
+
+def test_the_recorded_command_quotes_its_words(bench, monkeypatch):
+    report = bench("_report")
+    script = str(Path(report.__file__).with_name("ladder.py"))
+    monkeypatch.setattr("sys.argv", [script, "--rungs", "epsilon of 0.1"])
+
+    lines = report.environment_lines("1.0", "cpu")
+
+    assert lines[0] == "- command: `python benchmarks/ladder.py --rungs 'epsilon of 0.1'`"

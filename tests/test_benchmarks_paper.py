@@ -241,6 +241,9 @@ def test_quick_run_prints_a_report_and_writes_three_files(
         records = list(csv.DictReader(file))
     chosen = [row for row in tables[table].rows if f"\n- {row.label}: " in report]
     assert len(records) == sum(row.data_set.n_tasks for row in chosen)
+    dropped = [row.label for row in tables[table].rows if row not in chosen]
+    named = f"- rows left out by --quick: {', '.join(dropped)}\n"
+    assert (named in report) == bool(dropped)
     for row in chosen:
         assert f"| {row.label} | " in report or "matrices" in tables[table].sections
     assert f"](paper_{table}{suffix}.png)" in report
@@ -345,6 +348,21 @@ def test_a_missing_file_is_named(bench, capsys, tmp_path):
 def test_list_names_every_table(bench, tables, capsys):
     printed = run(bench, capsys, "--list")
     assert [line.split(":")[0] for line in printed.splitlines()] == list(tables)
+
+
+def test_the_joint_row_is_the_network_of_its_table(bench, tables):
+    settings, models = bench("_paper_settings"), bench("_paper_models")
+    row = next(row for row in tables["fpha-p"].rows if row.label == "joint")
+    assert row.final == 84.17
+    row = replace(row, data_set=settings.as_published(settings.FPHA))
+
+    model, joint = models.build_model(row, 168, seed=3, device="cpu")
+
+    published = FFNBClassifier.as_published(p=(75,), max_epochs=0, weight_decay=1e-8)
+    expected = published.set_params(device="cpu", random_state=3).get_params()
+    assert joint
+    for name, value in model.get_params().items():
+        assert name == "training" or value == expected[name]
 
 
 def test_algorithm_1_without_an_epoch_says_so(bench, tables):
