@@ -11,6 +11,7 @@ COLUMNS = (
     "width",
     "head",
     "stream",
+    "scored",
     "base %",
     "final %",
     "average %",
@@ -77,8 +78,6 @@ def report(records, options, learners):
 
 def _description(options):
     n = options.images_per_class or 500
-    few = options.scored_per_class
-    scored = f", both on the first {few} test images per class" if few else ""
     return [
         "- data: CIFAR-100, all test images, "
         f"{n} training images per class{'' if n == 500 else ' (of 500, so figures are lower)'}; a "
@@ -90,8 +89,8 @@ def _description(options):
         "the first 50 classes; last layer: the output of the network, unscaled; mean with the "
         "mirrored image unless stated; pixels: divided by 255",
         "- stream: tasks after the first one, which has 50 classes; base %: after the first task; "
-        "average %: mean over all tasks of the accuracy on all classes met so far"
-        f"{scored}; final %: on all test images",
+        "average %: mean over all tasks of the accuracy on all classes met so far, both on the "
+        "first scored test images of each class; final %: on all 100 of each class",
         "- fit s: sum over tasks, without extraction; predict s: the whole test set after the last "
         "task, without what is solved before the first prediction; state: the pickled head after "
         "the last task",
@@ -102,8 +101,8 @@ def _cells(one, learners):
     stream = f"S{50 // one['per_task']}, {one['per_task']} per task"
     accuracies = (f"{one[name]:.2f}" for name in ("base", "final", "average"))
     costs = (f"{one[name]:.3g}" for name in ("fit_s", "score_s", "state_mb"))
-    label = FEATURES[one["features"]].label
-    return label, one["width"], learners[one["method"]].label, stream, *accuracies, *costs
+    row = FEATURES[one["features"]].label, one["width"], learners[one["method"]].label
+    return *row, stream, one["scored"], *accuracies, *costs
 
 
 def _published():
@@ -113,8 +112,8 @@ def _published():
         "## Published figures",
         "",
         "Average incremental accuracy in percent on the same split and streams, as the papers "
-        "print it. Each method has a network of its own, trained for longer or on more than the "
-        "one above, so these rows say what is reached, and not which head is better. "
+        "print it. Each method has a network of its own with a recipe of its own, so these rows "
+        "say what is reached, and not which head is better. "
         f"Final accuracies of the paper of FFNB: {printed}. Papers with 20 tasks mostly "
         "start from 40 classes.",
         "",

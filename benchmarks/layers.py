@@ -83,7 +83,7 @@ def measured_before(paths):
     """Rows of earlier runs, by features, method and classes per task."""
     rows = [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
     for row in rows:
-        row |= {name: int(row[name]) for name in ("per_task", "width")}
+        row |= {name: int(row[name]) for name in ("per_task", "width", "scored")}
         row |= {name: float(row[name]) for name in FIGURES}
     return {tuple(row[name] for name in KEYS): row for row in rows}
 
@@ -114,7 +114,8 @@ def stream(method, X, X_test, images, per_task, options):
                 "state_mb": result.state_bytes[-1] / 1e6,
             }
         )
-    return {name: mean(run[name] for run in runs) for name in FIGURES}
+    measured = {name: mean(run[name] for run in runs) for name in FIGURES}
+    return {"scored": int(np.bincount(images.y_test[scored]).max()), **measured}
 
 
 def first_of_each(y, count):

@@ -101,9 +101,8 @@ def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     assert paths[0].read_text(encoding="utf-8") == printed
     assert "1 training images per class (of 500, so figures are lower)" in printed
     (row,) = [line for line in printed.splitlines() if line.startswith("| last layer |")]
-    assert row.startswith("| last layer | 256 | nearest class mean | S2, 25 per task |")
+    assert row.startswith("| last layer | 256 | nearest class mean | S2, 25 per task | 2 |")
     assert "# Features of several layers: a few" in printed
-    assert "both on the first 2 test images per class; final %: on all test images" in printed
     assert "| FFNB, the paper | EfficientNet, frozen | 72.34 | 70.70 | 68.05 | - |" in printed
     assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 2
 

@@ -56,8 +56,9 @@ def resolve(name):
 def page_exists(page, target):
     """Whether a page that another one links to is there, or will be built from the examples."""
     path = (DOCS / page).parent / target
-    if path == DOCS / "auto_examples" / "index":
-        return any((ROOT / "examples").glob("plot_*.py"))
+    if path.parent.name == "auto_examples":
+        pattern = "plot_*" if path.name == "index" else path.name
+        return any((ROOT / "examples").glob(f"{pattern}.py"))
     return path.with_suffix(".rst").is_file() or path.with_suffix(".md").is_file()
 
 
