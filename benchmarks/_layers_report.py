@@ -6,6 +6,9 @@ from _report import environment_lines
 
 import ffnb_sklearn
 
+# Random neurons of RanPAC and cosines of KLDA.
+WIDTH = 5000
+
 COLUMNS = (
     "features",
     "width",
@@ -84,6 +87,7 @@ def _description(options):
         "ResNet trained on the first 50 classes, whose weights come with the data",
         f"- seeds: {', '.join(map(str, options.seeds))}, of what the head draws at random; means "
         "over seeds",
+        f"- random neurons of RanPAC, cosines of KLDA: {WIDTH}",
         "- features: outputs of residual blocks (6: end of the second stage, 7 and 8: third, 9 and "
         "10: fourth), each pooled by the mean over the image and scaled by one number learned on "
         "the first 50 classes; last layer: the output of the network, unscaled; mean with the "

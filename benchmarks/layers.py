@@ -22,15 +22,12 @@ import numpy as np
 import torch
 from _data import default_folder
 from _layer_features import BASE_CLASSES, FEATURES, columns, extract, load_images
-from _layers_report import report
+from _layers_report import WIDTH, report
 from _report import output_path, write
 from heads import METHODS, Context, Method
 from threadpoolctl import threadpool_limits
 
 from ffnb_sklearn import FFNBClassifier, evaluate_stream
-
-# Random neurons of the lifted peers.
-WIDTH = 5000
 
 # Columns of a record: what was measured, and what came out.
 KEYS = ("features", "method", "per_task")
