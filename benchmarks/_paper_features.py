@@ -15,7 +15,7 @@ FEATURES = (*BACKBONES, "chunk-means")
 _SBU_ORIGIN, _SBU_SCALE = np.array([1280.0, 960.0, 0.0]), np.array([-2560.0, -1920.0, 1280.0])
 
 # Torso and wrist: the joints that sequences are centred on.
-_ROOTS = {"sbu": 2, "fpha": 0}
+ROOTS = {"sbu": 2, "fpha": 0}
 _N_CHUNKS = 8
 
 
@@ -87,6 +87,20 @@ def thin(split, n_train, n_test):
     )
 
 
+def on_one_scale(joints, name):
+    """Return joints with one unit on all axes, in float64.
+
+    Parameters
+    ----------
+    joints : ndarray of shape (..., 3)
+        Joints as the file holds them.
+    name : {"sbu", "fpha"}
+        The set.
+    """
+    joints = joints.astype(np.float64)
+    return _SBU_ORIGIN + joints * _SBU_SCALE if name == "sbu" else joints
+
+
 @cache
 def _fixed_splits(folder, name):
     """Splits that depend on no seed."""
@@ -97,12 +111,10 @@ def _fixed_splits(folder, name):
 def _read_skeletons(path):
     """Nodes of all sequences, their labels and people, and the test mask of each split."""
     arrays = read_arrays(path)
-    joints = arrays["joints"].astype(np.float64)
-    if path.stem == "sbu":
-        joints = _SBU_ORIGIN + joints * _SBU_SCALE
+    joints = on_one_scale(arrays["joints"], path.stem)
     sequences = np.split(joints, arrays["offsets"][1:-1])
     return {
-        "nodes": skeleton_nodes(sequences, n_chunks=_N_CHUNKS, root=_ROOTS[path.stem]),
+        "nodes": skeleton_nodes(sequences, n_chunks=_N_CHUNKS, root=ROOTS[path.stem]),
         "n_nodes": int(np.prod(joints.shape[1:-1])),
         "labels": arrays["label"],
         "people": arrays["pair" if "pair" in arrays else "subject"],

@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from ffnb_sklearn._skeleton_persons import unordered, unordered_names
+
 # Frames handled at once: bounds the memory of the pairwise distances.
 BATCH_FRAMES = 16384
 
@@ -124,7 +126,20 @@ def describe(sequences, parameters):
     """Compute the rows of one batch: all blocks, each times its factor."""
     frames = _Frames(sequences, parameters.n_chunks, parameters.length_unit)
     scales = BLOCK_SCALES | (parameters.scales or {})
-    return np.hstack([scales[b] * _BLOCKS[b](frames, parameters) for b in parameters.blocks])
+    return np.hstack([scales[b] * _block(b, frames, parameters) for b in parameters.blocks])
+
+
+def _block(block, frames, parameters):
+    """Compute the columns of one block."""
+    values = _BLOCKS[block](frames, parameters)
+    if parameters.persons == "ordered":
+        return values
+    chunks = values.reshape(len(values), _n_chunks(block, parameters), -1)
+    return unordered(chunks, block, frames.joints.shape[2]).reshape(values.shape)
+
+
+def _n_chunks(block, parameters):
+    return 1 if block == "distance_speed" else parameters.n_chunks
 
 
 def _root_mean(frames, root):
@@ -193,5 +208,7 @@ def block_names(block, shape, parameters):
         elif block in ("joints", "spread") and parameters.centring == "frame":
             points = [(p, j) for p, j in points if j != parameters.root]
         columns = [f"p{p}_j{j}_{axis}" for p, j in points for axis in axes]
-    n_chunks = 1 if block == "distance_speed" else parameters.n_chunks
+    if parameters.persons == "unordered":
+        columns = unordered_names(columns, block, n_joints)
+    n_chunks = _n_chunks(block, parameters)
     return [f"{block}_c{c}_{column}" for c in range(n_chunks) for column in columns]

@@ -48,6 +48,12 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         Whether "joints" are relative to the root in the same frame, or to the mean position of
         the root over the sequence, which leaves the motion of the whole body in them.
 
+    persons : {"ordered", "unordered"}, default="ordered"
+        Whether the first person of a frame has a role of its own. "unordered" is for two persons:
+        columns of one person and the same columns of the other are replaced by their sum and the
+        absolute value of their difference, both divided by the square root of 2. Rows do not then
+        depend on who is listed first, and their width stays the same.
+
     half_window : int, default=2
         Velocities are measured between the frames t - half_window and t + half_window, clipped
         to the sequence, per frame.
@@ -127,6 +133,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         "n_chunks": [Interval(Integral, 1, None, closed="left")],
         "root": [Interval(Integral, 0, None, closed="left")],
         "centring": [StrOptions({"frame", "sequence"})],
+        "persons": [StrOptions({"ordered", "unordered"})],
         "half_window": [Interval(Integral, 1, None, closed="left")],
         "length_unit": [Interval(Real, 0, None, closed="neither"), None],
         "scales": [dict, None],
@@ -140,6 +147,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         n_chunks=8,
         root=0,
         centring="frame",
+        persons="ordered",
         half_window=2,
         length_unit=None,
         scales=None,
@@ -149,6 +157,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         self.n_chunks = n_chunks
         self.root = root
         self.centring = centring
+        self.persons = persons
         self.half_window = half_window
         self.length_unit = length_unit
         self.scales = scales
@@ -176,8 +185,9 @@ n_persons, n_joints, n_dims)
         Raises
         ------
         ValueError
-            If a parameter has a value that is not allowed, a sequence has the wrong shape, no
-            frame or values that are not finite, or the blocks have no columns at all.
+            If a parameter has a value that is not allowed or does not fit the number of persons, a
+            sequence has the wrong shape, no frame or values that are not finite, or the blocks have
+            no columns at all.
         """
         self._check_blocks()
         sequences = self._check_sequences(X, reset=True)
@@ -185,6 +195,11 @@ n_persons, n_joints, n_dims)
         if self.root >= shape[1]:
             raise ValueError(
                 f"root must be the index of one of {shape[1]} joints, got {self.root}."
+            )
+        if self.persons == "unordered" and shape[0] != 2:
+            raise ValueError(
+                f"persons='unordered' needs frames of two persons, got {shape[0]} in frames of "
+                f"shape {shape} (persons, joints, coordinates)."
             )
         if not any(block_names(block, shape, self) for block in self.blocks):
             raise ValueError(
@@ -229,7 +244,8 @@ n_persons, n_joints, n_dims)
         Returns
         -------
         ndarray of str objects
-            Such as `joints_c0_p0_j3_x` or `distances_c7_p0_j1_p1_j2`.
+            Such as `joints_c0_p0_j3_x` or `distances_c7_p0_j1_p1_j2`; with unordered persons also
+            `joints_c0_p0_j3_x+p1_j3_x` and `joints_c0_p0_j3_x-p1_j3_x`.
         """
         check_is_fitted(self)
         names = [name for b in self.blocks for name in block_names(b, self.frame_shape_, self)]

@@ -16,13 +16,15 @@ def encoded(images):
 
 def test_the_coding_is_undone(bench):
     images = np.random.default_rng(0).integers(0, 256, size=(3, 4, 5, 3), dtype=np.uint8)
-    assert_array_equal(bench("layers").decode(encoded(images)), images.transpose(0, 3, 1, 2))
+    assert_array_equal(
+        bench("_layer_features").decode(encoded(images)), images.transpose(0, 3, 1, 2)
+    )
 
 
 @pytest.fixture(scope="module")
 def few(bench, shared_data):
-    images = bench("layers").load_images(shared_data, per_class=2)
-    return bench("layers").Images(
+    images = bench("_layer_features").load_images(shared_data, per_class=2)
+    return bench("_layer_features").Images(
         images.train, images.y_train, images.test[:150], images.y_test[:150]
     )
 
@@ -38,10 +40,10 @@ def test_images_are_those_of_the_file_and_labels_count_the_arrival(few, shared_d
 
 
 def test_extraction_goes_on_where_it_stopped(bench, few, shared_data, tmp_path, monkeypatch):
-    layers = bench("layers")
+    layers = bench("_layer_features")
     monkeypatch.setattr(layers, "CHUNK", 60)
     weights = shared_data / "cifar100_backbone.pt"
-    X, X_test, scales = layers.extract(few, weights, "mirror", tmp_path, "cpu")
+    X, X_test, _ = layers.extract(few, weights, "mirror", tmp_path, "cpu")
     files = sorted(one.name for one in tmp_path.rglob("*") if one.is_file())
     assert files == [
         "fitted.joblib",
@@ -63,23 +65,34 @@ def test_extraction_goes_on_where_it_stopped(bench, few, shared_data, tmp_path, 
     one = TorchFeatureExtractor(ConvNet, layers=["8", "10"], **options).fit(
         few.train[few.y_train < 50]
     )
-    found = layers.columns(X_test, layers.FEATURES["two-mirror"], scales)
+    _, found = layers.columns(layers.FEATURES["two-mirror"], few, {"mirror": again})
     assert_allclose(found, one.transform(few.test), atol=1e-6)
     last = TorchFeatureExtractor(ConvNet, **options).fit_transform(few.test)
-    found = layers.columns(X_test, layers.FEATURES["last-mirror"], scales)
+    _, found = layers.columns(layers.FEATURES["last-mirror"], few, {"mirror": again})
     assert_allclose(found, last, atol=1e-5)
+
+
+def test_pixels_are_rows_with_channels_first(bench, few):
+    layers = bench("_layer_features")
+    X, X_test = layers.columns(layers.FEATURES["pixels"], few, {})
+    assert X.shape == (200, 3 * 32 * 32)
+    assert_array_equal(X[3].reshape(3, 32, 32) * 255, few.train[3])
+    assert_array_equal(X_test[3].reshape(3, 32, 32)[2] * 255, few.test[3, :, :, 2])
 
 
 def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     paths = [tmp_path / "layers.md", tmp_path / "layers.csv"]
     command = ["--features", "last", "--methods", "ncm", "--classes-per-task", "25"]
     command += ["--images-per-class", "1", "--cache", str(tmp_path), "--out", *map(str, paths)]
+    command += ["--title", "a few", "--scored-per-class", "2"]
     layers = bench("layers")
     load = layers.load_images
 
     def thinned(folder, per_class):
         images = load(folder, per_class)
-        return layers.Images(images.train, images.y_train, images.test[:600], images.y_test[:600])
+        return bench("_layer_features").Images(
+            images.train, images.y_train, images.test[:600], images.y_test[:600]
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers, "load_images", thinned)
@@ -88,5 +101,13 @@ def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     assert paths[0].read_text(encoding="utf-8") == printed
     assert "1 training images per class (of 500, so figures are lower)" in printed
     (row,) = [line for line in printed.splitlines() if line.startswith("| last layer |")]
-    assert row.startswith("| last layer | 256 | nearest class mean | 25 |")
+    assert row.startswith("| last layer | 256 | nearest class mean | S2, 25 per task | 2 |")
+    assert "# Features of several layers: a few" in printed
+    assert "| FFNB, the paper | EfficientNet, frozen | 72.34 | 70.70 | 68.05 | - |" in printed
     assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_the_first_images_of_each_class_are_scored(bench):
+    y = np.array([1, 0, 1, 1, 0, 2])
+    assert_array_equal(bench("layers").first_of_each(y, 2), [0, 1, 2, 4, 5])
+    assert_array_equal(bench("layers").first_of_each(y, None), np.arange(6))

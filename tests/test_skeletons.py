@@ -50,6 +50,40 @@ def test_joints_relative_to_the_mean_root_of_the_sequence():
     np.testing.assert_allclose(rows[0], relative.reshape(8, 2, -1).mean(axis=1).ravel(), atol=1e-12)
 
 
+@pytest.mark.parametrize("centring", ["frame", "sequence"])
+def test_rows_of_unordered_persons_ignore_the_order(centring):
+    pairs = hands(frame=(2, 5, 3))
+    swapped = [frames[:, ::-1] for frames in pairs]
+    options = {"root": 2, "n_chunks": 3, "centring": centring}
+    ordered = SkeletonDescriptor(**options).fit(pairs)
+    unordered = SkeletonDescriptor(**options, persons="unordered").fit(pairs)
+    X = unordered.transform(pairs)
+    assert np.abs(ordered.transform(pairs) - ordered.transform(swapped)).max() > 0.1
+    np.testing.assert_allclose(unordered.transform(swapped), X, atol=1e-12)
+    # Nothing but signs is lost: lengths of rows stay, and names say what each column is made of.
+    values = dict(zip(ordered.get_feature_names_out(), ordered.transform(pairs).T, strict=True))
+    np.testing.assert_allclose(
+        np.square(X).sum(axis=1), np.square(list(values.values())).sum(axis=0)
+    )
+    names = unordered.get_feature_names_out()
+    assert len(names) == X.shape[1] == len(values) == len(set(names))
+    for name, column in zip(names, X.T, strict=True):
+        sign = "+" if "+" in name else "-"
+        first, _, second = name.partition(sign)
+        expected = values[first]
+        if second:
+            other = values["_".join([*first.split("_p")[0].split("_"), second])]
+            expected = (expected + other if sign == "+" else abs(expected - other)) / np.sqrt(2)
+        np.testing.assert_allclose(column, expected, atol=1e-12)
+
+
+def test_unordered_persons_need_two():
+    with pytest.raises(ValueError, match="two persons, got 1 in frames of shape"):
+        SkeletonDescriptor(persons="unordered").fit(hands())
+    lone = SkeletonDescriptor(persons="unordered", blocks=("joints", "trajectory"))
+    assert lone.fit_transform(hands(frame=(2, 1, 3))).shape == (6, 8 * 2 * 3)
+
+
 def test_trajectories_are_relative_to_the_mean_of_all_roots():
     sequence = hands((12,), frame=(2, 4, 3))[0]
     rows = block("trajectory", [sequence], n_chunks=3, root=1)

@@ -1,0 +1,194 @@
+"""Features of the layers of one network on CIFAR-100: which there are, and their cache.
+
+The network was trained on the first fifty classes alone. Features are extracted once and kept in
+files, chunk by chunk, so that an interrupted run goes on where it stopped.
+"""
+
+import hashlib
+import sys
+import time
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+from _data import read_arrays
+
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+
+# Residual blocks of the network: the last of the second stage, both of the third and the fourth.
+LAYERS = ("6", "7", "8", "9", "10")
+WIDTHS = (64, 128, 128, 256, 256)
+BASE_CLASSES = 50
+CHUNK = 2500
+
+
+@dataclass(frozen=True)
+class Features:
+    """A row of the table: the layers, and the views of each image.
+
+    Layers are None for the output of the network, and empty for the pixels.
+    """
+
+    label: str
+    layers: tuple | None
+    views: str | None
+
+
+FEATURES = {
+    "pixels": Features("pixels", (), None),
+    "last": Features("last layer", None, None),
+    "last-mirror": Features("last layer, mean with the mirrored image", None, "mirror"),
+    "two-mirror": Features("blocks 8 and 10", ("8", "10"), "mirror"),
+    "three-mirror": Features("blocks 8 to 10", ("8", "9", "10"), "mirror"),
+    "stages-mirror": Features("blocks 7 to 10", LAYERS[1:], "mirror"),
+    "all-mirror": Features("blocks 6 to 10", LAYERS, "mirror"),
+    "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
+}
+
+
+@dataclass(frozen=True)
+class Images:
+    """Training and test images as bytes, with labels in the order in which classes arrive."""
+
+    train: np.ndarray
+    y_train: np.ndarray
+    test: np.ndarray
+    y_test: np.ndarray
+
+
+def load_images(folder, per_class=None):
+    """Read the images.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the data files.
+    per_class : int, default=None
+        Training images per class, the first ones; None: all 500.
+
+    Returns
+    -------
+    images : Images
+        Training images of shape (n, 3, 32, 32), test images of shape (n, 32, 32, 3).
+    """
+    position = np.argsort(read_arrays(folder / "cifar100_b50.npz")["order"])
+    coded, y = (read_arrays(folder / "cifar100_train_images.npz")[key] for key in ("coded", "y"))
+    if per_class is not None:
+        kept = np.concatenate([np.flatnonzero(y == label)[:per_class] for label in np.unique(y)])
+        coded, y = coded[kept], y[kept]
+    test = read_arrays(folder / "cifar100_images.npz")
+    return Images(decode(coded), position[y], test["x_test"], position[test["y_test"]])
+
+
+def decode(coded):
+    """Undo the coding of the training images: differences to the left, and to green."""
+    green, red, blue = np.moveaxis(np.cumsum(coded, axis=3, dtype=np.uint8), 1, 0)
+    return np.stack([red + green, green, blue + green], axis=1)
+
+
+def make_extractor(weights, views, device):
+    """Return the extractor of all layers; each row of the table takes some of its columns."""
+    return TorchFeatureExtractor(
+        ConvNet,
+        weights=weights,
+        layers=LAYERS,
+        views=views,
+        input_shape=(3, 32, 32),
+        mean=(129.3, 124.1, 112.4),
+        std=(68.2, 65.4, 70.4),
+        device=device,
+    )
+
+
+def extract(images, weights, views, cache, device):
+    """Compute the features of all layers, or read those that are cached.
+
+    Parameters
+    ----------
+    images : Images
+        What to extract from.
+    weights : Path
+        File of the network.
+    views : {"mirror"} or None
+        What the network sees of each image.
+    cache : Path
+        Folder of the cached chunks.
+    device : str
+        Where the network runs.
+
+    Returns
+    -------
+    X, X_test : ndarray of shape (n, 832)
+        Scaled features, in the order of the images.
+    scales : dict of str -> float
+        Factor of each layer, learned from the images of the first fifty classes.
+    """
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
+    cache = cache / f"{digest}_{len(images.y_train)}_{views}"
+    cache.mkdir(parents=True, exist_ok=True)
+    is_base = images.y_train < BASE_CLASSES
+    fitted = cache / "fitted.joblib"
+    if not fitted.is_file():
+        extractor = make_extractor(weights, views, device)
+        start = time.perf_counter()
+        base = extractor.fit_transform(images.train[is_base])
+        rate = len(base) / (time.perf_counter() - start)
+        print(f"{views}: {rate:.0f} images per second", file=sys.stderr, flush=True)
+        partial = fitted.with_suffix(".partial")
+        joblib.dump((extractor, base), partial)
+        partial.replace(fitted)
+    extractor, base = joblib.load(fitted)
+    X = np.empty((len(is_base), base.shape[1]), dtype=np.float32)
+    X[is_base] = base
+    X[~is_base] = _chunks(extractor, images.train[~is_base], cache / "later")
+    return X, _chunks(extractor, images.test, cache / "test"), extractor.layer_scales_
+
+
+def _chunks(extractor, images, path):
+    """Features of some images, each chunk of which is computed once."""
+    parts = []
+    for start in range(0, len(images), CHUNK):
+        file = path.with_name(f"{path.name}_{start}.npy")
+        if not file.is_file():
+            # A file that is there is whole.
+            partial = path.with_name("partial.npy")
+            np.save(partial, extractor.transform(images[start : start + CHUNK]))
+            partial.replace(file)
+            print(f"{file.parent.name}/{file.name}", file=sys.stderr, flush=True)
+        parts.append(np.load(file))
+    return np.concatenate(parts)
+
+
+def columns(features, images, extracted):
+    """Return the training and test rows of a row of the table.
+
+    Parameters
+    ----------
+    features : Features
+        The row.
+    images : Images
+        The images, for the pixels.
+    extracted : dict of str or None -> tuple
+        Features of all layers and their scales, as `extract` returns them, by views.
+
+    Returns
+    -------
+    X, X_test : ndarray of shape (n, width)
+        Float64.
+    """
+    if features.layers == ():
+        test = images.test.transpose(0, 3, 1, 2)
+        return tuple(one.reshape(len(one), -1) / 255.0 for one in (images.train, test))
+    X, X_test, scales = extracted[features.views]
+    return _layers_of(X, features, scales), _layers_of(X_test, features, scales)
+
+
+def _layers_of(X, features, scales):
+    """Select the columns of some layers.
+
+    The output of the network is its last block: the mean over the image, unscaled.
+    """
+    parts = dict(zip(LAYERS, np.split(X, np.cumsum(WIDTHS)[:-1], axis=1), strict=True))
+    if features.layers is None:
+        return parts[LAYERS[-1]].astype(np.float64) / scales[LAYERS[-1]]
+    return np.hstack([parts[name] for name in features.layers]).astype(np.float64)
