@@ -100,7 +100,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Cache of the fitted transformers. As in :class:`sklearn.pipeline.Pipeline`, a
         cache makes the pipeline fit clones, so inspect `named_steps`, not the instances
         that were passed.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Whether to print the time that each step took.
 
     Attributes
@@ -158,7 +158,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         name: constraint
         for name, constraint in Pipeline._parameter_constraints.items()
         if name != "transform_input"
-    }
+    } | {"verbose": ["verbose"]}
 
     # Pipeline.fit reads it. There is no parameter: only extra arguments of `fit`, such as
     # a validation set, could be transformed, and `partial_fit` takes none.
@@ -409,7 +409,7 @@ def make_continual_pipeline(*steps, memory=None, verbose=False):
         Transformers, then the last step.
     memory : str or object with the joblib.Memory interface, default=None
         Cache of the fitted transformers.
-    verbose : bool, default=False
+    verbose : bool or int, default=False
         Whether to print the time that each step took.
 
     Returns

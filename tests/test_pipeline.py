@@ -390,8 +390,9 @@ def test_slices_and_parameters(tasks):
     assert [name for name, _ in twins.steps] == ["normalizer-1", "normalizer-2", "gaussiannb"]
 
 
-def test_verbose_names_each_step(tasks, capsys):
-    pipe = make_continual_pipeline(Normalizer(), NearestMean(), verbose=True)
+@pytest.mark.parametrize("verbose", [True, 1])
+def test_verbose_names_each_step(tasks, capsys, verbose):
+    pipe = make_continual_pipeline(Normalizer(), NearestMean(), verbose=verbose)
     for _ in range(2):
         pipe.partial_fit(*tasks[0])
     lines = capsys.readouterr().out.splitlines()

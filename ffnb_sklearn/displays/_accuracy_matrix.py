@@ -7,6 +7,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_accuracy_matrix
 from ..streams import evaluate_stream
+from ._runs import as_runs, single_classes
 
 # In points: a cell smaller than this cannot hold a readable number.
 _SMALLEST_CELL = 11.0
@@ -129,7 +130,7 @@ class AccuracyMatrixDisplay:
         style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
         self.im_ = ax.imshow(np.ma.masked_invalid(matrix), **{**style, **(im_kw or {})})
         self.ax_, self.figure_ = ax, ax.figure
-        _decorate(ax, labels)
+        _decorate(ax, labels, named=self.task_labels is not None)
         if colorbar:
             _add_colorbar(self.im_, ax)
         cell = _cell_points(ax, len(matrix))
@@ -147,12 +148,13 @@ class AccuracyMatrixDisplay:
 
         Parameters
         ----------
-        result : StreamResult
-            What :func:`evaluate_stream` returned.
+        result : StreamResult or list of StreamResult
+            What :func:`evaluate_stream` returned. Several runs of the same number of tasks, such as
+            those of several seeds, give the mean of their matrices.
 
         task_labels : sequence of n_tasks str, default=None
             Names of the tasks on both axes. None: the labels of the classes if each task has a
-            single class, else 1 to n_tasks.
+            single class, the same in all runs; else 1 to n_tasks.
 
         ax : matplotlib Axes, default=None
             Axes to draw on. None: a new figure.
@@ -164,11 +166,18 @@ class AccuracyMatrixDisplay:
         -------
         display : AccuracyMatrixDisplay
             The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If there is no run, or the runs differ in their number of tasks.
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
-        if task_labels is None and all(len(labels) == 1 for labels in result.task_classes):
-            task_labels = [labels[0] for labels in result.task_classes]
-        return cls(result.accuracy_matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
+        runs = as_runs(result, argument="result")
+        matrix = _mean_matrix(runs)
+        if task_labels is None:
+            task_labels = single_classes(runs)
+        return cls(matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
 
     @classmethod
     def from_estimator(
@@ -251,6 +260,16 @@ class AccuracyMatrixDisplay:
         return [str(label) for label in self.task_labels]
 
 
+def _mean_matrix(runs):
+    """Return the mean of the accuracy matrices of runs, which is unknown where one of them is."""
+    sizes = [len(run.accuracy_matrix) for run in runs]
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"result must be a run, or runs of the same number of tasks; got {sizes} tasks."
+        )
+    return np.mean([run.accuracy_matrix for run in runs], axis=0)
+
+
 def _check_include_values(include_values):
     """Refuse what is neither a truth value nor "auto"."""
     is_bool = isinstance(include_values, bool | np.bool_)
@@ -267,11 +286,12 @@ def _new_axes(n_tasks, colorbar):
     return plt.subplots(figsize=(width, side), layout="compressed")[1]
 
 
-def _decorate(ax, labels):
+def _decorate(ax, labels, *, named):
     """Name the axes and tasks, and draw white lines between the cells."""
     n_tasks = len(labels)
     step = next(s for s in _tick_steps() if n_tasks <= s * _MOST_TICKS)
-    ticks = np.arange(step - 1, n_tasks, step)
+    # Names have no round numbers, so that the first task has its tick.
+    ticks = np.arange(0 if named else step - 1, n_tasks, step)
     shown = [labels[t] for t in ticks]
     ax.set_xticks(ticks, shown)
     ax.set_yticks(ticks, shown)

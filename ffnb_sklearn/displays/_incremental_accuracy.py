@@ -1,15 +1,22 @@
 """Curves of the accuracy over all classes learned so far."""
 
+from numbers import Real
+
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_fractions
-from ..streams import StreamResult, evaluate_stream
+from ..streams import evaluate_stream
+from ._runs import as_runs, curve_of, single_classes
 
 # Okabe and Ito's colours, told apart by most colour-blind readers; each with a marker of its own.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MOST_TICKS = 12
+# With more markers a curve is a chain of them, which hides its band and the curves below it.
+_MOST_MARKERS = 25
+# Letters of all names of classes, each as wide as the longest, that fit side by side.
+_MOST_LETTERS = 60
 # Opacity of the band of one standard deviation around a mean curve.
 _BAND_ALPHA = 0.18
 
@@ -40,6 +47,10 @@ class IncrementalAccuracyDisplay:
 
     joint_accuracy : float, default=None
         Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
+
+    class_names : sequence of str, default=None
+        Names of the classes in order of arrival, where each task has a single class. Up to 12 of
+        them replace the numbers of classes below the axis.
 
     Attributes
     ----------
@@ -77,12 +88,22 @@ class IncrementalAccuracyDisplay:
     >>> plt.show()
     """
 
-    def __init__(self, *, n_classes, accuracies, names, spreads=None, joint_accuracy=None):
+    def __init__(
+        self,
+        *,
+        n_classes,
+        accuracies,
+        names,
+        spreads=None,
+        joint_accuracy=None,
+        class_names=None,
+    ):
         self.n_classes = n_classes
         self.accuracies = accuracies
         self.names = names
         self.spreads = spreads
         self.joint_accuracy = joint_accuracy
+        self.class_names = class_names
 
     def plot(self, *, ax=None, **line_kw):
         """Draw the curves.
@@ -106,7 +127,7 @@ class IncrementalAccuracyDisplay:
             If matplotlib is not installed.
         ValueError
             If there is no curve, the numbers of curves or of tasks differ, a value is no accuracy
-            in [0, 1], or a spread is negative.
+            in [0, 1], a spread is negative, or `class_names` are not one per task.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         curves = self._check_curves()
@@ -118,10 +139,10 @@ class IncrementalAccuracyDisplay:
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 
+        class_names = self._names_on(ax)
         self.lines_, self.bands_ = [], []
         for k, curve in enumerate(curves, start=len(_curves(ax))):
             n_classes, accuracies, name, spread = curve
-            mean, last = 100 * accuracies.mean(), 100 * accuracies[-1]
             style = {
                 "color": _COLORS[k % len(_COLORS)],
                 "marker": _MARKERS[k % len(_MARKERS)],
@@ -130,7 +151,8 @@ class IncrementalAccuracyDisplay:
                 "markeredgewidth": 0.7,
                 "linewidth": 1.8,
                 "clip_on": False,
-                "label": f"{name} (average {mean:.1f}%, last {last:.1f}%)",
+                "markevery": -(-len(accuracies) // _MOST_MARKERS),
+                "label": _label(name, accuracies, spread),
             }
             self.lines_ += ax.plot(n_classes, accuracies, **{**style, **line_kw})
             if spread is not None:
@@ -141,8 +163,16 @@ class IncrementalAccuracyDisplay:
                 )
         self.joint_line_ = self._plot_joint(ax)
         self.ax_, self.figure_ = ax, ax.figure
-        _decorate(ax)
+        _decorate(ax, class_names)
         return self
+
+    def _names_on(self, ax):
+        """Return the names of the classes, unless curves already there are of other classes."""
+        if self.class_names is None:
+            return None
+        names = [str(name) for name in self.class_names]
+        shown = [label.get_text() for label in ax.get_xticklabels()]
+        return names if not _curves(ax) or shown == names else None
 
     def _plot_joint(self, ax):
         """Draw the line of joint training, if its accuracy is known."""
@@ -180,15 +210,16 @@ class IncrementalAccuracyDisplay:
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
         if not isinstance(results, dict):
-            first = results if isinstance(results, StreamResult) else results[0]
+            first = as_runs(results, name)[0]
             results = {name or type(first.estimator).__name__: results}
-        curves = [_curve_of(runs, name) for name, runs in results.items()]
+        curves = [curve_of(runs, name) for name, runs in results.items()]
         display = cls(
             n_classes=[one[0] for one in curves],
             accuracies=[one[1] for one in curves],
             names=list(results),
             spreads=[one[2] for one in curves],
             joint_accuracy=joint_accuracy,
+            class_names=_names_of_classes(results.values()),
         )
         return display.plot(ax=ax, **line_kw)
 
@@ -284,24 +315,41 @@ class IncrementalAccuracyDisplay:
                 )
             _check_fractions(accuracies, "accuracies")
             curves.append((n_classes, accuracies, name, _check_spread(spread, accuracies, name)))
-        if self.joint_accuracy is not None:
-            _check_fractions(np.asarray(self.joint_accuracy), "joint_accuracy")
+        _check_joint(self.joint_accuracy)
+        if self.class_names is not None:
+            for n_classes, _, name, _ in curves:
+                _check_names(self.class_names, n_classes, name)
         return curves
 
 
-def _curve_of(runs, name):
-    """Return the numbers of classes, accuracies and spread of one run, or of several."""
-    runs = [runs] if isinstance(runs, StreamResult) else list(runs)
-    if not runs:
-        raise ValueError(f"results must hold one run at least for curve {name!r}; got none.")
-    sizes = [np.cumsum([len(labels) for labels in run.task_classes]) for run in runs]
-    if any(not np.array_equal(one, sizes[0]) for one in sizes):
+def _label(name, accuracies, spread):
+    """Return the entry of a curve in the legend: its mean and its end, with the spread there."""
+    end = "" if spread is None else f" ± {100 * spread[-1]:.1f}"
+    return f"{name} (average {100 * accuracies.mean():.1f}%, last {100 * accuracies[-1]:.1f}{end}%)"
+
+
+def _names_of_classes(curves):
+    """Return the names of the classes if all runs have the same, one per task; else None."""
+    labels = single_classes([run for runs in curves for run in as_runs(runs)])
+    # Numbers that name classes would look like numbers of classes.
+    return labels if labels and all(isinstance(label, str) for label in labels) else None
+
+
+def _check_names(class_names, n_classes, name):
+    """Refuse names that are not one per task of a curve, each of a single class."""
+    if not np.array_equal(n_classes, np.arange(len(class_names)) + 1):
         raise ValueError(
-            f"the runs of curve {name!r} must have as many classes after each task; got "
-            f"{[one.tolist() for one in sizes]}."
+            "class_names must name the single class of each task; got "
+            f"{len(class_names)} names for curve {name!r}, which has {n_classes.tolist()} classes."
         )
-    accuracies = np.stack([run.accuracies for run in runs])
-    return sizes[0], accuracies.mean(axis=0), accuracies.std(axis=0) if len(runs) > 1 else None
+
+
+def _check_joint(accuracy):
+    """Refuse an accuracy of joint training that is no number in [0, 1]."""
+    if accuracy is None:
+        return
+    if not isinstance(accuracy, Real) or not 0.0 <= accuracy <= 1.0:
+        raise ValueError(f"joint_accuracy must be a fraction in [0, 1] or None; got {accuracy!r}.")
 
 
 def _check_spread(spread, accuracies, name):
@@ -322,23 +370,43 @@ def _curves(ax):
     return [line for line in ax.get_lines() if line.get_transform() == ax.transData]
 
 
-def _decorate(ax):
+def _mark_classes(ax, steps, class_names):
+    """Put ticks at numbers of classes, from the first task on, or at the names of the classes."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(steps) > _MOST_TICKS:
+        first, last = steps[0], steps[-1]
+        round_ones = MaxNLocator(nbins=_MOST_TICKS, integer=True).tick_values(first, last)
+        # A round number that is near to the first task would run into its label.
+        nearest = first + np.diff(round_ones)[0] / 2
+        steps = [first, *(one for one in round_ones if nearest < one <= last)]
+    elif class_names is not None and np.array_equal(steps, np.arange(len(class_names)) + 1):
+        ax.set_xticks(steps, class_names)
+        if max(map(len, class_names)) * len(class_names) > _MOST_LETTERS:
+            tilted = {"rotation": 45, "horizontalalignment": "right", "rotation_mode": "anchor"}
+            ax.set_xticks(steps, class_names, **tilted)
+        ax.set_xlabel("Class learned last")
+        return
+    ax.set_xticks(
+        steps, [f"{step:.0f}" for step in steps], rotation=0, horizontalalignment="center"
+    )
+    ax.set_xlabel("Classes learned")
+
+
+def _decorate(ax, class_names):
     """Name the axes, in percent, and keep the frame out of the way of the curves."""
-    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+    from matplotlib.ticker import MultipleLocator, PercentFormatter
 
     lines = _curves(ax)
     steps = np.unique(np.concatenate([line.get_xdata() for line in lines]))
-    if len(steps) <= _MOST_TICKS:
-        ax.set_xticks(steps)
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(nbins=_MOST_TICKS, integer=True))
+    _mark_classes(ax, steps, class_names)
     # One scale for all pictures, so that they compare.
     ax.set_ylim(0.0, 1.0)
     if len(steps) > 1:
         ax.set_xlim(steps[0], steps[-1])
     ax.yaxis.set_major_locator(MultipleLocator(0.2))
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
-    ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
+    ax.set_ylabel("Accuracy over all classes learned")
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

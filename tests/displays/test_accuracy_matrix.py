@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
 from ffnb_sklearn.displays import AccuracyMatrixDisplay
-from ffnb_sklearn.streams import evaluate_stream
+from ffnb_sklearn.streams import StreamResult, evaluate_stream
 
 matplotlib.use("Agg")
 
@@ -95,6 +95,41 @@ def test_tasks_of_a_single_class_have_its_name(digits):
     assert ticks(display.ax_.xaxis) == [str(digit) for digit in range(10)]
     pairs = evaluate_stream(SGDClassifier(random_state=0), *digits, classes_per_task=2)
     assert ticks(AccuracyMatrixDisplay.from_stream(pairs).ax_.xaxis) == ["1", "2", "3", "4", "5"]
+
+
+def run_of(matrix, labels):
+    """A finished run of one task per label."""
+    n_tasks = len(labels)
+    tasks = [np.array([label]) for label in labels]
+    return StreamResult(
+        np.asarray(matrix), np.ones(n_tasks), tasks, *np.ones((4, n_tasks)), estimator=None
+    )
+
+
+def test_several_runs_give_their_mean():
+    first = run_of([[1.0, np.nan], [0.6, 0.9]], ["a", "b"])
+    second = run_of([[0.8, 0.4], [0.5, 1.0]], ["a", "b"])
+    display = AccuracyMatrixDisplay.from_stream([first, second])
+
+    np.testing.assert_allclose(display.accuracy_matrix, [[0.9, np.nan], [0.55, 0.95]])
+    assert ticks(display.ax_.xaxis) == ["a", "b"]
+    shuffled = run_of([[0.8, 0.4], [0.5, 1.0]], ["b", "a"])
+    display = AccuracyMatrixDisplay.from_stream([first, shuffled])
+    assert ticks(display.ax_.xaxis) == ["1", "2"]
+
+
+def test_runs_have_the_same_number_of_tasks():
+    one, two = run_of([[1.0]], ["a"]), run_of(np.ones((2, 2)), ["a", "b"])
+    with pytest.raises(ValueError, match=r"same number of tasks; got \[1, 2\] tasks"):
+        AccuracyMatrixDisplay.from_stream([one, two])
+    with pytest.raises(ValueError, match="result must hold one run at least; got none"):
+        AccuracyMatrixDisplay.from_stream([])
+
+
+def test_names_of_many_tasks_start_with_the_first():
+    names = [f"c{k}" for k in range(60)]
+    display = AccuracyMatrixDisplay(triangle(60), task_labels=names).plot()
+    assert ticks(display.ax_.xaxis) == names[::5]
 
 
 def test_include_values():

@@ -112,7 +112,11 @@ def test_several_runs_give_their_mean_and_a_band():
     np.testing.assert_allclose([edges.min(), edges.max()], [0.4, 1.0])
     assert to_hex(band.get_facecolor()[0]) == to_hex(display.lines_[0].get_color())
     assert display.joint_line_.get_ydata()[0] == 0.85
-    assert legend(display)[-1] == "joint training (85.0%)"
+    assert legend(display) == [
+        "mine (average 77.5%, last 60.0 ± 20.0%)",
+        "other (average 90.0%, last 80.0%)",
+        "joint training (85.0%)",
+    ]
 
 
 def test_a_list_of_runs_is_one_curve_named_after_the_estimator():
@@ -127,6 +131,8 @@ def test_runs_of_a_curve_have_the_same_tasks():
         IncrementalAccuracyDisplay.from_stream({"x": [*runs_of((1.0, 0.8)), longer]})
     with pytest.raises(ValueError, match="one run at least for curve 'x'; got none"):
         IncrementalAccuracyDisplay.from_stream({"x": []})
+    with pytest.raises(ValueError, match="results must hold one run at least; got none"):
+        IncrementalAccuracyDisplay.from_stream([])
 
 
 @pytest.mark.parametrize("spread", [[0.1], [0.1, -0.1], [0.1, np.nan]])
@@ -138,11 +144,67 @@ def test_spreads_are_standard_deviations(spread):
         display.plot()
 
 
-def test_the_accuracy_of_joint_training_is_a_fraction():
+@pytest.mark.parametrize("accuracy", [85.0, -0.1, np.nan, "0.8"])
+def test_the_accuracy_of_joint_training_is_a_fraction(accuracy):
     display = IncrementalAccuracyDisplay(
-        n_classes=[[1, 2]], accuracies=[[1.0, 0.5]], names=["x"], joint_accuracy=85.0
+        n_classes=[[1, 2]], accuracies=[[1.0, 0.5]], names=["x"], joint_accuracy=accuracy
     )
-    with pytest.raises(ValueError, match="joint_accuracy must"):
+    with pytest.raises(ValueError, match=f"joint_accuracy must be .*; got {accuracy!r}"):
+        display.plot()
+
+
+def ticks(display):
+    return [label.get_text() for label in display.ax_.get_xticklabels()]
+
+
+def stream_of(*labels):
+    """A finished run of one task per label."""
+    n_tasks = len(labels)
+    matrix = np.where(np.tri(n_tasks), 1.0, np.nan)
+    tasks = [np.array([label]) for label in labels]
+    return StreamResult(matrix, *np.ones((1, n_tasks)), tasks, *np.ones((4, n_tasks)), None)
+
+
+def test_classes_that_arrive_one_by_one_have_their_names():
+    run = stream_of("cat", "dog", "owl")
+    display = IncrementalAccuracyDisplay.from_stream({"one": run, "two": [run, run]})
+
+    assert ticks(display) == ["cat", "dog", "owl"]
+    assert display.ax_.get_xlabel() == "Class learned last"
+    assert {label.get_rotation() for label in display.ax_.get_xticklabels()} == {0.0}
+    joined = IncrementalAccuracyDisplay.from_stream(run, ax=display.ax_)
+    assert ticks(joined) == ["cat", "dog", "owl"]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [stream_of("cat", "dog", "owl"), stream_of("owl", "dog", "cat")],
+        [stream_of(7, 8, 9)],
+    ],
+    ids=["other order", "numbers"],
+)
+def test_other_classes_have_their_number_below_the_axis(runs):
+    display = IncrementalAccuracyDisplay.from_stream(runs)
+    assert ticks(display) == ["1", "2", "3"]
+    assert display.ax_.get_xlabel() == "Classes learned"
+
+
+def test_a_curve_of_other_classes_takes_the_names_away():
+    long = [f"a long name of class {k}" for k in range(4)]
+    first = IncrementalAccuracyDisplay.from_stream(stream_of(*long))
+    assert {label.get_rotation() for label in first.ax_.get_xticklabels()} == {45.0}
+    IncrementalAccuracyDisplay.from_stream(stream_of(*long[::-1]), ax=first.ax_)
+    assert ticks(first) == ["1", "2", "3", "4"]
+    assert {label.get_rotation() for label in first.ax_.get_xticklabels()} == {0.0}
+
+
+@pytest.mark.parametrize(("n_classes", "names"), [([1, 2], ["a"]), ([2, 4], ["a", "b"])])
+def test_names_are_of_the_single_classes_of_tasks(n_classes, names):
+    display = IncrementalAccuracyDisplay(
+        n_classes=[n_classes], accuracies=[[1.0, 0.5]], names=["x"], class_names=names
+    )
+    with pytest.raises(ValueError, match=r"class_names must name the single class of each task"):
         display.plot()
 
 
@@ -152,8 +214,25 @@ def test_many_tasks_share_few_ticks():
         n_classes=[n_classes], accuracies=[np.linspace(1, 0.5, 100)], names=["x"]
     ).plot()
 
-    inside = [tick for tick in display.ax_.get_xticks() if 1 <= tick <= 100]
-    assert 3 <= len(inside) <= 13
+    assert ticks(display) == ["1", *(str(tick) for tick in range(10, 101, 10))]
+
+
+def test_a_round_number_beside_the_first_task_makes_room_for_it():
+    n_classes = np.arange(50, 101)
+    display = IncrementalAccuracyDisplay(
+        n_classes=[n_classes - 1], accuracies=[np.linspace(1, 0.5, 51)], names=["x"]
+    ).plot()
+
+    assert display.ax_.get_xticks()[0] == 49
+    assert 50 not in display.ax_.get_xticks()
+
+
+@pytest.mark.parametrize(("n_tasks", "gap"), [(25, 1), (26, 2), (100, 4)])
+def test_long_curves_have_few_markers(n_tasks, gap):
+    display = IncrementalAccuracyDisplay(
+        n_classes=[np.arange(1, n_tasks + 1)], accuracies=[np.ones(n_tasks)], names=["x"]
+    ).plot()
+    assert display.lines_[0].get_markevery() == gap
 
 
 def test_a_second_display_joins_the_first():
