@@ -57,8 +57,9 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     backbone_params : dict, default=None
         Keyword arguments of the factory.
     weights : path or mapping, default=None
-        State dict of the network: a file read by ``torch.load(weights_only=True)``, or a
-        mapping from keys to tensors or arrays. With `None`, the network is used as the
+        State dict of the network: a file of ``torch.save``, whose check sums are compared and
+        which is read by ``torch.load(weights_only=True)``, or a mapping from keys to tensors or
+        arrays. With `None`, the network is used as the
         factory made it, and a `RandomFeaturesWarning` tells if that is at random.
         Pretraining starts from them.
     head : str, default=None
