@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import ClassIncrementalClassifier
 from ._priors import check_priors, class_priors, scores_with_priors
 from ._probabilities import vote_probabilities
+from ._seeds import next_seed
 from ._state import learned_attribute
 from ._validation import check_continuation, check_inputs, check_settings
 from .core.device import as_array, as_tensor, resolve_device
@@ -74,8 +74,7 @@ class BlockClassifier(
         if model is not None:
             check_continuation(model.settings, settings)
             return model, settings
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return empty_model(n_inputs, settings, int(seed)), settings
+        return empty_model(n_inputs, settings, next_seed(self.random_state)), settings
 
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""

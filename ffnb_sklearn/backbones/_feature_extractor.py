@@ -9,10 +9,11 @@ from numbers import Integral, Real
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -377,6 +378,8 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         learned["image_values_"] = getattr(rows, "values", None)
         # Last, so that a failing call leaves nothing behind.
         self._remember_columns(X, rows)
+        if self.epochs:
+            advance(self.random_state)
         for name in _OPTIONAL:
             vars(self).pop(name, None)
         vars(self).update(learned)
@@ -406,7 +409,7 @@ class TorchFeatureExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if self.random_state is None and saved is not None:
             seed = saved["settings"]["random_state"]
         else:
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            seed = next_seed(self.random_state)
         module = self._build(self.weights, seed)
         # Before the training, which would be lost with an error after it. A copy, because what a
         # network keeps of a call in inference mode cannot be trained.
