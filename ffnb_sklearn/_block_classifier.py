@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import ClassIncrementalClassifier
+from ._columns import warn_of_units
 from ._priors import check_priors, class_priors, scores_with_priors
 from ._probabilities import vote_probabilities
 from ._seeds import next_seed
@@ -21,6 +22,9 @@ from .core.model import empty_model
 from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
+
+# Calls from the user's line to `_after_samples`: `fit` in its context, and `_learn`.
+_CALLS_INSIDE = 5
 
 
 class BlockClassifier(
@@ -62,6 +66,13 @@ class BlockClassifier(
     }
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
+
+    def _after_samples(self, state, X, y, weights):
+        """The state after a task; warn if the columns of the first seem to differ in units."""
+        after = super()._after_samples(state, X, y, weights)
+        if state.model is None:
+            warn_of_units(X, after.model.moments, after.feature_names_in, _CALLS_INSIDE)
+        return after
 
     def _updated(self, model, task):
         """The model after a task."""
