@@ -4,6 +4,7 @@ Estimators in scikit-learn's form: labels that were never seen before may come w
 `partial_fit`, and what was learnt before still holds.
 """
 
+from ._columns import ColumnSpreadWarning
 from ._freezing import FrozenTransformerWarning
 from ._version import __version__
 from .backbones import (
@@ -43,6 +44,7 @@ from .training import BandTraining
 __all__ = [
     "AccuracyMatrixDisplay",
     "BandTraining",
+    "ColumnSpreadWarning",
     "ContinualPipeline",
     "ConvNet",
     "EmptyNullSpaceWarning",

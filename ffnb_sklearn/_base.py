@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
+from ._seeds import advance
 from ._sparse import samples_on
 from ._state import learned_attribute
 from ._targets import label_positions
@@ -46,8 +47,14 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
         for task in tasks:
             state = self._after_samples(state, X[task], y[task], weights[task])
-        self._state = state.declaring(classes)
+        self._keep(state.declaring(classes), is_first=reset or self._state is None)
         return self
+
+    def _keep(self, state, *, is_first):
+        """Replace the learned state, and draw the seed if it is that of a first task."""
+        if is_first:
+            advance(self.random_state)
+        self._state = state
 
     def _after_samples(self, state, X, y, weights):
         """The state after a task of samples that are valid."""

@@ -5,13 +5,15 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import ClassIncrementalClassifier
+from ._columns import warn_of_units
 from ._priors import check_priors, class_priors, scores_with_priors
 from ._probabilities import vote_probabilities
+from ._seeds import next_seed
 from ._state import learned_attribute
 from ._validation import check_continuation, check_settings
 from .core.device import as_array, resolve_device
@@ -21,6 +23,9 @@ from .core.model import empty_model
 from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
+
+# Calls from the user's line to `_after_samples`: `fit` in its context, and `_learn`.
+_CALLS_INSIDE = 5
 
 
 class BlockClassifier(
@@ -63,6 +68,13 @@ class BlockClassifier(
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
+    def _after_samples(self, state, X, y, weights):
+        """The state after a task; warn if the columns of the first seem to differ in units."""
+        after = super()._after_samples(state, X, y, weights)
+        if state.model is None and not issparse(X):
+            warn_of_units(X, after.model.moments, after.feature_names_in, _CALLS_INSIDE)
+        return after
+
     def _updated(self, state, task):
         """The model of a state after a task."""
         model, settings = self._begun(state)
@@ -74,8 +86,7 @@ class BlockClassifier(
         if state.model is not None:
             check_continuation(state.model.settings, settings)
             return state.model, settings
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return empty_model(state.n_inputs, settings, int(seed)), settings
+        return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
 
     def _probabilities(self, model, scores):
         """Probabilities of the known classes from their scores."""

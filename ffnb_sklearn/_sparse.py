@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 import torch
 from scipy import sparse
-from sklearn.utils import check_random_state
 
+from ._seeds import next_seed
 from .core.device import as_tensor
 
 __all__ = [
@@ -88,8 +88,7 @@ def projection_for(X, random_state):
     """
     if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
         return None
-    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return RandomProjection(X.shape[1], int(seed))
+    return RandomProjection(X.shape[1], next_seed(random_state))
 
 
 def samples_on(device, X, projection):

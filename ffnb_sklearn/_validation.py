@@ -25,6 +25,7 @@ __all__ = [
     "check_mergeable",
     "check_samples",
     "check_settings",
+    "check_weights",
     "descent_of",
     "validated",
 ]
@@ -32,6 +33,10 @@ __all__ = [
 # Neurons of the automatic shared band, whatever the width of the inputs; beside a random projection
 # there are none, since as many further columns of it are worth more (docs/benchmarks/sparse.md).
 _AUTO_SHARED_BAND_SIZE = 2000
+
+# Beyond these weights, ratios of classes overflow or vanish; a sum of weights that differ by more
+# than 1e16 has lost the smaller anyway.
+_HEAVIEST, _LIGHTEST = 1e20, 1e-20
 
 # Beyond these magnitudes the squares of second moments overflow or vanish.
 _LARGEST, _SMALLEST = 1e70, 1e-70
@@ -74,17 +79,48 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
         seen = y if known is None else np.concatenate([known, y])
         classes = check_labels(classes, seen, "classes")
     X, state = check_inputs(estimator, X, state=state, smallest=_SMALLEST)
+    weights = check_weights(sample_weight, X)
+    used = weights > 0
+    if not used.all():
+        X, y, weights = X[used], y[used], weights[used]
+    return X, y, classes, weights, state
+
+
+def check_weights(sample_weight, X):
+    """Check the weights of samples.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        Argument of a call that learns.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Weights of at least 0, ones for None.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or out of range, or if all are 0.
+    """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight must not be negative; got a smallest weight of {weights.min()}."
         )
-    used = weights > 0
-    if not used.any():
+    positive = weights[weights > 0]
+    if not len(positive):
         raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
-    if not used.all():
-        X, y, weights = X[used], y[used], weights[used]
-    return X, y, classes, weights, state
+    if positive.max() > _HEAVIEST or positive.min() < _LIGHTEST:
+        raise ValueError(
+            f"sample_weight must be 0 or between {_LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
+            f"a number of samples; got weights from {positive.min():.3e} to "
+            f"{positive.max():.3e}. Divide all of them by one number, in all calls."
+        )
+    return weights
 
 
 def check_inputs(estimator, X, *, state, smallest=0.0):

@@ -400,7 +400,8 @@ class FFNBClassifier(BlockClassifier):
             Their labels: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
-            are of samples (`max_epochs`, `batch_norm`). None weighs all by 1.
+            are of samples (`max_epochs`, `batch_norm`). From 1e-20 to 1e20, or 0. None weighs
+            all by 1.
 
         Returns
         -------
@@ -425,7 +426,8 @@ class FFNBClassifier(BlockClassifier):
             one that has not been seen is never predicted.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
-            are of samples (`max_epochs`, `batch_norm`). None weighs all by 1.
+            are of samples (`max_epochs`, `batch_norm`). From 1e-20 to 1e20, or 0. None weighs
+            all by 1.
 
         Returns
         -------

@@ -236,6 +236,8 @@ TARGETS = {
     "labels beyond 32 bits": learnt(y=Y + 2**62),
 }
 
+WEIGHT_RANGE = "sample_weight must be 0 or between 1e-20 and 1e\\+20"
+
 WEIGHTS = {
     "negative weight": refused(
         ValueError, "sample_weight must not be negative", sample_weight=-ONES
@@ -257,14 +259,21 @@ WEIGHTS = {
     "a dict of weights": refused(
         TypeError, "float.* argument must be .*dict", sample_weight={2: 1.0}
     ),
-    "weights of 1e200": learnt(sample_weight=1e200 * ONES, old_accuracy=0.0),
-    "weights whose moments overflow": refused(
-        ValueError, "must be finite numbers", X=1e60 * X, sample_weight=1e200 * ONES
+    "weights of 1e200": refused(ValueError, WEIGHT_RANGE, sample_weight=1e200 * ONES),
+    "one weight of 1e21": refused(ValueError, WEIGHT_RANGE, sample_weight=[1e21, *ONES[1:]]),
+    "one weight of 1e-21": refused(ValueError, WEIGHT_RANGE, sample_weight=[1e-21, *ONES[1:]]),
+    "weights from 1e-150 to 1e150": refused(
+        ValueError,
+        r"sample_weight must .* from 1\.000e-150 to 1\.000e\+150",
+        sample_weight=np.where(Y == 2, 1e-150, 1e150),
     ),
-    "weights whose sum overflows": refused(
-        ValueError, "must be finite numbers", sample_weight=1e308 * ONES
+    "weights of 1e20 and features of 1e65": learnt(
+        sample_weight=1e20 * ONES, X=1e65 * X, old_accuracy=0.0, accuracy=0.0
     ),
-    "weights of 1e-200": learnt(sample_weight=1e-200 * ONES, accuracy=0.0),
+    "weights of 1e-20 and of 1e20": learnt(
+        sample_weight=np.where(Y == 2, 1e-20, 1e20), old_accuracy=0.0, accuracy=0.0
+    ),
+    "weights of 1e-20": learnt(sample_weight=1e-20 * ONES, accuracy=0.0),
     "one weight for all": learnt(sample_weight=2.0),
     "weights of 1e12": learnt(sample_weight=1e12 * ONES, old_accuracy=0.0),
     "weights of 1e-12": learnt(sample_weight=1e-12 * ONES, old_accuracy=0.0),

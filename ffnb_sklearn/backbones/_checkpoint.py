@@ -1,8 +1,9 @@
 """The file that a training is resumed from.
 
-It is a dictionary written by `torch.save`: `format`, the settings of the training, its seed,
-the number of epochs done, and the state at that point. Whoever changes what it holds raises
-`_FORMAT`; files of another format are refused, not converted.
+It is a dictionary written by `torch.save`, which has the settings of the training with its seed,
+and the state after the last epoch; behind it stand a mark and the SHA-256 of all bytes before the
+digest. The mark names the version of the format: whoever changes what a file holds changes the
+mark. Files of another format are refused, not converted.
 """
 
 import hashlib
@@ -14,9 +15,11 @@ import numpy as np
 import torch
 
 from ffnb_sklearn._atomic import replaced_file
-from ffnb_sklearn.backbones._files import read_tensors
+from ffnb_sklearn.backbones._files import unpacked
+from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
-_FORMAT = 1
+_MARK = b"ffnb_sklearn checkpoint 2, sha256 "
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 # Begins a setting that stands for something longer; comparing is all it is good for.
 _DIGEST = "digest "
@@ -36,46 +39,83 @@ def read_checkpoint(path):
     Returns
     -------
     dict or None
-        What `write_checkpoint` was given; None where there is no file.
+        The settings, plain values by name, and the state, which is not checked; None where
+        there is no file.
 
     Raises
     ------
     FileNotFoundError
         If not even the folder exists.
     ValueError
-        If the file is no checkpoint of this package.
+        If the file is no checkpoint of this package, or if a bit of it has changed.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"checkpoint={str(path)!r} is to lie in a folder that is missing.")
     if not path.exists():
         return None
-    content = read_tensors(
-        path,
-        f"checkpoint={str(path)!r} is damaged, or was not written by this package. Remove it to "
-        "start anew, or take another name.",
+    refusal = (
+        f"checkpoint={str(path)!r} is damaged, or was not written by this version of the package. "
+        "Remove it to start anew, or take another name."
     )
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != _FORMAT:
-        raise ValueError(
-            f"checkpoint={str(path)!r} must be a checkpoint of format {_FORMAT}; "
-            f"it has format {found}."
-        )
-    return content
+    content = unpacked(_without_digest(path.read_bytes(), refusal), refusal)
+    match content:
+        case {"settings": {"random_state": int(seed), **settings}, "state": dict()} if (
+            len(content) == 2
+            and 0 <= seed < np.iinfo(np.int32).max
+            and all(type(name) is str and _is_plain(one) for name, one in settings.items())
+        ):
+            return content
+    raise ValueError(refusal)
 
 
-def write_checkpoint(path, content):
+def _without_digest(content, refusal):
+    """Return the bytes that the digest at the end was computed from, without the mark."""
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if not body.endswith(_MARK) or hashlib.sha256(body).digest() != digest:
+        raise ValueError(refusal)
+    return body[: -len(_MARK)]
+
+
+def _is_plain(value):
+    """Whether a setting has a type that settings have."""
+    if isinstance(value, list):
+        return all(type(one) in (int, float) for one in value)
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def write_checkpoint(path, settings, state):
     """Write a checkpoint; whatever happens, the file is the old one or the new one.
 
     Parameters
     ----------
     path : str or path
         Where to write it.
-    content : dict
+    settings : dict
+        Plain values by name, which tell one training from another.
+    state : dict
         Tensors and plain types.
     """
     with replaced_file(path) as file:
-        torch.save({"format": _FORMAT, **content}, file)
+        hashed = _Hashed(file)
+        torch.save({"settings": settings, "state": state}, hashed)
+        hashed.write(_MARK)
+        file.write(hashed.digest.digest())
+
+
+class _Hashed:
+    """A file that is written from front to back, and the digest of what was written."""
+
+    def __init__(self, file):
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data):
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self):
+        self._file.flush()
 
 
 def check_same_training(path, saved, settings):
@@ -96,15 +136,25 @@ def check_same_training(path, saved, settings):
     different = [
         f"{name} differs"
         if str(value).startswith(_DIGEST)
-        else f"{name} is {saved.get(name)!r} there and {value!r} here"
+        else f"{name} is {_short(saved.get(name))} there and {_short(value)} here"
         for name, value in settings.items()
-        if saved.get(name) != value
+        if name not in saved or saved[name] != value
     ]
+    n_unknown = len(saved.keys() - settings.keys())
+    different += [f"{n_unknown} settings are there only"] if n_unknown else []
     if different:
         raise ValueError(
             f"checkpoint={str(path)!r} belongs to another training: {'; '.join(different)}. "
             "Train with the same data and parameters, or take another file."
         )
+
+
+def _short(setting):
+    """Return a bounded text of a setting."""
+    if not isinstance(setting, list):
+        return shown(setting)
+    text = ", ".join(shown(one) for one in setting[:LONGEST_SHOWN])
+    return f"[{text}]" if len(text) <= LONGEST_SHOWN else f"[{text[:LONGEST_SHOWN]}...]"
 
 
 def digest_arrays(arrays):

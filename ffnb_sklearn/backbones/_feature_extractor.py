@@ -9,11 +9,12 @@ from numbers import Integral, Real
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn._documentation import DocumentedMixin
+from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -60,8 +61,9 @@ class TorchFeatureExtractor(
     backbone_params : dict, default=None
         Keyword arguments of the factory.
     weights : path or mapping, default=None
-        State dict of the network: a file read by ``torch.load(weights_only=True)``, or a
-        mapping from keys to tensors or arrays. With `None`, the network is used as the
+        State dict of the network: a file of ``torch.save``, whose check sums are compared and
+        which is read by ``torch.load(weights_only=True)``, or a mapping from keys to tensors or
+        arrays. With `None`, the network is used as the
         factory made it, and a `RandomFeaturesWarning` tells if that is at random.
         Pretraining starts from them.
     head : str, default=None
@@ -382,6 +384,8 @@ class TorchFeatureExtractor(
         learned["image_values_"] = getattr(rows, "values", None)
         # Last, so that a failing call leaves nothing behind.
         self._remember_columns(X, rows)
+        if self.epochs:
+            advance(self.random_state)
         for name in _OPTIONAL:
             vars(self).pop(name, None)
         vars(self).update(learned)
@@ -411,7 +415,7 @@ class TorchFeatureExtractor(
         if self.random_state is None and saved is not None:
             seed = saved["settings"]["random_state"]
         else:
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            seed = next_seed(self.random_state)
         module = self._build(self.weights, seed)
         # Before the training, which would be lost with an error after it. A copy, because what a
         # network keeps of a call in inference mode cannot be trained.

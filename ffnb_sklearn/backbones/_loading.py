@@ -11,8 +11,10 @@ from torch import nn
 
 from ffnb_sklearn.backbones._files import read_tensors
 from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
-_SHOWN_KEYS = 5
+# Keys, and characters of the reason that torch gives, in a message.
+_SHOWN_KEYS, _LONGEST_REASON = 5, 500
 
 # Packages of networks that are no dependencies of this one.
 _OPTIONAL = {"torchvision", "timm"}
@@ -167,31 +169,36 @@ def read_weights(weights):
         weights = read_tensors(
             path,
             f"weights={str(path)!r} must be a file of tensors and plain types, written by "
-            "torch.save; it is damaged, or something else.",
+            "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
+            "check sums: give what torch.load(weights_only=True) makes of them.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(
                 f"weights={str(path)!r} must hold a state dict; it holds an instance of "
                 f"{type(weights).__name__}."
             )
-    arrays = _as_arrays(weights)
-    return {key: torch.from_numpy(np.array(value)) for key, value in arrays.items()}
+    return {_checked_key(key): _as_tensor(key, value) for key, value in weights.items()}
 
 
-def _as_arrays(state_dict):
-    """Tensors and arrays as arrays; bfloat16, which NumPy lacks, as float32."""
-    arrays = {}
-    for key, value in state_dict.items():
-        if isinstance(value, torch.Tensor):
-            value = value.detach().cpu()
-            value = value.float() if value.dtype == torch.bfloat16 else value
-        arrays[key] = np.asarray(value)
-        if arrays[key].dtype.kind not in "biufc":
-            raise ValueError(
-                f"weights must map keys to tensors or arrays of numbers; {key!r} maps to an "
-                f"instance of {type(value).__name__}."
-            )
-    return arrays
+def _checked_key(key):
+    if not isinstance(key, str):
+        raise ValueError(f"weights must map names of parameters to tensors; got {shown(key)}.")
+    return key
+
+
+def _as_tensor(key, value):
+    """Return a tensor on the CPU, or a copy of an array as one."""
+    if isinstance(value, torch.Tensor):
+        if value.layout == torch.strided and not (value.is_quantized or value.is_meta):
+            return value.detach().cpu()
+    else:
+        array = np.array(value)
+        if array.dtype.kind in "biufc":
+            return torch.from_numpy(array)
+    raise ValueError(
+        f"weights must map keys to tensors or arrays of numbers; {shown(key)} maps to an "
+        f"instance of {type(value).__name__}."
+    )
 
 
 def load_weights(module, state_dict, head=None):
@@ -213,10 +220,13 @@ def load_weights(module, state_dict, head=None):
     """
     if head is not None:
         state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
+    for key, own in module.state_dict().items():
+        if key in state_dict and state_dict[key].is_complex() and not own.is_complex():
+            raise ValueError(f"weights do not fit the backbone: {key[:LONGEST_SHOWN]} is complex.")
     try:
         missing, unexpected = module.load_state_dict(state_dict, strict=False)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
         raise ValueError(f"weights do not fit the backbone: {reason}") from error
     if missing or unexpected:
         raise ValueError(
@@ -228,7 +238,8 @@ def load_weights(module, state_dict, head=None):
 def _listing(keys):
     """Tell how many keys there are, and the first few."""
     dots = ", ..." if len(keys) > _SHOWN_KEYS else ""
-    return f"{len(keys)} keys [{', '.join(keys[:_SHOWN_KEYS])}{dots}]"
+    names = ", ".join(key[:LONGEST_SHOWN] for key in keys[:_SHOWN_KEYS])
+    return f"{len(keys)} keys [{names}{dots}]"
 
 
 def freeze(module):
@@ -237,5 +248,12 @@ def freeze(module):
 
 
 def state_to_arrays(module):
-    """Parameters and buffers of a network as arrays that share its memory on the CPU."""
-    return _as_arrays(module.state_dict())
+    """Parameters and buffers of a network as arrays that share its memory on the CPU.
+
+    NumPy lacks bfloat16, which becomes float32.
+    """
+    tensors = {key: _as_tensor(key, value) for key, value in module.state_dict().items()}
+    return {
+        key: (one.float() if one.dtype == torch.bfloat16 else one).numpy()
+        for key, one in tensors.items()
+    }

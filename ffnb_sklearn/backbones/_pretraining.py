@@ -16,6 +16,7 @@ from ffnb_sklearn.backbones._checkpoint import (
 from ffnb_sklearn.backbones._checks import NonFiniteLossError
 from ffnb_sklearn.backbones._loading import state_to_arrays
 from ffnb_sklearn.backbones._plan import batches, hold_out
+from ffnb_sklearn.backbones._saved_state import SavedState, Shapes
 from ffnb_sklearn.backbones._schedules import learning_rate
 from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_layers, seeded_torch
 
@@ -72,7 +73,7 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
             check_same_training(checkpoint, saved["settings"], settings)
     run = _Run(model.to(device), samples, plan, device)
     if saved is not None:
-        run.restore(saved["state"])
+        run.restore(SavedState.checked(checkpoint, saved["state"], run.shapes()))
     for epoch in range(run.n_epochs, plan.epochs):
         start = perf_counter()
         run.train(epoch)
@@ -80,7 +81,7 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
         if verbose:
             print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
         if checkpoint is not None:
-            write_checkpoint(checkpoint, {"settings": settings, "state": run.state()})
+            write_checkpoint(checkpoint, settings, vars(run.state()))
     measured = {name: values for name, values in run.history.items() if values}
     return measured, run.keep_best()
 
@@ -201,19 +202,31 @@ class _Run:
         return f"epoch {self.n_epochs} of {self.plan.epochs}: {numbers}"
 
     def state(self):
-        """All that the next epoch depends on; its random numbers depend on the seed alone."""
-        return {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "history": self.history,
-            "best": self.best,
-        }
+        """Return all that the next epoch depends on besides the seed."""
+        return SavedState(
+            weights=dict(self.model.state_dict()),
+            optimizer=self.optimizer.state_dict()["state"],
+            history=self.history,
+            best=self.best,
+        )
 
-    def restore(self, state):
+    def shapes(self):
+        """Return what the state in a checkpoint of this training must fit."""
+        return Shapes(
+            weights=self.model.state_dict(),
+            trained=self.optimizer.param_groups[0]["params"],
+            optimizer=self.plan.optimizer,
+            best=self.model.backbone.state_dict() if len(self.held_out) else None,
+            n_epochs=self.plan.epochs,
+            n_steps=len(batches(self.kept, self.plan.train_batch_size)),
+        )
+
+    def restore(self, saved):
         """Go on from the state of another run."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.history, self.best = state["history"], state["best"]
+        self.model.load_state_dict(saved.weights)
+        # The groups follow from the plan.
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": saved.optimizer})
+        self.history, self.best = saved.history, saved.best
 
     def keep_best(self):
         """Give the backbone its best weights; return the number of epochs behind them."""

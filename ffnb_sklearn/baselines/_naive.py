@@ -4,12 +4,11 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
-import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._base import ClassIncrementalClassifier
+from .._seeds import next_seed
 from .._validation import descent_of
 from ..core.tuning.naive import empty_network, grow, train_newest
 
@@ -203,8 +202,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         model, n_layers = state.model, int(self.n_layers)
         task = replace(task, samples=task.X)
         if model is None:
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            model = empty_network(task.X, n_layers, int(seed))
+            model = empty_network(task.X, n_layers, next_seed(self.random_state))
         elif model.n_layers != n_layers:
             raise ValueError(
                 f"n_layers cannot change between tasks: it was {model.n_layers} when earlier ones "

@@ -1,5 +1,6 @@
 """Line-numbered reading of text files, and messages about files, shared by the loaders."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -7,20 +8,68 @@ import numpy as np
 # Characters or bytes of a file that a message repeats; a path of the data sets has fewer.
 LONGEST_SHOWN = 80
 
+# Characters of a path that a message repeats; file systems allow longer ones.
+_LONGEST_PATH = 1000
+
+# Bytes. The lines of the data sets have some hundred.
+_LONGEST_LINE = 1 << 16
+
+# Largest number of a text file, in absolute value: sums of squares in descriptors stay finite.
+_LARGEST = 1e100
+
+
+def user_path(path, name):
+    """Return a path of the user with `~` expanded.
+
+    Parameters
+    ----------
+    path : str or path-like
+        What the user gave.
+
+    name : str
+        Parameter, for the message.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path begins with the home of a user that there is not.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        found = shown(str(path), _LONGEST_PATH)
+        raise FileNotFoundError(f"{name} must be an existing path, got {found}: {error}") from None
+
 
 def data_folder(data_home):
     """Return `data_home` as a `Path`, or raise if no such folder exists."""
-    folder = Path(data_home).expanduser()
-    if not folder.is_dir():
-        raise FileNotFoundError(f"data_home must be an existing folder, got {str(folder)!r}.")
+    folder = user_path(data_home, "data_home")
+    if not _is_there(folder.is_dir):
+        found = shown(str(folder), _LONGEST_PATH)
+        raise FileNotFoundError(f"data_home must be an existing folder, got {found}.")
     return folder
 
 
 def require_file(path, reason):
     """Return `path`, or raise naming the file and why it was expected."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; {reason}.")
+    if not _is_there(path.is_file):
+        found = shown(str(path), _LONGEST_PATH)[1:-1] if len(str(path)) > _LONGEST_PATH else path
+        raise FileNotFoundError(f"{found}: no such file; {reason}.")
     return path
+
+
+def _is_there(is_of_kind):
+    """Call a method of a path that asks for it; a name may be too long for the file system."""
+    try:
+        return is_of_kind()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def malformed(path, line, message):
@@ -29,16 +78,27 @@ def malformed(path, line, message):
 
 
 def read_lines(path):
-    """Return the lines of a text file as bytes, without blank lines at its end.
+    """Yield the lines of a text file as bytes, with their numbers, which count from 1.
 
-    LF and CRLF line ends are both accepted.
+    LF and CRLF line ends are both accepted. Blank lines at the end of the file are left out; of
+    others, the first is yielded. Only one line is in memory, so that a caller who refuses it
+    never reads more of a file that is something else.
     """
-    lines = path.read_bytes().splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
+    blank, number, is_empty = None, 0, True
+    with path.open("rb") as file:
+        while line := file.readline(_LONGEST_LINE):
+            number += 1
+            if len(line) == _LONGEST_LINE:
+                raise malformed(path, number, f"expected fewer than {_LONGEST_LINE} bytes.")
+            if not line.strip():
+                blank = blank or number
+                continue
+            if blank:
+                yield blank, b""
+            blank, is_empty = None, False
+            yield number, line.rstrip(b"\r\n")
+    if is_empty:
         raise malformed(path, 1, "the file is empty.")
-    return lines
 
 
 def read_frames(path, shape, *, separator=None):
@@ -63,27 +123,23 @@ def read_frames(path, shape, *, separator=None):
     Raises
     ------
     ValueError
-        If a line has the wrong number of fields, a field that is not a finite number, or a
-        frame number that does not exceed the one before; the message names file and line.
+        If a line has the wrong number of fields, a field that is not a finite number up to
+        1e100, or a frame number that does not exceed the one before; the message names file
+        and line.
     """
     n_fields = 1 + int(np.prod(shape))
-    lines = read_lines(path)
-    table = np.array([_numbers(path, i, line, separator, n_fields) for i, line in count(lines)])
-    _check_finite(path, table)
+    rows = [_numbers(path, i, line, separator, n_fields) for i, line in read_lines(path)]
+    table = np.array(rows)
+    _check_size(path, table)
     _check_frame_numbers(path, table[:, 0])
     return np.ascontiguousarray(table[:, 1:]).reshape(len(table), *shape)
 
 
-def count(lines):
-    """Return the lines of a file numbered from 1, as editors do."""
-    return enumerate(lines, start=1)
-
-
-def shown(value):
+def shown(value, longest=LONGEST_SHOWN):
     """Return a short text that shows a value of a file in a message, whatever its size."""
     if isinstance(value, bytes | str):
-        text = repr(value[:LONGEST_SHOWN]).removeprefix("b")
-        return text if len(value) <= LONGEST_SHOWN else f"{text}... of length {len(value)}"
+        text = repr(value[:longest]).removeprefix("b")
+        return text if len(value) <= longest else f"{text}... of length {len(value)}"
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"  # Python prints no more than 4300 digits
     if value is None or isinstance(value, int | float):
@@ -93,9 +149,10 @@ def shown(value):
 
 def _numbers(path, number, line, separator, n_fields):
     """Convert the fields of one line to floats."""
-    fields = line.split(separator)
+    fields = line.split(separator, n_fields)
     if len(fields) != n_fields:
-        raise malformed(path, number, f"expected {n_fields} values, got {len(fields)}.")
+        found = len(fields) if len(fields) < n_fields else "more"
+        raise malformed(path, number, f"expected {n_fields} values, got {found}.")
     try:
         if b"_" not in line:  # Python reads 1_0 as 10
             return [float(field) for field in fields]
@@ -113,10 +170,14 @@ def _is_number(field):
     return b"_" not in field
 
 
-def _check_finite(path, table):
-    bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
+def _check_size(path, table):
+    """Refuse NaN, infinity, and numbers whose squares would overflow."""
+    bad = np.flatnonzero(~(np.abs(table) <= _LARGEST).all(axis=1))
     if bad.size:
-        raise malformed(path, bad[0] + 1, "expected finite values, got NaN or infinity.")
+        found = next(one for one in table[bad[0]] if not abs(one) <= _LARGEST)
+        raise malformed(
+            path, bad[0] + 1, f"expected finite values up to {_LARGEST:g}, got {found:g}."
+        )
 
 
 def _check_frame_numbers(path, frames):

@@ -2,19 +2,18 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from ffnb_sklearn.datasets._base import (
-    count,
     data_folder,
     malformed,
     read_frames,
     read_lines,
     require_file,
     shown,
+    user_path,
 )
 
 N_JOINTS = 21
@@ -104,7 +103,9 @@ def load_fpha(data_home, *, split_file=None):
     RGB-D videos and 3D hand pose annotations", CVPR, 2018.
     """
     folder = data_folder(data_home)
-    split = Path(split_file or folder / "data_split_action_recognition.txt").expanduser()
+    split = folder / "data_split_action_recognition.txt"
+    if split_file is not None:
+        split = user_path(split_file, "split_file")
     entries = _read_split(require_file(split, "expected the official split file"))
     poses = folder / "Hand_pose_annotation_v1"
     poses = poses if poses.is_dir() else folder
@@ -126,8 +127,9 @@ def load_fpha(data_home, *, split_file=None):
 def _read_split(path):
     """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
     sections, entries = {}, []
-    for number, line in count(read_lines(path)):
-        fields = line.split()
+    for number, line in read_lines(path):
+        # A line has two fields; more are counted as three.
+        fields = line.split(None, 2)
         if fields and fields[0] in (b"Training", b"Test"):
             _open_section(path, number, fields, sections)
         elif not sections:

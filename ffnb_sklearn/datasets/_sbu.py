@@ -3,9 +3,18 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from ffnb_sklearn.datasets._base import data_folder, read_frames, require_file
+from ffnb_sklearn.datasets._base import (
+    LONGEST_SHOWN,
+    data_folder,
+    read_frames,
+    require_file,
+    shown,
+)
 
 N_PERSONS, N_JOINTS = 2, 15
+
+# Unknown pairs that a message names.
+_MOST_SHOWN = 5
 
 CLASS_NAMES = (
     "approaching",
@@ -115,7 +124,7 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     """
     if coordinates not in ("normalized", "original"):
         raise ValueError(
-            f"coordinates must be 'normalized' or 'original', got {coordinates!r} instead."
+            f"coordinates must be 'normalized' or 'original', got {shown(coordinates)} instead."
         )
     folder = data_folder(data_home)
     files = [path for pair in _wanted(pairs) for path in _sequence_files(folder / pair)]
@@ -141,9 +150,8 @@ def _wanted(pairs):
     wanted = [pairs] if isinstance(pairs, str) else list(pairs)
     unknown = sorted(set(wanted) - set(FOLD_OF_PAIR))
     if unknown or not wanted:
-        raise ValueError(
-            f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {unknown or 'none'} instead."
-        )
+        found = [str(one)[:LONGEST_SHOWN] for one in unknown[:_MOST_SHOWN]] or "none"
+        raise ValueError(f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {found} instead.")
     return sorted(set(wanted))
 
 

@@ -83,7 +83,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     shards = list_of_shards(X, y, sample_weight)
     estimator._validate_params()
     _check_bands(estimator)
-    estimator._state = _learned(estimator, shards, classes)
+    is_first = estimator._state is None
+    estimator._keep(_learned(estimator, shards, classes), is_first=is_first)
     return estimator
 
 

@@ -10,3 +10,10 @@ DAMAGED = {
     "end of a pickle": lambda whole: b"\x80\x02.",
     "number cut short": lambda whole: b"\x80\x02J.",
 }
+
+
+def with_bit_flipped(content, position, bit):
+    """Return bytes with one bit flipped."""
+    changed = bytearray(content)
+    changed[position] ^= 1 << bit
+    return bytes(changed)

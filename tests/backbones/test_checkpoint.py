@@ -13,18 +13,19 @@ from ffnb_sklearn.backbones._checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from tests.backbones.damaged_files import DAMAGED
+from tests.backbones.damaged_files import DAMAGED, with_bit_flipped
 
-CONTENT = {"settings": {"epochs": 3}, "state": {"weights": torch.arange(4.0), "best": None}}
+SETTINGS = {"epochs": 3, "random_state": 5}
+STATE = {"weights": torch.arange(4.0), "best": None}
 
 
 def test_what_is_written_is_read(tmp_path):
     path = tmp_path / "run.pt"
     assert read_checkpoint(path) is None
     for name in (path, str(path)):
-        write_checkpoint(name, CONTENT)
+        write_checkpoint(name, SETTINGS, STATE)
         content = read_checkpoint(name)
-        assert content["settings"] == CONTENT["settings"]
+        assert content["settings"] == SETTINGS
         assert torch.equal(content["state"]["weights"], torch.arange(4.0))
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
@@ -32,7 +33,7 @@ def test_what_is_written_is_read(tmp_path):
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, error):
     path = tmp_path / "run.pt"
-    write_checkpoint(path, CONTENT)
+    write_checkpoint(path, SETTINGS, STATE)
 
     def failing(content, file):
         file.write(b"half of it")
@@ -40,15 +41,15 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr(torch, "save", failing)
     with pytest.raises(type(error)):
-        write_checkpoint(path, {"settings": {}, "state": {}})
-    assert read_checkpoint(path)["settings"] == CONTENT["settings"]
+        write_checkpoint(path, {}, {})
+    assert read_checkpoint(path)["settings"] == SETTINGS
     assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
 
 
 @pytest.mark.parametrize("damage", ["pickle", *DAMAGED])
 def test_a_damaged_file_is_named(tmp_path, damage):
     path = tmp_path / "run.pt"
-    write_checkpoint(path, CONTENT)
+    write_checkpoint(path, SETTINGS, STATE)
     if damage == "pickle":
         # A pickle could run anything; only tensors and plain types are read.
         torch.save({"format": 1, "state": builtins.print}, path)
@@ -67,10 +68,39 @@ def test_a_file_that_cannot_be_read_is_not_called_damaged(tmp_path):
 
 
 @pytest.mark.parametrize("content", [{"format": 0}, {"weight": torch.ones(2)}, [1, 2]])
-def test_a_file_of_another_format(tmp_path, content):
+def test_a_file_without_a_digest(tmp_path, content):
     torch.save(content, tmp_path / "other.pt")
-    with pytest.raises(ValueError, match=r"other.pt' must be a checkpoint of format 1; it has"):
+    with pytest.raises(ValueError, match=r"other.pt' is damaged, or was not written by"):
         read_checkpoint(tmp_path / "other.pt")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"random_state": 5, "std": [1.0, "x"]},
+        {"random_state": 5, "std": torch.ones(3)},
+        {"random_state": 5, 3: 3},
+        {"random_state": -1},
+        {"random_state": 2**31},
+        {"random_state": None},
+        {"epochs": 3},
+    ],
+)
+def test_settings_of_another_kind(tmp_path, settings):
+    path = tmp_path / "run.pt"
+    write_checkpoint(path, settings, STATE)
+    with pytest.raises(ValueError, match=r"run.pt' is damaged, or was not written by"):
+        read_checkpoint(path)
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "run.pt"
+    write_checkpoint(path, SETTINGS, STATE)
+    content = path.read_bytes()
+    for position in range(0, len(content), 11):
+        path.write_bytes(with_bit_flipped(content, position, position % 8))
+        with pytest.raises(ValueError, match=r"run.pt' is damaged"):
+            read_checkpoint(path)
 
 
 def test_a_folder_that_is_missing():
@@ -88,6 +118,14 @@ def test_all_differences_are_named():
         "checkpoint='run.pt' belongs to another training: learning_rate is 0.1 there and 0.2 "
         "here; X or y differs. "
     )
+
+
+def test_long_settings_are_shown_in_part():
+    saved = {"epochs": 3, "unknown": 1, "std": [0.5] * 10**5, "input_shape": "x" * 10**6}
+    now = {"epochs": 3, "std": None, "input_shape": [3, 8, 8]}
+    with pytest.raises(ValueError, match=r"1 settings are there only") as caught:
+        check_same_training("run.pt", saved, now)
+    assert len(str(caught.value)) < 600
 
 
 def test_digests_of_arrays_depend_on_all_there_is():

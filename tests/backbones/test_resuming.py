@@ -1,11 +1,11 @@
 """Pretraining that was interrupted: it goes on where it stopped, and only there."""
 
 import pytest
-import torch
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from ffnb_sklearn.backbones import Jitter, NonFiniteLossError, _pretraining
+from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from tests.backbones.small_networks import UNSTEADY, X, Y, assert_same_state, network, small
 
 
@@ -42,7 +42,7 @@ def test_a_resumed_training_gives_the_same_weights_bit_by_bit(tmp_path, run, met
         fit_interrupted(extractor, method, calls)
     assert not hasattr(extractor, "n_features_in_")
     assert not hasattr(extractor, "state_dict_")
-    done = len(torch.load(path, weights_only=True)["state"]["history"]["train_loss"])
+    done = len(read_checkpoint(path)["state"]["history"]["train_loss"])
     assert 1 <= done < 4
     extractor.fit(X, Y)
     assert_same_state(extractor, whole)
@@ -77,9 +77,9 @@ def test_without_a_seed_the_file_has_it(tmp_path):
     extractor = small(checkpoint=path, random_state=None)
     with pytest.raises(KeyboardInterrupt):
         fit_interrupted(extractor, "train", 1)
-    seed = torch.load(path, weights_only=True)["settings"]["random_state"]
+    seed = read_checkpoint(path)["settings"]["random_state"]
     extractor.fit(X, Y)
-    assert torch.load(path, weights_only=True)["settings"]["random_state"] == seed
+    assert read_checkpoint(path)["settings"]["random_state"] == seed
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_malformed_sequence(tree):
     folder, _ = tree
     file = folder / PATHS[0] / "skeleton.txt"
     file.write_text(file.read_text().replace("\n2 ", "\n2 0 "))
-    with pytest.raises(ValueError, match="expected 64 values, got 65") as error:
+    with pytest.raises(ValueError, match="expected 64 values, got more") as error:
         load_fpha(folder)
     assert str(error.value).startswith(f"{file}, line 3: ")
 
@@ -97,10 +97,10 @@ def test_malformed_sequence(tree):
         ("Subject_1/open_jar/2 0", "Subject_1/open_jar/2 a", 2, "expected a label >= 0, got 'a'"),
         ("Subject_1/open_jar/2 0", "Subject_1/../2 0", 2, "expected 'Subject_<k>/<action>/<n>'"),
         ("Subject_1/open_jar/2 0", f"Subject_1/open_jar/2 {'9' * 5000}", 2, "of length 5000"),
-        ("Subject_1/open_jar/2 0", f"Subject_1/{'a' * 10**5}/2 0", 2, "of length 100012"),
+        ("Subject_1/open_jar/2 0", f"Subject_1/{'a' * 10**4}/2 0", 2, "of length 10012"),
         ("Subject_1/open_jar/2 0", f"Subject_{'9' * 5000}/a/2 0", 2, "of length 5012"),
         ("Training 3", f"Training {'3' * 5000}", 1, "expected 'Training <count>'"),
-        ("Training 3", "Training_3" * 10**5, 1, "of length 1000000"),
+        ("Training 3", "Training_3" * 10**3, 1, "of length 10000"),
         ("Subject_2/open_jar/1 0", "Subject_1/open_jar/2 0", 3, "already on line 2"),
         ("Subject_2/open_jar/1 0", "Subject_2/open_jar/1 1", 3, "has label 0 above, 1 here"),
         ("Subject_2/pour_milk/1 1", "Subject_2/pour_milk/1 0", 4, "'open_jar' above"),

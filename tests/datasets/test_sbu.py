@@ -83,6 +83,20 @@ def test_missing_files(tree):
         load_sbu(folder, pairs=["s02s01"])
 
 
+@pytest.mark.parametrize("coordinates", ["normalized", "original"])
+def test_huge_coordinates(tree, coordinates):
+    folder, _ = tree
+    file = folder / "s03s04" / "02" / "001" / "skeleton_pos.txt"
+    lines = file.read_bytes().split(b"\r\n")
+    lines[1] = lines[1].rsplit(b",", 1)[0] + b",1e306"
+    file.write_bytes(b"\r\n".join(lines))
+    with pytest.raises(
+        ValueError, match=r"expected finite values up to 1e\+100, got 1e\+306"
+    ) as error:
+        load_sbu(folder, pairs=["s03s04"], coordinates=coordinates)
+    assert str(error.value).startswith(f"{file}, line 2: ")
+
+
 def test_malformed_line(tree):
     folder, _ = tree
     file = folder / "s03s04" / "02" / "001" / "skeleton_pos.txt"
@@ -106,12 +120,15 @@ def test_unknown_class_folder(tree):
     [
         ({"coordinates": "pixels"}, "coordinates must be 'normalized' or 'original'"),
         ({"pairs": ["s01s01"]}, r"pairs must name some of .* got \['s01s01'\]"),
+        ({"pairs": ["x" * 10**6] + [f"p{i}" for i in range(10**4)]}, "pairs must name some of"),
+        ({"coordinates": "x" * 10**6}, "of length 1000000 instead"),
         ({"pairs": []}, "pairs must name some of .* got none"),
     ],
 )
 def test_wrong_parameters(tree, parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as error:
         load_sbu(tree[0], **parameters)
+    assert len(str(error.value)) < 1000
 
 
 def test_the_whole_release_reads_back(shared_data, tmp_path):

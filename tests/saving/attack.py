@@ -1,16 +1,10 @@
-"""Damage files at random, and kill writers at random: few times in the tests, often by a command.
+"""Damaged and forged model files, and processes killed while they save."""
 
-python -m tests.saving.attack --files 1000 --kills 200
-"""
-
-import argparse
 import io
 import os
 import signal
-import tempfile
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 
@@ -142,15 +136,19 @@ def count_forged(n_files, folder):
     return n_accepted
 
 
-def kill_writers(n_kills, folder, seed=0):
-    """Kill processes that save, and check that the file is always one of two.
+def kill_repeatedly(write, check, path, n_kills, seed=0):
+    """Kill processes that write a file, and check that it is always one of two.
 
     Parameters
     ----------
+    write : callable
+        Writes the first content to the file if it is called with 0, and the second with 1.
+    check : callable
+        Raises unless the file holds one of the two.
+    path : Path
+        The file.
     n_kills : int
         Processes to kill.
-    folder : Path
-        Where they write.
     seed : int, default=0
         Seed of the times.
 
@@ -159,43 +157,33 @@ def kill_writers(n_kills, folder, seed=0):
     int
         How many of them left a temporary file, so that they were killed while they wrote.
     """
-    rng, path = np.random.default_rng(seed), folder / "model.ffnb"
-    old, new = pipeline(), learned(pipeline(), [5, 7])
-    known = [scores(one) for one in (old, new)]
-    save(old, path)
+    rng, folder = np.random.default_rng(seed), path.parent
+    write(0)
     n_inside, others = 0, set(folder.iterdir()) - {path}
     for _ in range(n_kills):
         process = os.fork()
         if not process:
             while True:
-                save(new, path)
-                save(old, path)
+                write(1)
+                write(0)
         time.sleep(rng.uniform(0.0, _LONGEST_LIFE))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        found = scores(load(path))
-        assert any(one.shape == found.shape and (one == found).all() for one in known)
+        check()
         n_inside += len(set(folder.iterdir()) - {path} - others)
-        save(old, path)
+        write(0)
         assert set(folder.iterdir()) == {path} | others
     return n_inside
 
 
-def main():
-    """Attack as often as the arguments say, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--files", type=int, default=1000, help="damaged and forged files")
-    parser.add_argument("--kills", type=int, default=200, help="killed writers")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        # The processes come first: a fork after a threaded operation of torch may hang.
-        n_inside = kill_writers(arguments.kills, Path(folder))
-        print(f"{arguments.kills} killed writers, {n_inside} of them while writing: none lost")
-        n_accepted = count_accepted(arguments.files, Path(folder))
-        print(f"{arguments.files} damaged files: {n_accepted} accepted, no other error")
-        n_accepted = count_forged(arguments.files, Path(folder))
-        print(f"{arguments.files} forged files: {n_accepted} hold a model, no other error")
+def kill_writers(n_kills, folder):
+    """Kill processes that save models; return how many were killed while they wrote."""
+    path = folder / "model.ffnb"
+    models = [pipeline(), learned(pipeline(), [5, 7])]
+    known = [scores(one) for one in models]
 
+    def check():
+        found = scores(load(path))
+        assert any(one.shape == found.shape and (one == found).all() for one in known)
 
-if __name__ == "__main__":
-    main()
+    return kill_repeatedly(lambda number: save(models[number], path), check, path, n_kills)

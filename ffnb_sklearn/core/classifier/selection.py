@@ -290,7 +290,7 @@ class _Judge:
         shape = (_N_DRAWS, len(root))
         signs = torch.randint(0, 2, shape, generator=generator, device="cpu") * 2.0 - 1.0
         probes = (signs.to(root) * root) @ gaussians.rows.T @ gaussians.rows * root
-        # Weights may be as large as 1e200, and their squares overflow.
+        # Energies may be as large as 1e160, and their squares overflow.
         probes /= (gaussians.energies.sum(0) / gaussians.penalties).sum()
         effective_rank = 1.0 / float(probes.square().sum(1).mean())
         dof = float(gaussians.weights.sum()) - len(gaussians.weights)

@@ -1,0 +1,90 @@
+"""Columns of different units, which a classifier that measures distances cannot tell from noise."""
+
+import warnings
+
+import numpy as np
+
+from .datasets._base import shown
+
+__all__ = ["ColumnSpreadWarning", "warn_of_units"]
+
+# Ratio of two columns, in standard deviation and in range, that only units explain: columns of
+# digits, sensors, skeletons and networks differ by up to 55 in range (tests/test_columns.py).
+_LARGEST_RATIO = 100.0
+
+# Range, relative to the largest value of its column, that counts as constant.
+_CONSTANT = 1e-9
+
+# Deviation, relative to the largest of all columns, that counts as rounding of the moments.
+_ROUNDING = 1e-12
+
+# Columns that a message names.
+_MOST_NAMED = 5
+
+
+class ColumnSpreadWarning(UserWarning):
+    """Columns differ so much in spread that the largest decide nearly alone."""
+
+
+def warn_of_units(X, moments, names, stacklevel):
+    """Warn if the columns of a first task seem to have different units.
+
+    Two columns do if their standard deviations within the classes differ by more than 100, and
+    their ranges too: a column that is seldom other than zero has a small deviation, but the range
+    of the others. Constant columns play no part.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples of the task.
+    moments : sequence of ClassMoments
+        Moments of its classes, the columns of X first.
+    names : ndarray of shape (n_features,) or None
+        Names of the columns.
+    stacklevel : int
+        Frames from the caller of this function to the line that is blamed, itself included.
+
+    Warns
+    -----
+    ColumnSpreadWarning
+        With the columns of the smallest spread.
+    """
+    deviations = _deviations(moments, X.shape[1])
+    lowest, highest = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    ranges = highest - lowest
+    widest = int(np.argmax(deviations))
+    varies = ranges > _CONSTANT * np.maximum(np.abs(lowest), np.abs(highest))
+    varies &= deviations > _ROUNDING * deviations[widest]
+    small = varies & (deviations < deviations[widest] / _LARGEST_RATIO)
+    small &= ranges < ranges[widest] / _LARGEST_RATIO
+    if not small.any():
+        return
+    order = np.flatnonzero(small)[np.argsort(deviations[small], kind="stable")]
+    labels = range(X.shape[1]) if names is None else names
+    named = ", ".join(_label(labels[index]) for index in order[:_MOST_NAMED])
+    others = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
+    warnings.warn(
+        f"The columns of X differ in spread by a factor of up to "
+        f"{deviations[widest] / deviations[order[0]]:.2g}: the standard deviation within the "
+        f"classes is {deviations[widest]:.3g} in column {_label(labels[widest])}, and less than a "
+        f"hundredth of that in {named}{others}. The classifier measures all columns in one unit, "
+        "in which those hardly count. If their units differ, put a scaler before the classifier "
+        "that was fitted to samples of all kinds: "
+        "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
+        ColumnSpreadWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _deviations(moments, n_columns):
+    """Return the standard deviation of the first columns within the classes."""
+    columns = slice(0, n_columns)
+    scatter = sum(
+        np.square(one.columns(columns)).sum(axis=0) + one.residual[columns] for one in moments
+    )
+    return np.sqrt(scatter / sum(one.weight for one in moments))
+
+
+def _label(label):
+    """Return a bounded text for a name or an index."""
+    return shown(label.item() if isinstance(label, np.generic) else label)

@@ -1,0 +1,61 @@
+"""Damage and forge files for every reader, and kill writers: few in the tests, many by a command.
+
+python -m tests.attack --files 8000 --kills 300
+"""
+
+import argparse
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+from tests.backbones import attack as backbones
+from tests.datasets import attack as datasets
+from tests.saving import attack as saving
+
+# What a reader makes of a file that it accepts, and the function that counts such files.
+READERS = {
+    "damaged model files": ("not noticed", saving.count_accepted),
+    "forged model files, digest and all": ("hold a model", saving.count_forged),
+    "damaged files of weights and checkpoints": ("not noticed", backbones.count_damaged),
+    "forged files of weights and checkpoints": ("hold such weights", backbones.count_forged),
+    "changed pickles of CIFAR-100": ("hold other images", datasets.count_pickles),
+    "changed texts of SBU and FPHA": ("hold other skeletons", datasets.count_texts),
+}
+
+# The formats with check sums: none of these files may be accepted.
+CHECKED = [name for name, (kind, _) in READERS.items() if kind == "not noticed"]
+
+WRITERS = {"models": saving.kill_writers, "checkpoints": backbones.kill_writers}
+
+
+def attack_reader(name, n_files, folder):
+    """Return how many files a reader accepts; errors that are not documented are raised."""
+    n_accepted = READERS[name][1](n_files, folder)
+    assert n_accepted == 0 or name not in CHECKED
+    return n_accepted
+
+
+def main():
+    """Attack as often as the arguments say, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=8000, help="files, of all kinds together")
+    parser.add_argument("--kills", type=int, default=300, help="killed writers")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # The processes come first: a fork after a threaded operation of torch may hang.
+        for kind, kill in WRITERS.items() if hasattr(os, "fork") else ():
+            n_kills = arguments.kills // len(WRITERS)
+            n_inside = kill(n_kills, folder)
+            print(f"{n_kills} killed writers of {kind}, {n_inside} while writing: none lost")
+        n_files = arguments.files // len(READERS)
+        for reader, (kind, _) in READERS.items():
+            n_accepted = attack_reader(reader, n_files, folder)
+            print(f"{n_files} {reader}: {n_accepted} {kind}, no other error", flush=True)
+
+
+if __name__ == "__main__":
+    # A file that makes torch or NumPy warn is no failure.
+    warnings.simplefilter("ignore")
+    main()

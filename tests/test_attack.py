@@ -1,0 +1,14 @@
+"""A short selection of the attack on every reader; tests/attack.py runs as many as are wanted."""
+
+import pytest
+
+from tests.attack import READERS, attack_reader
+
+
+# Some forged tensors make torch warn of them before they are refused.
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("reader", READERS)
+def test_changed_files_raise_the_documented_errors(reader, tmp_path):
+    n_files = 84
+    n_accepted = attack_reader(reader, n_files, tmp_path)
+    assert n_accepted < n_files / 2

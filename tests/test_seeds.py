@@ -1,0 +1,117 @@
+"""A call that fails leaves the RandomState of a parameter as it was; another draws one seed."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from ffnb_sklearn import FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn._base import ClassIncrementalClassifier
+from ffnb_sklearn._seeds import advance, next_seed
+from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
+from ffnb_sklearn.distributed import partial_fit_shards
+from tests.backbones.attack import network
+from tests.separated_classes import CODES, X, failing
+
+ROWS, LABELS = X[:60], CODES[:60]
+
+
+def extractor(**parameters):
+    def sized():
+        return network(ROWS.shape[1])
+
+    return TorchFeatureExtractor(sized, epochs=2, device="cpu", **parameters)
+
+
+def fit(estimator):
+    return estimator.fit(ROWS, LABELS)
+
+
+def partial_fit(estimator):
+    return estimator.partial_fit(ROWS, LABELS)
+
+
+def shards(estimator):
+    dask = pytest.importorskip("dask")
+    return partial_fit_shards(estimator, [dask.delayed((ROWS, LABELS))])
+
+
+CALLS = [
+    (FFNBClassifier, fit, (ClassIncrementalClassifier, "_after_task")),
+    (FFNBClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
+    (FFNBClassifier, shards, (ClassIncrementalClassifier, "_after_task")),
+    (JointClassifier, fit, (ClassIncrementalClassifier, "_after_task")),
+    (NaiveIncrementalClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
+    (extractor, fit, (_pretraining._Run, "keep_best")),
+]
+
+
+def draws(seed, n_draws=0):
+    """Return a RandomState after some draws of seeds."""
+    generator = np.random.RandomState(seed)
+    for _ in range(n_draws):
+        advance(generator)
+    return generator
+
+
+def same(first, second):
+    """Whether two generators continue alike."""
+    one, other = (generator.get_state(legacy=False) for generator in (first, second))
+    return np.array_equal(one["state"]["key"], other["state"]["key"]) and (
+        one["state"]["pos"] == other["state"]["pos"]
+    )
+
+
+def outputs(estimator):
+    name = "transform" if isinstance(estimator, TorchFeatureExtractor) else "decision_function"
+    return getattr(estimator, name)(ROWS)
+
+
+@pytest.mark.parametrize(("make", "learn", "place"), CALLS)
+def test_a_failing_call_leaves_the_generator(make, learn, place, monkeypatch):
+    expected = outputs(learn(make(random_state=draws(5))))
+    generator = draws(5)
+    estimator = make(random_state=generator)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, failing)
+        with pytest.raises(RuntimeError, match="told to fail"):
+            learn(estimator)
+    assert same(generator, draws(5))
+    assert_array_equal(outputs(learn(estimator)), expected)
+    assert same(generator, draws(5, 1))
+
+
+def test_later_tasks_draw_nothing():
+    generator = draws(5)
+    estimator = partial_fit(FFNBClassifier(random_state=generator))
+    estimator.partial_fit(X[60:], CODES[60:])
+    assert same(generator, draws(5, 1))
+    estimator.forget(estimator.classes_).partial_fit(ROWS, LABELS)
+    assert same(generator, draws(5, 2))
+
+
+def test_an_interrupted_training_is_resumed(tmp_path, monkeypatch):
+    generator = draws(5)
+    estimator = extractor(random_state=generator, checkpoint=tmp_path / "run.pt")
+    train = _pretraining._Run.train
+
+    def interrupted(run, epoch):
+        if epoch:
+            raise KeyboardInterrupt
+        train(run, epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_pretraining._Run, "train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fit(estimator)
+    fit(estimator)
+    assert_array_equal(outputs(estimator), outputs(fit(extractor(random_state=draws(5)))))
+
+
+def test_seeds_of_other_random_states():
+    assert next_seed(3) == next_seed(3) == np.random.RandomState(3).randint(2**31 - 1)
+    before = np.random.get_state()[2]  # noqa: NPY002
+    advance(3)
+    advance(None)
+    assert np.random.get_state()[2] == before  # noqa: NPY002
+    assert next_seed(None) != next_seed(None)
