@@ -18,6 +18,9 @@ _CONSTANT = 1e-9
 # Deviation, relative to the largest of all columns, that counts as rounding of the moments.
 _ROUNDING = 1e-12
 
+# Share of the columns that must be small; of thousands, a few are small by chance.
+_LEAST_SHARE = 0.1
+
 # Columns that a message names.
 _MOST_NAMED = 5
 
@@ -31,7 +34,7 @@ def warn_of_units(X, moments, names, stacklevel):
 
     Two columns do if their standard deviations within the classes differ by more than 100, and
     their ranges too: a column that is seldom other than zero has a small deviation, but the range
-    of the others. Constant columns play no part.
+    of the others. At least a tenth of the columns must be small; constant ones play no part.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def warn_of_units(X, moments, names, stacklevel):
     varies &= deviations > _ROUNDING * deviations[widest]
     small = varies & (deviations < deviations[widest] / _LARGEST_RATIO)
     small &= ranges < ranges[widest] / _LARGEST_RATIO
-    if not small.any():
+    if not small.any() or small.sum() < _LEAST_SHARE * varies.sum():
         return
     order = np.flatnonzero(small)[np.argsort(deviations[small], kind="stable")]
     labels = range(X.shape[1]) if names is None else names

@@ -86,3 +86,11 @@ def test_other_columns_do_not_warn(factor):
         classifier().fit(factor * IRIS[[0, 60, 120]], SPECIES[[0, 60, 120]])
         classifier().fit(factor * rescaled(50.0), SPECIES)
         classifier().fit(np.zeros((4, 2)), [0, 0, 1, 1])
+
+
+def test_one_small_column_of_many_does_not_warn():
+    X = np.random.default_rng(0).normal(size=(60, 20))
+    X[:, 3] *= 1e-3
+    classifier().fit(X, np.arange(60) % 3)
+    with pytest.warns(ColumnSpreadWarning, match=r"that in 3, 5\. "):
+        classifier().fit(X * np.where(np.arange(20) == 5, 2e-3, 1.0), np.arange(60) % 3)
