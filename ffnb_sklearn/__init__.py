@@ -5,6 +5,7 @@ Estimators in scikit-learn's form: labels that were never seen before may come w
 """
 
 from ._freezing import FrozenTransformerWarning
+from ._state import ConcurrentLearningError
 from ._version import __version__
 from .backbones import (
     ConvNet,
@@ -43,6 +44,7 @@ from .training import BandTraining
 __all__ = [
     "AccuracyMatrixDisplay",
     "BandTraining",
+    "ConcurrentLearningError",
     "ContinualPipeline",
     "ConvNet",
     "EmptyNullSpaceWarning",

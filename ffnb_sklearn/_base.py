@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._sparse import samples_on
-from ._state import learned_attribute
+from ._state import exchange_state, learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -26,6 +26,7 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
 
     All that they have learned is their `_state`. It is replaced, never changed, so a call that
     fails leaves the old one in place, and a prediction, which reads it once, never mixes two.
+    A call reads the state once, when it begins, and `_keep` replaces that state and no other.
     Subclasses define how the model takes in a task (`_updated`).
     """
 
@@ -34,7 +35,8 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
         """Validate the samples, learn them task by task, and keep the result if all went well."""
-        state = None if reset else self._state
+        before = self._state
+        state = None if reset else before
         if state is not None:
             # scikit-learn checks the parameters of the first call only.
             self._validate_params()
@@ -46,8 +48,12 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
         for task in tasks:
             state = self._after_samples(state, X[task], y[task], weights[task])
-        self._state = state.declaring(classes)
+        self._keep(before, state.declaring(classes))
         return self
+
+    def _keep(self, before, after):
+        """Replace the state that a call began with."""
+        exchange_state(self, before, after)
 
     def _after_samples(self, state, X, y, weights):
         """The state after a task of samples that are valid."""
