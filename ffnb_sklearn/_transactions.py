@@ -6,9 +6,15 @@ from copy import deepcopy
 from itertools import repeat
 from weakref import WeakKeyDictionary
 
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
 from ._state import ConcurrentLearningError
 
-__all__ = ["all_or_nothing", "learning_lock"]
+__all__ = ["COLUMNS", "all_or_nothing", "columns_of", "learning_lock", "replace_fitted"]
+
+# Attributes that tell of the columns of a table.
+COLUMNS = ("n_features_in_", "feature_names_in_")
 
 # Held while a pipeline learns. They are no attributes, since a lock can be neither pickled nor
 # copied.
@@ -62,3 +68,27 @@ def all_or_nothing(pipeline, estimators, call, *args, **params):
         # neither come before it nor cut it in two. A context manager would be called first.
         deque(restoring, maxlen=0)
         raise
+
+
+def columns_of(X):
+    """Return number and names of the columns of a table, by the names in `COLUMNS`."""
+    blank = BaseEstimator()
+    validate_data(blank, X, skip_check_array=True)
+    return vars(blank)
+
+
+def replace_fitted(estimator, stale, learned):
+    """Set what an estimator has learned, all at once.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose attributes are replaced.
+    stale : iterable of str
+        Names of attributes of an earlier fit that go, if they are there.
+    learned : dict of str to object
+        Attributes that come.
+    """
+    kept = {name: value for name, value in vars(estimator).items() if name not in stale}
+    # A single assignment: an interrupt finds the old attributes or the new ones.
+    estimator.__dict__ = kept | learned
