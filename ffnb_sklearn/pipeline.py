@@ -379,6 +379,13 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
                 f"other must be a ContinualPipeline; got an instance of {type(other).__name__}."
             )
         check_is_fitted(other)
+        with learning_lock(self):
+            self._check_mergeable(other)
+            all_or_nothing(self, [self[-1]], self[-1].merge, other[-1])
+        return self
+
+    def _check_mergeable(self, other):
+        """Raise if the transformers of another pipeline are others."""
         own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
         if joblib.hash(own) != joblib.hash(others):
             raise ValueError(
@@ -386,9 +393,6 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
                 f"in type, parameters or state: {own} and {others}. Share them, for example "
                 "as sklearn.frozen.FrozenEstimator."
             )
-        with learning_lock(self):
-            all_or_nothing(self, [self[-1]], self[-1].merge, other[-1])
-        return self
 
 
 def make_continual_pipeline(*steps, memory=None, verbose=False):
