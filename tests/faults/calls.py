@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from ffnb_sklearn import (
+    BandTraining,
     ContinualPipeline,
     FFNBClassifier,
     JointClassifier,
@@ -65,7 +66,7 @@ def learn(estimator, now=NEW, **arguments):
 
 def learn_shards(estimator):
     with dask.config.set(scheduler="synchronous"):
-        return partial_fit_shards(estimator, [dask.delayed((X[NEW], Y[NEW]))])
+        return partial_fit_shards(estimator, [dask.delayed((X[Y == 2], Y[Y == 2]))])
 
 
 def sequences(n_frames=5, seed=0):
@@ -110,7 +111,10 @@ CALLS = {
     "first partial_fit": Call(bands, lambda one: learn(one, NEW, classes=[7])),
     "partial_fit": Call(lambda: learn(bands(), OLD), lambda one: learn(one, Y >= 1)),
     "partial_fit, exact": Call(lambda: learn(bands(band_size=0), OLD), learn),
-    "partial_fit, descent": Call(lambda: learn(bands(max_epochs=1), OLD), learn),
+    "partial_fit, descent": Call(
+        lambda: learn(bands(max_epochs=1, training=BandTraining(n_folds=1)), OLD),
+        lambda one: learn(one, Y == 2),
+    ),
     "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),
     "forget all": Call(lambda: learn(bands(), OLD), lambda one: one.forget([0, 1])),
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
@@ -134,9 +138,7 @@ CALLS = {
         lambda one: one.fit_transform(X),
     ),
     "extractor pretraining": Call(lambda: extractor(epochs=1).fit(X[:, ::-1], Y), fit),
-    "skeletons fit": Call(
-        lambda: SkeletonDescriptor(n_chunks=2), lambda one: one.fit(sequences())
-    ),
+    "skeletons fit": Call(lambda: SkeletonDescriptor(n_chunks=2), lambda one: one.fit(sequences())),
     "skeletons refit": Call(
         lambda: SkeletonDescriptor(n_chunks=2).fit(sequences()),
         lambda one: one.fit([np.hstack([s, s]) for s in sequences()]),

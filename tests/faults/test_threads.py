@@ -1,4 +1,4 @@
-"""Threads share an estimator: readers see a state as a whole, and no writer loses another's task."""
+"""Threads share an estimator: readers see whole states, and no writer loses another's task."""
 
 import pickle
 import threading
@@ -68,7 +68,7 @@ def test_the_error_says_what_to_do():
             model.partial_fit([[0.0, 1.0], [1.0, 0.0]], [5, 6])
             return Y[NEW]
 
-    with pytest.raises(ConcurrentLearningError, match="has learned or forgotten .* repeat it"):
+    with pytest.raises(ConcurrentLearningError, match=r"has learned or forgotten .* repeat it"):
         model.partial_fit([[0.0, 1.0]] * 8, Labels([2]))
     assert model.classes_.tolist() == [5, 6]
 

@@ -1,4 +1,4 @@
-"""Threads that predict while another one learns, and threads that learn in one estimator at once."""
+"""Threads that predict while another one learns, and threads that learn in one estimator."""
 
 import sys
 import threading
@@ -141,7 +141,7 @@ def count_lost_tasks(n_trials, n_writers=3):
                 barrier.wait()
                 for n_before in range(1000):
                     try:
-                        learn(model, Y == label)
+                        learn(model, np.isin(Y, label))
                     except ConcurrentLearningError:
                         continue
                     return n_before
