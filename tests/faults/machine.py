@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 LABELS = np.repeat(np.arange(6), [4, 5, 6, 7, 8, 9])
 ROWS = 2.0 * RNG.standard_normal((6, 4))[LABELS] + RNG.standard_normal((len(LABELS), 4))
 NEW = 2.0 * RNG.standard_normal((10, 4))
-ROWS_OF = [np.flatnonzero(LABELS == label) for label in range(6)]
+ROWS_OF = [np.flatnonzero(np.equal(LABELS, label)) for label in range(6)]
 PIECES = [half for rows in ROWS_OF for half in np.array_split(rows, 2)]
 pieces = st.sets(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4)
 
