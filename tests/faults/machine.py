@@ -187,7 +187,9 @@ class ExactCalls(Calls):
     """Without bands a model is that of one fit to all that it knows, up to rounding."""
 
     parameters = MappingProxyType(EXACT)
-    tolerance = 1e-8
+    # Share of the largest score. Moments agree to 1e-15; but the temperature is the flat minimum of
+    # a curve, which is found to about the root of that, 3e-8, and multiplies the scores.
+    tolerance = 1e-6
 
     def compare(self, one, known):
         expected, probabilities = joint_fit(self.name, frozenset(known))
@@ -248,7 +250,7 @@ def fuzz(arguments):
         while Calls.n_steps < arguments.steps // 2:
             run(seed(batch)(machine), 20)
             batch += 1
-            if batch % 10 == 0:
+            if batch % 2 == 0:
                 _report(machine, arguments.seed, batch, start)
         _report(machine, arguments.seed, batch, start)
     return 0
