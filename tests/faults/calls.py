@@ -47,9 +47,7 @@ def joint():
 
 def extractor(**parameters):
     defaults = {"train_batch_size": 8, "random_state": 0, "device": "cpu"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return TorchFeatureExtractor(network, **{**defaults, **parameters})
+    return TorchFeatureExtractor(network, **{**defaults, **parameters})
 
 
 def pipeline(last):
@@ -95,8 +93,11 @@ class Call:
     call: object
 
 
-def fitted_pipeline(last=bands):
-    return learn(pipeline(last()), OLD)
+def fitted_pipeline():
+    with warnings.catch_warnings():
+        # The scaler is frozen: here that is wanted.
+        warnings.simplefilter("ignore")
+        return learn(pipeline(bands()), OLD)
 
 
 def merge_pipeline(estimator):
