@@ -6,6 +6,7 @@ Estimators in scikit-learn's form: labels that were never seen before may come w
 
 from ._columns import ColumnSpreadWarning
 from ._freezing import FrozenTransformerWarning
+from ._state import ConcurrentLearningError
 from ._version import __version__
 from .backbones import (
     ConvNet,
@@ -45,6 +46,7 @@ __all__ = [
     "AccuracyMatrixDisplay",
     "BandTraining",
     "ColumnSpreadWarning",
+    "ConcurrentLearningError",
     "ContinualPipeline",
     "ConvNet",
     "EmptyNullSpaceWarning",

@@ -12,7 +12,7 @@ from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._seeds import advance
 from ._sparse import samples_on
-from ._state import learned_attribute
+from ._state import exchange_state, learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -27,6 +27,7 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
 
     All that they have learned is their `_state`. It is replaced, never changed, so a call that
     fails leaves the old one in place, and a prediction, which reads it once, never mixes two.
+    A call reads the state once, when it begins, and `_keep` replaces that state and no other.
     Subclasses define how the model takes in a task (`_updated`).
     """
 
@@ -35,7 +36,8 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
         """Validate the samples, learn them task by task, and keep the result if all went well."""
-        state = None if reset else self._state
+        before = self._state
+        state = None if reset else before
         if state is not None:
             # scikit-learn checks the parameters of the first call only.
             self._validate_params()
@@ -47,14 +49,14 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
         for task in tasks:
             state = self._after_samples(state, X[task], y[task], weights[task])
-        self._keep(state.declaring(classes), is_first=reset or self._state is None)
+        self._keep(before, state.declaring(classes), is_first=reset or before is None)
         return self
 
-    def _keep(self, state, *, is_first):
-        """Replace the learned state, and draw the seed if it is that of a first task."""
+    def _keep(self, before, after, *, is_first):
+        """Replace the state that a call began with, and draw the seed of a first task."""
         if is_first:
             advance(self.random_state)
-        self._state = state
+        exchange_state(self, before, after)
 
     def _after_samples(self, state, X, y, weights):
         """The state after a task of samples that are valid."""

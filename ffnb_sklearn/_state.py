@@ -1,12 +1,26 @@
 """All that a classifier has learned, as one value that is replaced and never changed."""
 
+import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ._sparse import RandomProjection
 
-__all__ = ["State", "learned_attribute"]
+__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
+
+# Held while the states of an estimator are compared and exchanged. One lock serves all estimators:
+# a lock of their own could be neither pickled nor copied.
+_EXCHANGE = threading.Lock()
+
+
+class ConcurrentLearningError(RuntimeError):
+    """Two calls that learn have met in one estimator.
+
+    The call that ends second raises it and changes nothing; what the first call learned is kept.
+    Repeat the second call to learn its samples too. A pipeline is mutated by its steps, so there
+    the call that begins second raises it.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +101,35 @@ class State:
             arrived=arrived,
             classes=np.union1d(self.classes, other.classes),
             task_classes=self.task_classes + tuple(task for task in tasks if len(task)),
+        )
+
+
+def exchange_state(estimator, before, after):
+    """Replace the state of an estimator, if it is the one that a call began with.
+
+    Parameters
+    ----------
+    estimator : ClassIncrementalClassifier
+        Estimator that learns.
+    before : State or None
+        Its state when the call began.
+    after : State or None
+        Its state after the call.
+
+    Raises
+    ------
+    ConcurrentLearningError
+        If another call has replaced the state meanwhile.
+    """
+    with _EXCHANGE:
+        is_current = estimator._state is before
+        if is_current:
+            estimator._state = after
+    if not is_current:
+        raise ConcurrentLearningError(
+            f"This {type(estimator).__name__} has learned or forgotten something else since the "
+            "call began, by a call in another thread. That is kept, and this call has changed "
+            "nothing: repeat it. Let one thread at a time learn."
         )
 
 

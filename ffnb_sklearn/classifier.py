@@ -209,6 +209,8 @@ class FFNBClassifier(BlockClassifier):
 
     Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
     Another thread that predicts meanwhile finds what was known before the call, or after it.
+    If two threads let it learn at once, the call that ends second raises `ConcurrentLearningError`
+    and changes nothing.
 
     Where the shrinkage is "auto", it is the sampling error of the class covariances over their
     squared distance from the pooled covariance, both measured in the metric of the pooled
@@ -505,6 +507,8 @@ class FFNBClassifier(BlockClassifier):
         ------
         ValueError
             If a label is not in `classes_`.
+        ConcurrentLearningError
+            If another thread has let the estimator learn or forget meanwhile.
         """
         state = self._learned_state()
         gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
@@ -516,10 +520,10 @@ class FFNBClassifier(BlockClassifier):
             )
         lost = np.flatnonzero(np.isin(state.arrived, gone)).tolist()
         if len(lost) == len(state.arrived):
-            state = None
+            kept = None
         else:
-            state = state.without(gone, forget_classes(state.model, lost))
-        self._state = state
+            kept = state.without(gone, forget_classes(state.model, lost))
+        self._keep(state, kept)
         return self
 
     def merge(self, other):
@@ -549,6 +553,8 @@ class FFNBClassifier(BlockClassifier):
             If `other` is not an `FFNBClassifier`.
         ValueError
             If it differs in its features, its kind of labels, a parameter or its seed.
+        ConcurrentLearningError
+            If another thread has let the estimator learn or forget meanwhile.
         """
         mine = self._learned_state()
         if not isinstance(other, FFNBClassifier):
@@ -559,5 +565,5 @@ class FFNBClassifier(BlockClassifier):
         self._check_arrived(arrived)
         device = resolve_device(self.device)
         model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-        self._state = mine.merged(theirs, model, arrived)
+        self._keep(mine, mine.merged(theirs, model, arrived))
         return self

@@ -1,9 +1,6 @@
 """A pipeline that learns task by task."""
 
-from collections import deque
 from contextlib import contextmanager
-from copy import deepcopy
-from itertools import repeat
 from typing import ClassVar
 
 import joblib
@@ -18,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 
 from ._documentation import DocumentedMixin
 from ._freezing import warn_of_frozen
+from ._transactions import all_or_nothing, learning_lock
 
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 
@@ -54,20 +52,6 @@ def _fit_transform(transformer, X, y, params):
         return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
     transformer.fit(X, y, **params["fit"])
     return transformer.transform(X, **params["transform"]), transformer
-
-
-@contextmanager
-def _restored_on_error(pipeline, estimators):
-    """Bring the pipeline and these steps of it back to their state if the block raises."""
-    changed = [pipeline, *estimators]
-    states = [vars(pipeline).copy(), *(deepcopy(vars(one)) for one in estimators)]
-    restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
-    try:
-        yield
-    except BaseException:
-        # No Python code runs in this call, so a second interrupt cannot cut it in two.
-        deque(restoring, maxlen=0)
-        raise
 
 
 @contextmanager
@@ -139,7 +123,9 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
     `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
 
     *A call is a transaction.* Whatever raises, each step is as it was before. To that end
-    a call keeps a copy of the steps that it fits until it has succeeded.
+    a call keeps a copy of the steps that it fits until it has succeeded. While a call learns, a
+    second one in another thread raises `ConcurrentLearningError`. Steps must not learn by calls
+    of their own meanwhile.
 
     Examples
     --------
@@ -197,27 +183,34 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         ValueError
             If `params` names no step, or a step refuses its input. Nothing has changed
             then.
+        ConcurrentLearningError
+            If another thread lets the pipeline learn. This call has changed nothing.
 
         Warns
         -----
         FrozenTransformerWarning
             At the first call, if a transformer learns from the samples of this call alone.
         """
-        self._validate_params()
-        self._validate_steps()
-        routed = self._route_partial_fit(params)
-        is_first = not self.__sklearn_is_fitted__()
-        fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
-        if is_first:
-            warn_of_frozen(self.steps[:-1], stacklevel=2)
-        with _restored_on_error(self, fitted_now):
-            Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
-            last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
-            if classes is not None:
-                last_params["classes"] = classes
-            with self._timed(len(self) - 1):
-                self[-1].partial_fit(Xt, y, **last_params)
+        with learning_lock(self):
+            self._validate_params()
+            self._validate_steps()
+            routed = self._route_partial_fit(params)
+            is_first = not self.__sklearn_is_fitted__()
+            fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+            if is_first:
+                warn_of_frozen(self.steps[:-1], stacklevel=2)
+            map_inputs = self._fit_transformers if is_first else self._map
+            all_or_nothing(self, fitted_now, self._learn_task, map_inputs, X, y, classes, routed)
         return self
+
+    def _learn_task(self, map_inputs, X, y, classes, routed):
+        """Send X through the transformers, and let the last step learn."""
+        Xt = map_inputs(X, y, routed)
+        last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+        if classes is not None:
+            last_params["classes"] = classes
+        with self._timed(len(self) - 1):
+            self[-1].partial_fit(Xt, y, **last_params)
 
     def _timed(self, index):
         """Print the time a step takes, if verbose."""
@@ -237,7 +230,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         self.steps = steps
         return X
 
-    def _map(self, X, routed):
+    def _map(self, X, y, routed):
         """Send X through the fitted transformers."""
         for index, name, transformer in self._iter(with_final=False):
             with self._timed(index), _explained(name):
@@ -297,8 +290,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         self : ContinualPipeline
             The fitted pipeline. If an error is raised it is as it was before.
         """
-        with self._all_steps_restored_on_error():
-            return super().fit(X, y, **params)
+        return self._fit_all(super().fit, X, y, params)
 
     @available_if(_inherited("fit_transform"))
     def fit_transform(self, X, y=None, **params):
@@ -314,8 +306,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Xt : ndarray of shape (n_samples, n_features_out)
             The transformed rows.
         """
-        with self._all_steps_restored_on_error():
-            return super().fit_transform(X, y, **params)
+        return self._fit_all(super().fit_transform, X, y, params)
 
     @available_if(_inherited("fit_predict"))
     def fit_predict(self, X, y=None, **params):
@@ -331,14 +322,14 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         y_pred : ndarray of shape (n_samples,)
             The predictions.
         """
-        with self._all_steps_restored_on_error():
-            return super().fit_predict(X, y, **params)
+        return self._fit_all(super().fit_predict, X, y, params)
 
-    def _all_steps_restored_on_error(self):
-        """Have all steps back as they are now if the block raises."""
-        self._validate_params()
-        self._validate_steps()
-        return _restored_on_error(self, [step for _, _, step in self._iter()])
+    def _fit_all(self, fit, X, y, params):
+        """Fit every step by a method of `Pipeline`; have all steps as they were if it raises."""
+        with learning_lock(self):
+            self._validate_params()
+            self._validate_steps()
+            return all_or_nothing(self, [one for *_, one in self._iter()], fit, X, y, **params)
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
@@ -355,8 +346,8 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             The pipeline without these classes.
         """
         check_is_fitted(self)
-        with _restored_on_error(self, [self[-1]]):
-            self[-1].forget(classes)
+        with learning_lock(self):
+            all_or_nothing(self, [self[-1]], self[-1].forget, classes)
         return self
 
     @available_if(_last_step_has("merge"))
@@ -388,6 +379,13 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
                 f"other must be a ContinualPipeline; got an instance of {type(other).__name__}."
             )
         check_is_fitted(other)
+        with learning_lock(self):
+            self._check_mergeable(other)
+            all_or_nothing(self, [self[-1]], self[-1].merge, other[-1])
+        return self
+
+    def _check_mergeable(self, other):
+        """Raise if the transformers of another pipeline are others."""
         own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
         if joblib.hash(own) != joblib.hash(others):
             raise ValueError(
@@ -395,9 +393,6 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
                 f"in type, parameters or state: {own} and {others}. Share them, for example "
                 "as sklearn.frozen.FrozenEstimator."
             )
-        with _restored_on_error(self, [self[-1]]):
-            self[-1].merge(other[-1])
-        return self
 
 
 def make_continual_pipeline(*steps, memory=None, verbose=False):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._skeleton_blocks import BLOCK_SCALES, batches, block_names, describe
+from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
 
 
 class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
@@ -205,9 +206,9 @@ n_persons, n_joints, n_dims)
             raise ValueError(
                 f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
             )
-        # Last, so that a failing call leaves nothing behind.
-        self._record_columns(X)
-        self.frame_shape_ = shape
+        # A list has no columns.
+        columns = {} if self.frame_shape is None else columns_of(X)
+        replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
         return self
 
     def transform(self, X):
@@ -288,14 +289,6 @@ n_persons, n_joints, n_dims)
                 f"{np.prod(shape)}, got {rows.shape[1]}."
             )
         return list(rows.reshape(len(rows), -1, *shape))
-
-    def _record_columns(self, X):
-        """Set the number and names of the columns of a table; a list has none."""
-        if self.frame_shape is not None:
-            validate_data(self, X, skip_check_array=True)
-            return
-        for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
 
 
 def _check_frame_shape(frame_shape):

@@ -152,6 +152,15 @@ def test_links_lead_to_files(name):
     assert [target for target in local if not (ROOT / target.split("#")[0]).exists()] == []
 
 
+def test_promises_of_security_name_test_files():
+    rows = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line[:2] == "| "]
+    named = [re.findall(r"`(tests/[\w/]+\.py)`", row.rsplit("|", 2)[1]) for row in rows]
+    # Rows without a test promise nothing, or are headings.
+    promises = [files for row, files in zip(rows, named, strict=True) if "Nothing" not in row]
+    assert [files for files in promises if not files] == [[], []]
+    assert [file for files in named for file in files if not (ROOT / file).is_file()] == []
+
+
 def test_picture_is_small():
     size = (ROOT / "docs" / "images" / "quickstart.png").stat().st_size
     assert 10_000 < size < 150_000

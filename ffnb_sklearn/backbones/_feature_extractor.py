@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._seeds import advance, next_seed
+from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -382,14 +383,14 @@ class TorchFeatureExtractor(
         learned["n_features_out_"] = sum(widths)
         learned["input_shape_"] = None if shape is None else tuple(shape)
         learned["image_values_"] = getattr(rows, "values", None)
-        # Last, so that a failing call leaves nothing behind.
-        self._remember_columns(X, rows)
+        learned["_built"] = (self.dtype, module)
+        if isinstance(rows, ImageSource):
+            learned["n_features_in_"] = rows.shape[1]
+        else:
+            learned |= columns_of(_as_rows(X))
         if self.epochs:
             advance(self.random_state)
-        for name in _OPTIONAL:
-            vars(self).pop(name, None)
-        vars(self).update(learned)
-        self._built = (self.dtype, module)
+        replace_fitted(self, (*_OPTIONAL, *COLUMNS), learned)
         return rows, features
 
     def _read(self, X):
@@ -399,14 +400,6 @@ class TorchFeatureExtractor(
         if source is not None:
             return source
         return check_array(_as_rows(X), estimator=self, input_name="X")
-
-    def _remember_columns(self, X, rows):
-        """Set `n_features_in_`, and `feature_names_in_` where there are names."""
-        if isinstance(rows, ImageSource):
-            vars(self).pop("feature_names_in_", None)
-            self.n_features_in_ = rows.shape[1]
-        else:
-            validate_data(self, _as_rows(X), skip_check_array=True)
 
     def _pretrain(self, rows, y, inputs):
         """Train the network; return it with the attributes that tell of it."""

@@ -86,6 +86,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     -----
     Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
     Another thread that predicts meanwhile finds what was known before the call, or after it.
+    If two threads let it learn at once, the call that ends second raises `ConcurrentLearningError`
+    and changes nothing.
 
     Samples of known classes take part in the training of the call that brings them. If a call
     brings no new class, the newest task's parameters are trained on.

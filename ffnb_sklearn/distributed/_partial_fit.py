@@ -63,6 +63,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         If trained bands are asked for that need all samples of a task at once
         (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or for
         whatever `FFNBClassifier.partial_fit` refuses.
+    ConcurrentLearningError
+        If another thread has let the estimator learn or forget meanwhile.
 
     Examples
     --------
@@ -83,8 +85,9 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     shards = list_of_shards(X, y, sample_weight)
     estimator._validate_params()
     _check_bands(estimator)
-    is_first = estimator._state is None
-    estimator._keep(_learned(estimator, shards, classes), is_first=is_first)
+    before = estimator._state
+    after = _learned(estimator, before, shards, classes)
+    estimator._keep(before, after, is_first=before is None)
     return estimator
 
 
@@ -101,10 +104,9 @@ def _check_bands(estimator):
             )
 
 
-def _learned(estimator, shards, classes):
+def _learned(estimator, state, shards, classes):
     """The state after the samples of all shards, taken in one pass or, with bands, in two."""
     start, device = perf_counter(), resolve_device(estimator.device)
-    state = estimator._state
     if state is None:
         state = _first_state(estimator, shards)
     model, settings = estimator._begun(state)

@@ -1,0 +1,147 @@
+"""Every public call that learns, on problems as small as they can be."""
+
+import warnings
+from dataclasses import dataclass
+
+import dask
+import numpy as np
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from ffnb_sklearn import (
+    BandTraining,
+    ContinualPipeline,
+    FFNBClassifier,
+    JointClassifier,
+    NaiveIncrementalClassifier,
+    SkeletonDescriptor,
+    TorchFeatureExtractor,
+)
+from ffnb_sklearn.distributed import partial_fit_shards
+
+# Four classes, four samples each.
+RNG = np.random.default_rng(0)
+Y = np.repeat(np.arange(4), 4)
+X = 5.0 * RNG.standard_normal((4, 3))[Y] + RNG.standard_normal((16, 3))
+OLD, NEW = Y < 2, Y >= 2
+
+
+def network():
+    """Network in which training differs from inference, and draws random numbers."""
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.2), nn.Linear(4, 2))
+
+
+def bands(**parameters):
+    defaults = {"shared_band_size": 4, "random_state": 0, "device": "cpu"}
+    return FFNBClassifier(**{**defaults, **parameters})
+
+
+def naive():
+    return NaiveIncrementalClassifier(band_size=1, max_epochs=2, random_state=0, device="cpu")
+
+
+def joint():
+    return JointClassifier(shared_band_size=4, random_state=0, device="cpu")
+
+
+def extractor(**parameters):
+    defaults = {"train_batch_size": 8, "random_state": 0, "device": "cpu"}
+    return TorchFeatureExtractor(network, **{**defaults, **parameters})
+
+
+def pipeline(last):
+    return ContinualPipeline([("unit", StandardScaler()), ("last", last)])
+
+
+def fit(estimator, now=NEW):
+    return estimator.fit(X[now], Y[now])
+
+
+def learn(estimator, now=NEW, **arguments):
+    return estimator.partial_fit(X[now], Y[now], **arguments)
+
+
+def learn_shards(estimator):
+    with dask.config.set(scheduler="synchronous"):
+        return partial_fit_shards(estimator, [dask.delayed((X[Y == 2], Y[Y == 2]))])
+
+
+def sequences(n_frames=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((n_frames + k, 15, 3)) for k in range(2)]
+
+
+def other(make, **parameters):
+    """What is merged: an estimator that knows classes 1 to 3."""
+    return learn(make(**parameters), Y >= 1)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that learns.
+
+    Attributes
+    ----------
+    before : callable
+        Makes the estimator on which it is called.
+    call : callable
+        The call.
+    """
+
+    before: object
+    call: object
+
+
+def fitted_pipeline():
+    with warnings.catch_warnings():
+        # The scaler is frozen: here that is wanted.
+        warnings.simplefilter("ignore")
+        return learn(pipeline(bands()), OLD)
+
+
+def merge_pipeline(estimator):
+    return estimator.merge(MERGED)
+
+
+OTHER = other(bands)
+MERGED = learn(fitted_pipeline(), NEW).forget([0])
+
+CALLS = {
+    "fit": Call(lambda: learn(bands(classes_per_task=1), OLD), fit),
+    "first partial_fit": Call(bands, lambda one: learn(one, NEW, classes=[7])),
+    "partial_fit": Call(lambda: learn(bands(), OLD), lambda one: learn(one, Y >= 1)),
+    "partial_fit, exact": Call(lambda: learn(bands(band_size=0), OLD), learn),
+    "partial_fit, descent": Call(
+        lambda: learn(bands(max_epochs=1, training=BandTraining(n_folds=1)), OLD),
+        lambda one: learn(one, Y == 2),
+    ),
+    "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),
+    "forget all": Call(lambda: learn(bands(), OLD), lambda one: one.forget([0, 1])),
+    "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
+    "shards": Call(lambda: learn(bands(), OLD), learn_shards),
+    "first shards": Call(lambda: bands(band_size=0), learn_shards),
+    "joint fit": Call(lambda: fit(joint(), OLD), fit),
+    "naive fit": Call(lambda: fit(naive(), OLD), fit),
+    "naive partial_fit": Call(lambda: learn(naive(), OLD), learn),
+    "pipeline fit": Call(fitted_pipeline, fit),
+    "pipeline fit_transform": Call(fitted_pipeline, lambda one: one.fit_transform(X, Y)),
+    "pipeline first partial_fit": Call(lambda: pipeline(bands()), learn),
+    "pipeline partial_fit": Call(fitted_pipeline, learn),
+    "pipeline partial_fit, in place": Call(
+        lambda: learn(pipeline(GaussianNB()), OLD, classes=[0, 1, 2, 3]), learn
+    ),
+    "pipeline forget": Call(fitted_pipeline, lambda one: one.forget([1])),
+    "pipeline merge": Call(fitted_pipeline, merge_pipeline),
+    "extractor fit": Call(extractor, lambda one: one.fit(X)),
+    "extractor layers": Call(
+        lambda: extractor(epochs=1).fit(X, Y).set_params(epochs=0, layers=["0", "3"]),
+        lambda one: one.fit_transform(X),
+    ),
+    "extractor pretraining": Call(lambda: extractor(epochs=1).fit(X[:, ::-1], Y), fit),
+    "skeletons fit": Call(lambda: SkeletonDescriptor(n_chunks=2), lambda one: one.fit(sequences())),
+    "skeletons refit": Call(
+        lambda: SkeletonDescriptor(n_chunks=2).fit(sequences()),
+        lambda one: one.fit([np.hstack([s, s]) for s in sequences()]),
+    ),
+}

@@ -1,0 +1,141 @@
+"""Raise at the inner calls of a call that learns, compare what is left, and repeat the call."""
+
+import time
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import cycle, product
+
+import joblib
+import numpy as np
+
+from tests.faults.calls import CALLS
+from tests.faults.injection import call_with_fault, error_of
+
+ERRORS = (RuntimeError, MemoryError, KeyboardInterrupt)
+
+
+@dataclass
+class Count:
+    """What an attack on a call has found.
+
+    Attributes
+    ----------
+    n_calls : int
+        Inner calls of the call.
+    n_faults : int
+        Calls in which an inner call raised.
+    n_seconds : int
+        Those in which a second one was interrupted before the end.
+    n_silent : int
+        Those in which the error was handled inside; the call ended as if undisturbed.
+    traces : list of str
+        What was left where nothing should have been.
+    seconds : float
+        Time of the attack.
+    """
+
+    n_calls: int
+    n_faults: int = 0
+    n_seconds: int = 0
+    n_silent: int = 0
+    traces: list = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def state_of(estimator):
+    """Hash of an estimator with all of its attributes, bit by bit, but not of its caches."""
+    return joblib.hash(estimator)
+
+
+def attack(name, n_places=None, seed=0):
+    """Raise at inner calls, with each kind of error, and once more while the call ends.
+
+    Parameters
+    ----------
+    name : str
+        Key of `CALLS`.
+    n_places : int or None, default=None
+        Inner calls that raise, each with an error of one kind: the last ones, and others drawn at
+        random. None raises errors of all kinds at all inner calls.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    Count
+        Its `traces` are to be empty.
+    """
+    start, case = time.perf_counter(), CALLS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fresh = case.before()
+        # The first such call imports modules.
+        case.call(deepcopy(fresh))
+        done = deepcopy(fresh)
+        undisturbed = call_with_fault(lambda: case.call(done))
+        assert undisturbed.error is None
+        victim = _Victim(case, fresh, state_of(fresh), state_of(done))
+        assert victim.after != victim.before
+        count = Count(undisturbed.n_calls)
+        for at, error in _places(count.n_calls, n_places, seed):
+            _attack_at(victim, at, error, count)
+    count.seconds = time.perf_counter() - start
+    return count
+
+
+def _places(n_calls, n_places, seed):
+    """Pairs of an inner call and of the error that it raises, the last calls first."""
+    everywhere = range(n_calls, 0, -1)
+    if n_places is None or n_places >= n_calls:
+        return list(product(everywhere, ERRORS))
+    # The estimator changes at the end.
+    last = n_places // 2
+    drawn = np.random.default_rng(seed).choice(n_calls - last, n_places - last, replace=False)
+    return list(zip([*everywhere[:last], *(drawn + 1)], cycle(ERRORS), strict=False))
+
+
+@dataclass
+class _Victim:
+    """A call, the estimator that it is made on, and hashes of it before and after."""
+
+    case: object
+    fresh: object
+    before: str
+    after: str
+
+    def disturbed(self, at, error, second=None):
+        """Return the outcome of the call, and the trace that it has left, if any."""
+        estimator = deepcopy(self.fresh)
+        outcome = call_with_fault(lambda: self.case.call(estimator), at, error, second)
+        expected = self.after if outcome.error is None else self.before
+        if state_of(estimator) != expected:
+            return outcome, "another state"
+        if outcome.error is not None:
+            repeated = error_of(lambda: self.case.call(estimator))
+            if repeated is not None:
+                return outcome, f"the repeated call raises {repeated.__name__}"
+            if state_of(estimator) != self.after:
+                return outcome, "the repeated call leads to another state"
+        return outcome, None
+
+
+def _attack_at(victim, at, error, count):
+    """Raise at an inner call, then once more at each inner call that follows."""
+    outcome, trace = victim.disturbed(at, error)
+    count.n_faults += 1
+    count.n_silent += outcome.error is None
+    _note(count, trace, at, error)
+    if outcome.error is None:
+        return
+    for second in range(1, outcome.n_unwinding + 1):
+        _, trace = victim.disturbed(at, error, second)
+        count.n_seconds += 1
+        _note(count, trace, at, error, second)
+
+
+def _note(count, trace, at, error, second=None):
+    """Keep a trace, with the place of the error that has left it."""
+    if trace is not None:
+        place = f"{error.__name__} at {at}" + (f", then at {second}" if second else "")
+        count.traces.append(f"{place}: {trace}")

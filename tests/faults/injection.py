@@ -1,0 +1,109 @@
+"""Make a call in which an inner call raises: one of the package, or one that the package makes."""
+
+import inspect
+import sys
+import threading
+from _thread import LockType, RLock
+from dataclasses import dataclass
+from pathlib import Path
+
+import ffnb_sklearn
+
+PACKAGE = str(Path(ffnb_sklearn.__file__).parent)
+
+
+@dataclass
+class Outcome:
+    """What came of a call.
+
+    Attributes
+    ----------
+    error : type or None
+        Type of what was raised. The error itself would keep frames, and their locks, alive.
+    n_calls : int
+        Inner calls before the first error.
+    n_unwinding : int
+        Inner calls between the first error and the end.
+    """
+
+    error: type | None = None
+    n_calls: int = 0
+    n_unwinding: int = 0
+
+
+def is_inside(frame):
+    """Whether a frame is of the package, or was called by it."""
+    # Not generators, since an error in one that is being closed would be lost.
+    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+    files = frame.f_code.co_filename, frame.f_back.f_code.co_filename
+    return not is_generator and any(file.startswith(PACKAGE) for file in files)
+
+
+def is_of_a_lock(function):
+    """Whether a C function is one of a lock: CPython checks no signals before it is released."""
+    return isinstance(getattr(function, "__self__", None), LockType | RLock)
+
+
+def call_with_fault(call, at=None, error=None, second=None):
+    """Make a call in a thread of its own, so that modes of the thread end with it.
+
+    Parameters
+    ----------
+    call : callable
+        Called without arguments.
+    at : int or None, default=None
+        Number of the inner call that raises, from 1 on; no call does with None.
+    error : type or None, default=None
+        What it raises.
+    second : int or None, default=None
+        Number of the inner call after the first error that raises KeyboardInterrupt.
+
+    Returns
+    -------
+    Outcome
+        The error, and how many inner calls there were.
+    """
+    outcome = Outcome()
+
+    def unwind(frame, event, _):
+        if is_inside(frame):
+            outcome.n_unwinding += 1
+            if outcome.n_unwinding == second:
+                raise KeyboardInterrupt("told to fail again")
+
+    def watch(frame, event, function):
+        if event not in ("call", "c_call") or not is_inside(frame) or is_of_a_lock(function):
+            return
+        outcome.n_calls += 1
+        if outcome.n_calls == at:
+            # Python ends the profile with this error, but not the trace.
+            sys.settrace(unwind)
+            raise error("told to fail")
+
+    def watched():
+        sys.setprofile(watch)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+            sys.settrace(None)
+
+    outcome.error = error_of(watched)
+    return outcome
+
+
+def error_of(call):
+    """Make a call in a thread of its own; return the type of what it raises, or None."""
+    error = None
+
+    def run():
+        nonlocal error
+        try:
+            call()
+        except BaseException as raised:
+            error = type(raised)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return error

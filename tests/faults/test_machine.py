@@ -1,0 +1,12 @@
+"""Short random sequences of calls; python -m tests.faults fuzz makes long ones."""
+
+import pytest
+
+from tests.faults.machine import BandCalls, Calls, ExactCalls, run
+
+
+@pytest.mark.parametrize("machine", [ExactCalls, BandCalls])
+def test_any_sequence_of_calls_agrees_with_one_fit(machine):
+    n_before = Calls.n_steps
+    run(machine, 3, 12, derandomize=True)
+    assert Calls.n_steps > n_before + 10

@@ -1,0 +1,124 @@
+"""Threads share an estimator: readers see whole states, and no writer loses another's task."""
+
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from itertools import combinations_with_replacement
+
+import pytest
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import FunctionTransformer
+
+from ffnb_sklearn import ConcurrentLearningError, ContinualPipeline, NaiveIncrementalClassifier
+from tests.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
+from tests.faults.campaign import state_of
+from tests.faults.threads import (
+    WRITES,
+    count_lost_tasks,
+    count_wrong_readings,
+    let_meet,
+)
+
+
+def test_predictions_during_learning_are_those_of_one_state():
+    n_wrong, n_writes = count_wrong_readings(60)
+    assert n_wrong == 0
+    assert n_writes > 0
+
+
+@pytest.mark.parametrize("names", [*combinations_with_replacement(WRITES, 2)], ids="-".join)
+def test_of_two_calls_that_meet_one_is_refused_and_may_be_repeated(names):
+    writes = [WRITES[name] for name in names]
+    model = learn(bands(), Y < 3)
+    alone = [deepcopy(model) for _ in writes]
+    for write, one in zip(writes, alone, strict=True):
+        write(one)
+    errors = let_meet(model, *writes)
+    assert sorted(errors, key=str) == [ConcurrentLearningError, None]
+    kept, refused = errors.index(None), errors.index(ConcurrentLearningError)
+    assert state_of(model) == state_of(alone[kept])
+    # Calls that forget a class cannot be repeated.
+    if names != ("forget", "forget"):
+        writes[refused](model)
+        writes[refused](alone[kept])
+        assert state_of(model) == state_of(alone[kept])
+
+
+def test_the_naive_baseline_refuses_too():
+    model = learn(naive(), OLD)
+    errors = let_meet(model, lambda one: learn(one, Y == 2), lambda one: learn(one, Y == 3))
+    assert set(errors) == {None, ConcurrentLearningError}
+    assert isinstance(model, NaiveIncrementalClassifier)
+    assert len(model.classes_) == 3
+
+
+def test_tasks_of_threads_that_repeat_what_was_refused_are_all_learned():
+    assert count_lost_tasks(3)[0] == 0
+
+
+def test_the_error_says_what_to_do():
+    model = bands()
+
+    class Labels(list):
+        """Labels that let another call learn while they are read."""
+
+        def __array__(self, dtype=None, copy=None):
+            model.partial_fit([[0.0, 1.0], [1.0, 0.0]], [5, 6])
+            return Y[NEW]
+
+    with pytest.raises(ConcurrentLearningError, match=r"has learned or forgotten .* repeat it"):
+        model.partial_fit([[0.0, 1.0]] * 8, Labels([2]))
+    assert model.classes_.tolist() == [5, 6]
+
+
+class Gate:
+    """Holds up the call that comes through."""
+
+    def __init__(self):
+        self.is_held, self.reached, self.opened = False, threading.Event(), threading.Event()
+
+    def pass_on(self, X):
+        if self.is_held:
+            self.is_held = False
+            self.reached.set()
+            assert self.opened.wait(60)
+        return X
+
+
+@pytest.mark.parametrize("last", [bands, GaussianNB])
+def test_a_pipeline_that_learns_refuses_other_calls(last):
+    gate = Gate()
+    steps = [("gate", FunctionTransformer(lambda rows: gate.pass_on(rows))), ("last", last())]
+    pipeline = ContinualPipeline(steps)
+    learn(pipeline, OLD, classes=[0, 1, 2, 3])
+    serial = learn(deepcopy(pipeline), Y == 2)
+    gate.is_held = True
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(learn, pipeline, Y == 2)
+        try:
+            assert gate.reached.wait(60)
+            with pytest.raises(ConcurrentLearningError, match="This ContinualPipeline is learning"):
+                learn(pipeline, Y == 3)
+            with pytest.raises(ConcurrentLearningError):
+                fit(pipeline, NEW)
+            if last is bands:
+                with pytest.raises(ConcurrentLearningError):
+                    pipeline.forget([0])
+                with pytest.raises(ConcurrentLearningError):
+                    pipeline.merge(pipeline)
+        finally:
+            gate.opened.set()
+        held.result()
+    assert state_of(pipeline[-1]) == state_of(serial[-1])
+    learn(pipeline, Y == 3)
+    assert state_of(pipeline[-1]) == state_of(learn(serial, Y == 3)[-1])
+
+
+def test_locks_are_in_no_copy():
+    model = learn(bands(), OLD)
+    for one in (model, ContinualPipeline([("last", model)])):
+        for copied in (deepcopy(one), pickle.loads(pickle.dumps(one)), clone(one)):
+            learn(copied, NEW)
+    assert isinstance(pickle.loads(pickle.dumps(ConcurrentLearningError("x"))), RuntimeError)

@@ -1,0 +1,152 @@
+"""Threads that predict while another one learns, and threads that learn in one estimator."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from copy import deepcopy
+
+import numpy as np
+
+from ffnb_sklearn import ConcurrentLearningError
+from tests.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards
+
+READINGS = (
+    *("predict", "predict_proba", "predict_log_proba", "decision_function", "transform"),
+    "score_samples",
+)
+
+# What the writer does, over and over: the state after each call is one of four.
+CYCLE = (
+    lambda model: fit(model, Y < 2),
+    lambda model: learn(model, Y == 2),
+    lambda model: model.forget([1]),
+    lambda model: model.merge(OTHER),
+)
+
+# Calls of which any two may meet.
+WRITES = {
+    "fit": lambda model: fit(model, Y >= 1),
+    "partial_fit": lambda model: learn(model, Y == 3),
+    "forget": lambda model: model.forget([1]),
+    "merge": lambda model: model.merge(OTHER),
+    "shards": learn_shards,
+}
+
+
+@contextmanager
+def hasty_threads():
+    """Let threads take turns after every few instructions."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def count_wrong_readings(n_calls, n_readers=3):
+    """Read from an estimator while another thread lets it learn.
+
+    Parameters
+    ----------
+    n_calls : int
+        Calls of readers; each returns all rows.
+    n_readers : int, default=3
+        Threads that read.
+
+    Returns
+    -------
+    n_wrong : int
+        Calls whose result is not, bit for bit, that of one of the states.
+    n_writes : int
+        Calls that learned meanwhile.
+    """
+    model = CYCLE[0](bands())
+    expected = {name: set() for name in READINGS}
+    for write in (*CYCLE, *CYCLE):
+        write(model)
+        for name in READINGS:
+            expected[name].add(getattr(model, name)(X).tobytes())
+    assert len(expected["predict_proba"]) == len(CYCLE)
+    reading, n_writes = True, 0
+
+    def read(reader):
+        names = [READINGS[number % len(READINGS)] for number in range(reader, n_calls, n_readers)]
+        return sum(getattr(model, name)(X).tobytes() not in expected[name] for name in names)
+
+    with hasty_threads(), ThreadPoolExecutor(n_readers + 1) as pool:
+
+        def write():
+            nonlocal n_writes
+            while reading:
+                CYCLE[n_writes % len(CYCLE)](model)
+                n_writes += 1
+
+        writer = pool.submit(write)
+        readers = [pool.submit(read, reader) for reader in range(n_readers)]
+        try:
+            n_wrong = sum(reader.result() for reader in readers)
+        finally:
+            reading = False
+        writer.result()
+    return n_wrong, n_writes
+
+
+def let_meet(model, first, second):
+    """Make two calls that learn, so that both begin before one of them ends.
+
+    Returns
+    -------
+    list of type or None
+        The error of each.
+    """
+    barrier, keep = threading.Barrier(2, timeout=60), model._keep
+
+    def late(*states):
+        barrier.wait()
+        keep(*states)
+
+    def error_of(write):
+        try:
+            write(model)
+        except ConcurrentLearningError as error:
+            return type(error)
+        return None
+
+    model._keep = late
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(error_of, (first, second)))
+    finally:
+        del model._keep
+
+
+def count_lost_tasks(n_trials, n_writers=3):
+    """Let threads learn a class each in one estimator, again and again until no error is raised.
+
+    Returns
+    -------
+    n_lost : int
+        Classes that are missing at the end of a trial.
+    n_refused : int
+        Calls that were refused.
+    """
+    n_lost, n_refused, empty = 0, 0, bands()
+    with hasty_threads(), ThreadPoolExecutor(n_writers) as pool:
+        for _ in range(n_trials):
+            model, barrier = deepcopy(empty), threading.Barrier(n_writers, timeout=60)
+
+            def write(label, model=model, barrier=barrier):
+                barrier.wait()
+                for n_before in range(1000):
+                    try:
+                        learn(model, np.isin(Y, label))
+                    except ConcurrentLearningError:
+                        continue
+                    return n_before
+                raise AssertionError("a thread was refused a thousand times")
+
+            n_refused += sum(pool.map(write, range(n_writers)))
+            n_lost += len(np.setdiff1d(np.arange(n_writers), model.classes_))
+    return n_lost, n_refused
