@@ -52,7 +52,7 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
         self._keep(before, state.declaring(classes), is_first=reset or before is None)
         return self
 
-    def _keep(self, before, after, *, is_first):
+    def _keep(self, before, after, *, is_first=False):
         """Replace the state that a call began with, and draw the seed of a first task."""
         if is_first:
             advance(self.random_state)
