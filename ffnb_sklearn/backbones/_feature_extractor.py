@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn._documentation import DocumentedMixin
+from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -32,7 +33,6 @@ from ffnb_sklearn.backbones._pretraining import pretrain
 from ffnb_sklearn.backbones._printing import WeightsSummary, calling_frame, printable
 from ffnb_sklearn.backbones._readout import Readout
 from ffnb_sklearn.backbones._sources import ImageSource, as_source
-from ffnb_sklearn.core.device import resolve_device
 
 __all__ = ["TorchFeatureExtractor"]
 
@@ -93,6 +93,11 @@ class TorchFeatureExtractor(
         Rows that `transform` sends through the network at a time.
     dtype : {"float32", "float64"}, default="float32"
         Arithmetic of the network, and dtype of the features.
+    mixed_precision : bool or "auto", default="auto"
+        Whether pretraining and `transform` compute convolutions and matrix products in
+        bfloat16, which takes about half the time. `True` needs ``dtype="float32"``, and a CPU
+        or a CUDA device with bfloat16 arithmetic. `"auto"` does so in pretraining on such CUDA
+        devices, and nowhere else.
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
         Where the network runs; chosen anew at each call. `"auto"` is CUDA where there is
         a CUDA device, else the CPU.
@@ -123,8 +128,6 @@ class TorchFeatureExtractor(
         Share of each class that is not trained on, but measured after each epoch. The
         weights of the epoch with the best accuracy there are kept, of several the one with
         the smallest loss. With 0, those of the last epoch are.
-    mixed_precision : bool or "auto", default="auto"
-        Whether to compute in bfloat16 what can be; `"auto"` does so on CUDA devices.
     checkpoint : path, default=None
         File to which the state is written after each epoch, and from which a call of `fit`
         with the same data and parameters goes on, if it exists.
@@ -423,7 +426,7 @@ class TorchFeatureExtractor(
             n_features,
             samples,
             Plan.of(self, seed),
-            device=resolve_device(self.device),
+            arithmetic=Arithmetic.of(self, training=True),
             saved=saved,
             checkpoint=self.checkpoint,
             verbose=self.verbose,
@@ -524,8 +527,7 @@ class TorchFeatureExtractor(
         """Put a network together with all that decides what it makes of rows."""
         layers = None if self.layers is None else tuple(self.layers)
         readout = Readout(layers, self.pooling, self.views) if readout is None else readout
-        device = resolve_device(self.device)
-        return Extraction(module, inputs, readout, device, getattr(torch, self.dtype))
+        return Extraction(module, inputs, readout, Arithmetic.of(self, training=False))
 
     def get_feature_names_out(self, input_features=None):
         """Name the features.
