@@ -1,7 +1,7 @@
 """Where and in which precision a network computes: full precision, or partly bfloat16."""
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,11 +23,14 @@ class Arithmetic:
     mixed : bool
         Whether convolutions and matrix products are computed in bfloat16; sums, losses and
         normalisations stay in `dtype`, which is float32.
+    channels_last : bool
+        Whether weights and images lie in memory with the channels last.
     """
 
     device: torch.device
     dtype: torch.dtype
     mixed: bool
+    channels_last: bool
 
     @classmethod
     def of(cls, extractor, *, training):
@@ -59,14 +62,21 @@ class Arithmetic:
             mixed = bool(wanted)
             if mixed:
                 _check_mixed(extractor.dtype, device)
-        return cls(device, getattr(torch, extractor.dtype), mixed)
+        # Float32 gains from the layout in the training on the CPU alone (benchmarks/pretraining.py);
+        # features keep their last digits without it.
+        gains = training and device.type == "cpu" and extractor.dtype == "float32"
+        return cls(device, getattr(torch, extractor.dtype), mixed, mixed or gains)
+
+    def full(self):
+        """Full precision on the same device, as a reference."""
+        return replace(self, mixed=False, channels_last=False)
 
     def autocast(self):
         """Context in which the network runs."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.mixed)
 
     def place(self, module):
-        """Move a network to the device, in the memory layout that is fastest there.
+        """Move a network to the device and lay out its weights.
 
         Parameters
         ----------
@@ -78,7 +88,7 @@ class Arithmetic:
         nn.Module
             The same network.
         """
-        layout = torch.channels_last if self.mixed else torch.contiguous_format
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
         return module.to(self.device, memory_format=layout)
 
     def arrange(self, inputs):
@@ -94,7 +104,7 @@ class Arithmetic:
         torch.Tensor of shape (n, ...)
             The same numbers.
         """
-        if self.mixed and inputs.ndim == _IMAGE_AXES:
+        if self.channels_last and inputs.ndim == _IMAGE_AXES:
             return inputs.contiguous(memory_format=torch.channels_last)
         return inputs
 

@@ -79,7 +79,7 @@ class Extraction:
         """
         self.readout.check(self.module)
         # In full precision: bfloat16 rounds more coarsely than the tolerance.
-        full = replace(self, arithmetic=replace(self.arithmetic, mixed=False))
+        full = replace(self, arithmetic=self.arithmetic.full())
         together, alone = full.parts(pair), full.parts(pair[:1])
         if not all(map(_agree, together, alone)):
             raise ValueError(

@@ -85,18 +85,18 @@ class Spy(nn.Module):
 
 @pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("mixed", [True, False, "auto"])
-def test_images_lie_with_the_channels_last_where_the_products_are_bfloat16(monkeypatch, mixed):
+def test_images_lie_with_the_channels_last_in_training_and_in_bfloat16(monkeypatch, mixed):
     monkeypatch.setattr(Spy, "seen", [])
     extractor = TorchFeatureExtractor(
         Spy, epochs=1, train_batch_size=8, device="cpu", mixed_precision=mixed, random_state=0
     )
     extractor.set_params(mean=127.5, std=60.0, validation_fraction=0.2, batch_size=24)
     extractor.fit_transform(IMAGES, np.arange(24) % 2)
-    is_mixed = mixed is True
-    expected = (is_mixed, not is_mixed, torch.bfloat16 if is_mixed else torch.float32)
-    # Four probes in full precision, three steps, one validation batch, two probes, one batch.
+    trained = (True, False, torch.bfloat16 if mixed is True else torch.float32)
     exact = (False, True, torch.float32)
-    assert Spy.seen == [exact] * 4 + [expected] * 4 + [exact] * 2 + [expected]
+    # Four probes in full precision, three steps, one validation batch, two probes, one batch.
+    last = trained if mixed is True else exact
+    assert Spy.seen == [exact] * 4 + [trained] * 4 + [exact] * 2 + [last]
 
 
 @pytest.mark.parametrize("epochs", [0, 2])
