@@ -62,8 +62,8 @@ class Arithmetic:
             mixed = bool(wanted)
             if mixed:
                 _check_mixed(extractor.dtype, device)
-        # Float32 gains from the layout in the training on the CPU alone (benchmarks/pretraining.py);
-        # features keep their last digits without it.
+        # In float32 the layout pays in training on the CPU (benchmarks/pretraining.py); features
+        # gain nothing from it and would change in their last digits.
         gains = training and device.type == "cpu" and extractor.dtype == "float32"
         return cls(device, getattr(torch, extractor.dtype), mixed, mixed or gains)
 
