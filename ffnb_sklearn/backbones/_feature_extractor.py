@@ -93,14 +93,14 @@ class TorchFeatureExtractor(
         Rows that `transform` sends through the network at a time.
     dtype : {"float32", "float64"}, default="float32"
         Arithmetic of the network, and dtype of the features.
+    device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
+        Where the network runs; chosen anew at each call. `"auto"` is CUDA where there is
+        a CUDA device, else the CPU.
     mixed_precision : bool or "auto", default="auto"
         Whether pretraining and `transform` compute convolutions and matrix products in
         bfloat16, which takes about half the time. `True` needs ``dtype="float32"``, and a CPU
         or a CUDA device with bfloat16 arithmetic. `"auto"` does so in pretraining on such CUDA
         devices, and nowhere else.
-    device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
-        Where the network runs; chosen anew at each call. `"auto"` is CUDA where there is
-        a CUDA device, else the CPU.
     epochs : int, default=0
         How often pretraining goes through the samples; 0: no pretraining. All that follows
         is about pretraining.
@@ -233,6 +233,7 @@ class TorchFeatureExtractor(
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "dtype": [StrOptions({"float32", "float64"})],
         "device": [str],
+        "mixed_precision": ["boolean", StrOptions({"auto"})],
         "head": [str, None],
         "epochs": [Interval(Integral, 0, None, closed="left")],
         "optimizer": [StrOptions({"adamw", "sgd"})],
@@ -244,7 +245,6 @@ class TorchFeatureExtractor(
         "label_smoothing": [Interval(Real, 0, 1, closed="left")],
         "augment": [StrOptions({"flip-crop"}), callable, None],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "mixed_precision": ["boolean", StrOptions({"auto"})],
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -266,6 +266,7 @@ class TorchFeatureExtractor(
         batch_size=256,
         dtype="float32",
         device="auto",
+        mixed_precision="auto",
         epochs=0,
         optimizer="adamw",
         learning_rate=0.003,
@@ -276,7 +277,6 @@ class TorchFeatureExtractor(
         label_smoothing=0.0,
         augment=None,
         validation_fraction=0.0,
-        mixed_precision="auto",
         checkpoint=None,
         random_state=None,
         verbose=False,
@@ -294,6 +294,7 @@ class TorchFeatureExtractor(
         self.batch_size = batch_size
         self.dtype = dtype
         self.device = device
+        self.mixed_precision = mixed_precision
         self.epochs = epochs
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -304,7 +305,6 @@ class TorchFeatureExtractor(
         self.label_smoothing = label_smoothing
         self.augment = augment
         self.validation_fraction = validation_fraction
-        self.mixed_precision = mixed_precision
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
