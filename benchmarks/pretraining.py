@@ -11,6 +11,7 @@ Seconds are those of the processor. Memory is that of a process which maps the i
 
 import argparse
 import multiprocessing
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -146,20 +147,22 @@ def measure_speed(network, work, options, *, mixed):
     images, labels = draw_images(options.images)
     runs = candidates(network, work, images, labels, mixed=mixed)
     # What the first call brings along counts for neither.
-    warm, warm_labels = draw_images(BATCHES["extraction"])
+    warm, warm_labels = draw_images(BATCHES["pretraining"])
     for run in candidates(network, work, warm, warm_labels, mixed=mixed).values():
         run()
     seconds = alternate(runs, options.repeats)
     same = layout_of(work, mixed=mixed)
     compared = comparison(seconds[same], seconds["package"])
     rates = {name: options.images / np.median(values) for name, values in seconds.items()}
-    return {
+    record = {
         "network": network,
         "work": work,
         "arithmetic": "bfloat16" if mixed else "float32",
         **rates,
         **{name: compared[name] for name in ("ratio", "ratio_min", "ratio_max")},
     }
+    print(record, file=sys.stderr, flush=True)
+    return record
 
 
 def peak_megabytes(path, n_images, threads):
@@ -274,7 +277,7 @@ def read_options(arguments):
     add("--networks", nargs="+", choices=NETWORKS, default=["narrow", "full width"])
     add("--images", type=int, default=1024, help="of each repetition")
     add("--repeats", type=int, default=3)
-    add("--memory-images", type=int, nargs="+", default=[2000, 8000, 32000])
+    add("--memory-images", type=int, nargs="+", default=[1000, 4000, 16000])
     add("--threads", type=int, help="threads of torch; default: its own")
     add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: the speeds")
     return parser.parse_args(arguments)
