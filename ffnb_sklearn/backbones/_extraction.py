@@ -1,11 +1,12 @@
 """A frozen network that turns rows into features, batch by batch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import nn
 
+from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checks import check_features
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._readout import Readout
@@ -26,17 +27,14 @@ class Extraction:
         What becomes of rows before they enter it.
     readout : Readout
         What is read from it.
-    device : torch.device
-        Where it runs.
-    dtype : torch.dtype
-        Its arithmetic.
+    arithmetic : Arithmetic
+        Where it runs, in which precision.
     """
 
     module: nn.Module
     inputs: Inputs
     readout: Readout
-    device: torch.device
-    dtype: torch.dtype
+    arithmetic: Arithmetic
 
     def parts(self, rows, first_row=0):
         """Compute the features of one batch.
@@ -54,9 +52,10 @@ class Extraction:
             Features of each layer, or the output of the network alone.
         """
         # Outside of the inference mode: weights that are moved inside could not move again.
-        self.module.to(self.device)
-        with torch.inference_mode():
-            inputs = self.inputs.prepare(rows, self.device, self.dtype)
+        how = self.arithmetic
+        how.place(self.module)
+        with torch.inference_mode(), how.autocast():
+            inputs = how.arrange(self.inputs.prepare(rows, how.device, how.dtype))
             outputs = self.readout.read(self.module, inputs)
         return [check_features(output, len(rows), first_row) for output in outputs]
 
@@ -79,7 +78,9 @@ class Extraction:
             If the layers are not there, or the features of a row depend on the other row.
         """
         self.readout.check(self.module)
-        together, alone = self.parts(pair), self.parts(pair[:1])
+        # In full precision: bfloat16 rounds more coarsely than the tolerance.
+        full = replace(self, arithmetic=self.arithmetic.full())
+        together, alone = full.parts(pair), full.parts(pair[:1])
         if not all(map(_agree, together, alone)):
             raise ValueError(
                 "backbone must treat each row by itself; the features of the first row of X "
@@ -130,7 +131,7 @@ class Extraction:
             The scaled features, if they are to be kept.
         """
         squares = np.zeros(len(widths))
-        dtype = str(self.dtype).removeprefix("torch.")
+        dtype = str(self.arithmetic.dtype).removeprefix("torch.")
         features = np.empty((len(rows), sum(widths)), dtype=dtype) if keep else None
         for batch, parts in self.stream(rows, batch_size):
             squares += [np.square(part, dtype=np.float64).sum() for part in parts]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
+from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
@@ -34,7 +35,6 @@ from ffnb_sklearn.backbones._pretraining import pretrain
 from ffnb_sklearn.backbones._printing import WeightsSummary, calling_frame, printable
 from ffnb_sklearn.backbones._readout import Readout
 from ffnb_sklearn.backbones._sources import ImageSource, as_source
-from ffnb_sklearn.core.device import resolve_device
 
 __all__ = ["TorchFeatureExtractor"]
 
@@ -99,6 +99,11 @@ class TorchFeatureExtractor(
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
         Where the network runs; chosen anew at each call. `"auto"` is CUDA where there is
         a CUDA device, else the CPU.
+    mixed_precision : bool or "auto", default="auto"
+        Whether pretraining and `transform` compute convolutions and matrix products in
+        bfloat16, which takes about half the time. `True` needs ``dtype="float32"``, and a CPU
+        or a CUDA device with bfloat16 arithmetic. `"auto"` does so in pretraining on such CUDA
+        devices, and nowhere else.
     epochs : int, default=0
         How often pretraining goes through the samples; 0: no pretraining. All that follows
         is about pretraining.
@@ -126,8 +131,6 @@ class TorchFeatureExtractor(
         Share of each class that is not trained on, but measured after each epoch. The
         weights of the epoch with the best accuracy there are kept, of several the one with
         the smallest loss. With 0, those of the last epoch are.
-    mixed_precision : bool or "auto", default="auto"
-        Whether to compute in bfloat16 what can be; `"auto"` does so on CUDA devices.
     checkpoint : path, default=None
         File to which the state is written after each epoch, and from which a call of `fit`
         with the same data and parameters goes on, if it exists.
@@ -233,6 +236,7 @@ class TorchFeatureExtractor(
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "dtype": [StrOptions({"float32", "float64"})],
         "device": [str],
+        "mixed_precision": ["boolean", StrOptions({"auto"})],
         "head": [str, None],
         "epochs": [Interval(Integral, 0, None, closed="left")],
         "optimizer": [StrOptions({"adamw", "sgd"})],
@@ -244,7 +248,6 @@ class TorchFeatureExtractor(
         "label_smoothing": [Interval(Real, 0, 1, closed="left")],
         "augment": [StrOptions({"flip-crop"}), callable, None],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "mixed_precision": ["boolean", StrOptions({"auto"})],
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -266,6 +269,7 @@ class TorchFeatureExtractor(
         batch_size=256,
         dtype="float32",
         device="auto",
+        mixed_precision="auto",
         epochs=0,
         optimizer="adamw",
         learning_rate=0.003,
@@ -276,7 +280,6 @@ class TorchFeatureExtractor(
         label_smoothing=0.0,
         augment=None,
         validation_fraction=0.0,
-        mixed_precision="auto",
         checkpoint=None,
         random_state=None,
         verbose=False,
@@ -294,6 +297,7 @@ class TorchFeatureExtractor(
         self.batch_size = batch_size
         self.dtype = dtype
         self.device = device
+        self.mixed_precision = mixed_precision
         self.epochs = epochs
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -304,7 +308,6 @@ class TorchFeatureExtractor(
         self.label_smoothing = label_smoothing
         self.augment = augment
         self.validation_fraction = validation_fraction
-        self.mixed_precision = mixed_precision
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
@@ -420,7 +423,7 @@ class TorchFeatureExtractor(
             n_features,
             samples,
             Plan.of(self, seed),
-            device=resolve_device(self.device),
+            arithmetic=Arithmetic.of(self, training=True),
             saved=saved,
             checkpoint=self.checkpoint,
             verbose=self.verbose,
@@ -521,8 +524,7 @@ class TorchFeatureExtractor(
         """Put a network together with all that decides what it makes of rows."""
         layers = None if self.layers is None else tuple(self.layers)
         readout = Readout(layers, self.pooling, self.views) if readout is None else readout
-        device = resolve_device(self.device)
-        return Extraction(module, inputs, readout, device, getattr(torch, self.dtype))
+        return Extraction(module, inputs, readout, Arithmetic.of(self, training=False))
 
     def get_feature_names_out(self, input_features=None):
         """Name the features.

@@ -248,12 +248,14 @@ def freeze(module):
 
 
 def state_to_arrays(module):
-    """Parameters and buffers of a network as arrays that share its memory on the CPU.
+    """Parameters and buffers of a network as C-ordered arrays, which may share its memory.
 
     NumPy lacks bfloat16, which becomes float32.
     """
     tensors = {key: _as_tensor(key, value) for key, value in module.state_dict().items()}
-    return {
+    arrays = {
         key: (one.float() if one.dtype == torch.bfloat16 else one).numpy()
         for key, one in tensors.items()
     }
+    # Images with the channels last leave odd strides, even of axes of length one; hashes see them.
+    return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}

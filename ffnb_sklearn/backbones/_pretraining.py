@@ -1,6 +1,5 @@
 """Training of a backbone by classification, with a linear head that is thrown away."""
 
-from contextlib import nullcontext
 from math import isfinite
 from time import perf_counter
 
@@ -27,7 +26,7 @@ _NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
 _HEAD, _SPLIT, _EPOCHS = 0, 1, 2
 
 
-def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, verbose):
+def pretrain(backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose):
     """Train a backbone in place.
 
     Parameters
@@ -40,8 +39,8 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
         What to train on.
     plan : Plan
         How to train.
-    device : torch.device
-        Where to train; the backbone stays there.
+    arithmetic : Arithmetic
+        Where to train, in which precision; the backbone stays there.
     saved : dict or None
         Checkpoint to resume from.
     checkpoint : path or None
@@ -71,7 +70,7 @@ def pretrain(backbone, n_features, samples, plan, *, device, saved, checkpoint, 
         settings = _settings(model, samples, plan)
         if saved is not None:
             check_same_training(checkpoint, saved["settings"], settings)
-    run = _Run(model.to(device), samples, plan, device)
+    run = _Run(arithmetic.place(model), samples, plan, arithmetic)
     if saved is not None:
         run.restore(SavedState.checked(checkpoint, saved["state"], run.shapes()))
     for epoch in range(run.n_epochs, plan.epochs):
@@ -92,9 +91,9 @@ class _Classifier(nn.Module):
     def __init__(self, backbone, n_features, n_classes, seed):
         super().__init__()
         self.backbone = backbone
-        self.dtype = next(backbone.parameters()).dtype
+        dtype = next(backbone.parameters()).dtype
         with seeded_layers(*derived_seeds(seed, _HEAD, 1)):
-            self.head = nn.Linear(n_features, n_classes).to(self.dtype)
+            self.head = nn.Linear(n_features, n_classes).to(dtype)
 
     def forward(self, inputs):
         """Return one score per class."""
@@ -104,8 +103,8 @@ class _Classifier(nn.Module):
 class _Run:
     """A training under way: its model, its optimizer, and its course so far."""
 
-    def __init__(self, model, samples, plan, device):
-        self.model, self.samples, self.plan, self.device = model, samples, plan, device
+    def __init__(self, model, samples, plan, arithmetic):
+        self.model, self.samples, self.plan, self.arithmetic = model, samples, plan, arithmetic
         (seed,) = derived_seeds(plan.seed, _SPLIT, 1)
         self.kept, self.held_out = hold_out(samples.codes, plan.validation_fraction, seed)
         self.optimizer = _optimizer(model, plan)
@@ -124,8 +123,9 @@ class _Run:
         generator = torch.Generator().manual_seed(order_seed)
         parts = batches(self.kept, self.plan.train_batch_size, generator)
         self.model.train()
-        total = torch.zeros((), dtype=self.model.dtype, device=self.device)
-        with seeded_torch(layer_seed, self.device):
+        how = self.arithmetic
+        total = torch.zeros((), dtype=how.dtype, device=how.device)
+        with seeded_torch(layer_seed, how.device):
             for step, part in enumerate(parts, start=epoch * len(parts)):
                 rate = self._set_rate(step, self.plan.epochs * len(parts))
                 total += len(part) * self._step(part, generator)
@@ -140,11 +140,11 @@ class _Run:
 
     def _step(self, part, generator):
         """Follow the gradient on one batch; return its mean loss."""
-        inputs, codes = self.samples.batch(part, self.device, self.model.dtype)
+        inputs, codes = self._batch(part)
         inputs = augmented(self.plan.augment, inputs, generator)
         self.optimizer.zero_grad()
-        with self._autocast():
-            scores = self.model(inputs)
+        with self.arithmetic.autocast():
+            scores = self.model(self.arithmetic.arrange(inputs))
             loss = nn.functional.cross_entropy(
                 scores, codes, label_smoothing=self.plan.label_smoothing
             )
@@ -170,10 +170,10 @@ class _Run:
             return
         self.model.eval()
         loss, n_right = 0.0, 0
-        with torch.no_grad(), self._autocast():
+        with torch.no_grad(), self.arithmetic.autocast():
             for part in batches(self.held_out, self.plan.train_batch_size):
-                inputs, codes = self.samples.batch(part, self.device, self.model.dtype)
-                scores = self.model(inputs)
+                inputs, codes = self._batch(part)
+                scores = self.model(self.arithmetic.arrange(inputs))
                 loss += nn.functional.cross_entropy(scores, codes, reduction="sum").item()
                 n_right += (scores.argmax(dim=1) == codes).sum().item()
         loss, accuracy = loss / len(self.held_out), n_right / len(self.held_out)
@@ -188,12 +188,9 @@ class _Run:
                 "weights": weights,
             }
 
-    def _autocast(self):
-        """Arithmetic of mixed precision, or none."""
-        mixed = self.plan.mixed_precision
-        if mixed == "auto":
-            mixed = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16) if mixed else nullcontext()
+    def _batch(self, part):
+        """Inputs of some samples and the codes of their classes."""
+        return self.samples.batch(part, self.arithmetic.device, self.arithmetic.dtype)
 
     def last_epoch(self):
         """Describe the last epoch in a line."""

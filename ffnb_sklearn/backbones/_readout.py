@@ -105,10 +105,11 @@ class Readout:
         """Features of one view of a batch, layer by layer."""
         n = len(inputs)
         if self.layers is None:
-            return [check_output(module(inputs), n).reshape(n, -1)]
+            return [check_output(module(inputs), n).reshape(n, -1).to(inputs.dtype)]
 
         def pooled(name, output):
-            output = check_output(output, n, f"layer {name!r}")
+            # In mixed precision the outputs of convolutions are bfloat16; their means are not.
+            output = check_output(output, n, f"layer {name!r}").to(inputs.dtype)
             return pool(output, self.pooling, module.get_submodule(name), module)
 
         with _captured(module, self.layers, pooled) as found:

@@ -27,6 +27,7 @@ from tests.backbones.small_networks import UNSTEADY, X, Y, assert_same_state, ne
 # ---- what is learned
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -92,6 +93,7 @@ def test_steps_of_sgd_are_those_of_the_formula():
     assert_allclose(extractor.state_dict_["weight"], values[0], rtol=1e-10)
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize(
     "change",
     [

@@ -4,7 +4,13 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from ffnb_sklearn.backbones import Jitter, NonFiniteLossError, _pretraining
+from ffnb_sklearn.backbones import (
+    ConvNet,
+    FlipCrop,
+    Jitter,
+    NonFiniteLossError,
+    _pretraining,
+)
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from tests.backbones.small_networks import UNSTEADY, X, Y, assert_same_state, network, small
 
@@ -28,16 +34,27 @@ RUNS = {
     "adamw": {"validation_fraction": 0.2, "augment": Jitter()},
     "sgd": {"optimizer": "sgd", "learning_rate": 0.05, "schedule": "cosine"},
     "float64": {"dtype": "float64", "mean": 1.0, "input_shape": (64,)},
+    "bfloat16": {"mixed_precision": True, "optimizer": "sgd", "validation_fraction": 0.2},
+    "bfloat16 images": {
+        "mixed_precision": True,
+        "backbone": ConvNet,
+        "backbone_params": {"in_channels": 1, "stem_width": 4, "widths": (4, 8), "blocks": (1, 1)},
+        "input_shape": (1, 8, 8),
+        "augment": FlipCrop(padding=1),
+        "validation_fraction": 0.2,
+    },
 }
+
+pytestmark = pytest.mark.usefixtures("bfloat16_everywhere")
 
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("method", "calls"), [("_step", 11), ("validate", 2), ("train", 3)])
 def test_a_resumed_training_gives_the_same_weights_bit_by_bit(tmp_path, run, method, calls):
     parameters = {**RUNS[run], "epochs": 4}
-    whole = small(**parameters).fit(X, Y)
+    whole = small().set_params(**parameters).fit(X, Y)
     path = tmp_path / "run.pt"
-    extractor = small(**parameters, checkpoint=path)
+    extractor = clone(whole).set_params(checkpoint=path)
     with pytest.raises(KeyboardInterrupt):
         fit_interrupted(extractor, method, calls)
     assert not hasattr(extractor, "n_features_in_")
@@ -94,6 +111,7 @@ def test_without_a_seed_the_file_has_it(tmp_path):
         ({"random_state": 1}, "random_state is .* there and .* here"),
         ({"backbone_params": {"width": 5}}, "the network .* differs"),
         ({"dtype": "float64"}, "the network .* differs"),
+        ({"mixed_precision": True}, "mixed_precision is 'auto' there and True here"),
         ({"weights": network().state_dict()}, "the network .* differs"),
     ],
 )
@@ -105,7 +123,7 @@ def test_the_checkpoint_of_other_parameters_is_refused(tmp_path, change, message
     with pytest.raises(ValueError, match=f"belongs to another training: .*{message}"):
         extractor.set_params(**change).fit(X, Y)
     assert path.read_bytes() == written
-    extractor.set_params(dtype="float32", std=8.0, backbone_params=None)
+    extractor.set_params(dtype="float32", std=8.0, backbone_params=None, mixed_precision=False)
     assert_array_equal(extractor.transform(X), before)
 
 

@@ -1,0 +1,305 @@
+"""Images per second of pretraining and of extraction, beside a loop in bare torch.
+
+The loop has the same network, the same arithmetic and the same optimizer, and gets its images as
+tensors that are scaled already; the package starts from bytes, scales, shifts and mirrors them.
+Both run in turns, so that the ratio of a turn does not depend on what else the machine does.
+Seconds are those of the processor. Memory is that of a process which maps the images from a file.
+
+    python benchmarks/pretraining.py --threads 1 --out pretraining.md pretraining.csv
+    python benchmarks/pretraining.py --networks small --images 256 --memory-images 500 2000
+"""
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from _report import environment_lines, output_path, write
+from _speed_clock import alternate, comparison
+from out_of_core import Peak
+from threadpoolctl import threadpool_limits
+from torch import nn
+
+import ffnb_sklearn
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+
+NETWORKS = {
+    "small": {"stem_width": 8, "widths": (8, 16), "blocks": (1, 1)},
+    "narrow": {},
+    "full width": {"stem_width": 64, "widths": (64, 128, 256, 512)},
+}
+SHAPE = (3, 32, 32)
+N_CLASSES = 50
+MEAN, STD = 127.5, 73.6
+BATCHES = {"pretraining": 128, "extraction": 256}
+RECIPE = {"lr": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
+
+
+def make_extractor(network, *, epochs, mixed):
+    """Return the extractor whose speed is measured."""
+    torch.manual_seed(0)
+    return TorchFeatureExtractor(
+        ConvNet(**NETWORKS[network]),
+        mean=MEAN,
+        std=STD,
+        batch_size=BATCHES["extraction"],
+        device="cpu",
+        epochs=epochs,
+        optimizer="sgd",
+        learning_rate=RECIPE["lr"],
+        momentum=RECIPE["momentum"],
+        weight_decay=RECIPE["weight_decay"],
+        schedule="constant",
+        train_batch_size=BATCHES["pretraining"],
+        augment="flip-crop",
+        mixed_precision=mixed,
+        random_state=0,
+    )
+
+
+def draw_images(n):
+    """Draw images and labels; the speed does not depend on what they show."""
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, size=(n, *SHAPE), dtype=np.uint8)
+    return images, np.arange(n) % N_CLASSES
+
+
+class BareLoop:
+    """The same work in bare torch, on images that are tensors already."""
+
+    def __init__(self, network, images, labels, *, mixed, channels_last):
+        torch.manual_seed(0)
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+        self.mixed = mixed
+        body = ConvNet(**NETWORKS[network])
+        self.model = nn.Sequential(body, nn.Linear(body.n_features, N_CLASSES))
+        self.model.to(memory_format=self.layout)
+        scaled = (torch.from_numpy(images).float() - MEAN) / STD
+        self.images = scaled.contiguous(memory_format=self.layout)
+        self.labels = torch.from_numpy(labels)
+
+    def autocast(self):
+        """The arithmetic of the package with the same setting."""
+        return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.mixed)
+
+    def pretraining(self):
+        """One epoch."""
+        self.model.train()
+        optimizer = torch.optim.SGD(self.model.parameters(), **RECIPE)
+        for part in torch.randperm(len(self.images)).split(BATCHES["pretraining"]):
+            optimizer.zero_grad()
+            with self.autocast():
+                scores = self.model(self.images[part].contiguous(memory_format=self.layout))
+                loss = nn.functional.cross_entropy(scores, self.labels[part])
+            loss.backward()
+            optimizer.step()
+
+    def extraction(self):
+        """Features of all images."""
+        network = self.model[0].eval().requires_grad_(False)
+        with torch.inference_mode(), self.autocast():
+            parts = [network(part) for part in self.images.split(BATCHES["extraction"])]
+        features = torch.cat(parts).float().numpy()
+        network.requires_grad_(True)
+        return features
+
+
+def processor_seconds(function, *arguments):
+    """Seconds of the processor that a call takes, all threads together."""
+    start = time.process_time()
+    function(*arguments)
+    return time.process_time() - start
+
+
+def candidates(network, work, images, labels, *, mixed):
+    """What is run in turns: the package, and the loop in both memory layouts."""
+    loops = {
+        name: BareLoop(network, images, labels, mixed=mixed, channels_last=last)
+        for name, last in (("channels last", True), ("channels first", False))
+    }
+    if work == "pretraining":
+        extractor = make_extractor(network, epochs=1, mixed=mixed)
+        runs = {"package": lambda: extractor.fit(images, labels)}
+    else:
+        extractor = make_extractor(network, epochs=0, mixed=mixed).fit(images[:2])
+        runs = {"package": lambda: extractor.transform(images)}
+    runs |= {name: getattr(loop, work) for name, loop in loops.items()}
+    return {name: lambda run=run: processor_seconds(run) for name, run in runs.items()}
+
+
+def layout_of(work, *, mixed):
+    """Memory layout that the package chooses on the CPU."""
+    return "channels last" if mixed or work == "pretraining" else "channels first"
+
+
+def measure_speed(network, work, options, *, mixed):
+    """Measure one row of the table.
+
+    Returns
+    -------
+    record : dict
+        Images per second, and the package's share of the bare loop of the same layout.
+    """
+    images, labels = draw_images(options.images)
+    runs = candidates(network, work, images, labels, mixed=mixed)
+    # What the first call brings along counts for neither.
+    warm, warm_labels = draw_images(BATCHES["pretraining"])
+    for run in candidates(network, work, warm, warm_labels, mixed=mixed).values():
+        run()
+    seconds = alternate(runs, options.repeats)
+    same = layout_of(work, mixed=mixed)
+    compared = comparison(seconds[same], seconds["package"])
+    rates = {name: options.images / np.median(values) for name, values in seconds.items()}
+    record = {
+        "network": network,
+        "work": work,
+        "arithmetic": "bfloat16" if mixed else "float32",
+        **rates,
+        **{name: compared[name] for name in ("ratio", "ratio_min", "ratio_max")},
+    }
+    print(record, file=sys.stderr, flush=True)
+    return record
+
+
+def peak_megabytes(path, n_images, threads):
+    """Peak memory of pretraining and extraction from a file, in this process.
+
+    Returns
+    -------
+    megabytes : dict of str to float
+        Written by the process beyond what it had before, without the features returned.
+    """
+    torch.set_num_threads(threads)
+    images = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *SHAPE))
+    labels = np.arange(n_images) % N_CLASSES
+    extractor = make_extractor("small", epochs=1, mixed=False)
+    # The libraries' own buffers are there before.
+    extractor.fit(images[:600], labels[:600]).transform(images[:600])
+    with Peak() as pretraining:
+        extractor.fit(images, labels)
+    with Peak() as extraction:
+        features = extractor.transform(images)
+    return {
+        "images": n_images,
+        "pretraining": (pretraining.bytes - pretraining.start) / 1e6,
+        "extraction": (extraction.bytes - extraction.start - features.nbytes) / 1e6,
+    }
+
+
+def measure_memory(options):
+    """Peak memory by the number of images, each in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "images.dat"
+        draw_images(max(options.memory_images))[0].tofile(path)
+        for n_images in options.memory_images:
+            with context.Pool(1) as pool:
+                given = path, n_images, torch.get_num_threads()
+                records.append(pool.apply(peak_megabytes, given))
+    return records
+
+
+def speed_lines(records):
+    """Markdown table of images per second."""
+    lines = [
+        "| network | work | arithmetic | package | bare loop | package / bare loop "
+        "| least, largest | bare loop, other layout |",
+        "|---" * 8 + "|",
+    ]
+    for one in records:
+        same = layout_of(one["work"], mixed=one["arithmetic"] == "bfloat16")
+        (other,) = {"channels last", "channels first"} - {same}
+        lines.append(
+            f"| {one['network']} | {one['work']} | {one['arithmetic']} | {one['package']:.0f} "
+            f"| {one[same]:.0f} | {100 * one['ratio']:.0f} % | {100 * one['ratio_min']:.0f} %, "
+            f"{100 * one['ratio_max']:.0f} % | {one[other]:.0f} |"
+        )
+    return lines
+
+
+def memory_lines(records):
+    """Markdown table of peak memory."""
+    size = int(np.prod(SHAPE))
+    lines = [
+        "| images | as bytes, MB | as float32, MB | pretraining, MB | extraction, MB |",
+        "|---" * 5 + "|",
+    ]
+    for one in records:
+        lines.append(
+            f"| {one['images']} | {one['images'] * size / 1e6:.0f} "
+            f"| {4 * one['images'] * size / 1e6:.0f} | {one['pretraining']:.0f} "
+            f"| {one['extraction']:.0f} |"
+        )
+    return lines
+
+
+def report(speed, memory, options):
+    """Markdown text."""
+    return "\n".join(
+        [
+            "# Images per second of a backbone",
+            "",
+            *environment_lines(ffnb_sklearn.__version__, "cpu"),
+            f"- {options.images} images of 32 x 32 pixels drawn at random (seed 0), {N_CLASSES} "
+            f"classes; {options.repeats} rounds in turns, medians of the seconds of the processor",
+            "- networks: `ConvNet()` (narrow) and `ConvNet(stem_width=64, widths=(64, 128, 256, "
+            "512))` (full width)",
+            f"- pretraining: one epoch of SGD, batches of {BATCHES['pretraining']}; the package "
+            "also builds and checks the network, scales, shifts and mirrors the images",
+            f"- extraction: batches of {BATCHES['extraction']}; the package also scales the images "
+            "and checks the features",
+            "- bare loop: torch alone, from scaled tensors, bfloat16 by autocast; first the memory "
+            "layout of the package, which is channels first in the extraction in float32 and "
+            "channels last in all else, then the other one",
+            "",
+            *speed_lines(speed),
+            "",
+            "## Peak memory",
+            "",
+            "MB that a process writes beyond what it had before, with the images mapped from a "
+            "file and a small network; without the features that `transform` returns.",
+            "",
+            *memory_lines(memory),
+            "",
+        ]
+    )
+
+
+def read_options(arguments):
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--networks", nargs="+", choices=NETWORKS, default=["narrow", "full width"])
+    add("--images", type=int, default=1024, help="of each repetition")
+    add("--repeats", type=int, default=3)
+    add("--memory-images", type=int, nargs="+", default=[1000, 4000, 16000])
+    add("--threads", type=int, help="threads of torch; default: its own")
+    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: the speeds")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """Measure, print the report and write the files that are asked for."""
+    options = read_options(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    with threadpool_limits(limits=options.threads):
+        speed = [
+            measure_speed(network, work, options, mixed=mixed)
+            for network in options.networks
+            for work in BATCHES
+            for mixed in (False, True)
+        ]
+        text = report(speed, measure_memory(options), options)
+    print(text, end="")
+    for path in options.out:
+        write(path, text, speed)
+
+
+if __name__ == "__main__":
+    main()

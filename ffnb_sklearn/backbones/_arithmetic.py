@@ -1,0 +1,147 @@
+"""Where and in which precision a network computes: full precision, or partly bfloat16."""
+
+import platform
+from dataclasses import dataclass, replace
+
+import torch
+
+from ffnb_sklearn.core.device import resolve_device
+
+_IMAGE_AXES = 4
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Device and precision of a network.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where the network runs.
+    dtype : torch.dtype
+        Type of its weights, its inputs and its features.
+    mixed : bool
+        Whether convolutions and matrix products are computed in bfloat16; sums, losses and
+        normalisations stay in `dtype`, which is float32.
+    channels_last : bool
+        Whether weights and images lie in memory with the channels last.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    mixed: bool
+    channels_last: bool
+
+    @classmethod
+    def of(cls, extractor, *, training):
+        """Return the arithmetic that a `TorchFeatureExtractor` asks for.
+
+        Parameters
+        ----------
+        extractor : TorchFeatureExtractor
+            With `device`, `dtype` and `mixed_precision`.
+        training : bool
+            Whether the network is trained; ``"auto"`` never changes features.
+
+        Returns
+        -------
+        Arithmetic
+            On a device of this machine.
+
+        Raises
+        ------
+        ValueError
+            If `mixed_precision` is True and the device has no bfloat16, or `dtype` is not
+            float32.
+        """
+        device, wanted = resolve_device(extractor.device), extractor.mixed_precision
+        if wanted == "auto":
+            mixed = training and device.type == "cuda" and extractor.dtype == "float32"
+            mixed = mixed and has_bfloat16(device)
+        else:
+            mixed = bool(wanted)
+            if mixed:
+                _check_mixed(extractor.dtype, device)
+        # In float32 the layout pays in training on the CPU (benchmarks/pretraining.py); features
+        # gain nothing from it and would change in their last digits.
+        gains = training and device.type == "cpu" and extractor.dtype == "float32"
+        return cls(device, getattr(torch, extractor.dtype), mixed, mixed or gains)
+
+    def full(self):
+        """Full precision on the same device, as a reference."""
+        return replace(self, mixed=False, channels_last=False)
+
+    def autocast(self):
+        """Context in which the network runs."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.mixed)
+
+    def place(self, module):
+        """Move a network to the device and lay out its weights.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The network; it is changed.
+
+        Returns
+        -------
+        nn.Module
+            The same network.
+        """
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        return module.to(self.device, memory_format=layout)
+
+    def arrange(self, inputs):
+        """Lay out a batch of images as the weights are; return all else as it is.
+
+        Parameters
+        ----------
+        inputs : torch.Tensor of shape (n, ...)
+            Batch on the device.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, ...)
+            The same numbers.
+        """
+        if self.channels_last and inputs.ndim == _IMAGE_AXES:
+            return inputs.contiguous(memory_format=torch.channels_last)
+        return inputs
+
+
+def has_bfloat16(device):
+    """Tell whether a device has instructions for bfloat16, without which it is slow.
+
+    Parameters
+    ----------
+    device : torch.device
+        Device of this machine.
+
+    Returns
+    -------
+    bool
+        False for devices other than CPU and CUDA.
+    """
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_avx512_bf16_supported()
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def _check_mixed(dtype, device):
+    """Refuse mixed precision where nothing could be mixed, or where it would be slow."""
+    if dtype != "float32":
+        raise ValueError(
+            f"mixed_precision=True needs dtype='float32', of which it replaces a part by bfloat16; "
+            f"got dtype={dtype!r}."
+        )
+    if not has_bfloat16(device):
+        raise ValueError(
+            "mixed_precision=True needs a device with bfloat16 arithmetic, such as a CPU with "
+            f"AVX512-BF16 or a recent CUDA device; device {str(device)!r} of this machine has "
+            "none. Use mixed_precision=False."
+        )

@@ -1,0 +1,153 @@
+"""Mixed precision: the same network up to the digits of bfloat16, or a clear error."""
+
+import pickle
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch import nn
+
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, _arithmetic
+from ffnb_sklearn.backbones._arithmetic import Arithmetic, has_bfloat16
+from tests.backbones.small_networks import X, Y, small
+
+IMAGES = np.random.default_rng(0).integers(0, 256, size=(24, 3, 8, 8), dtype=np.uint8)
+
+
+def images(**parameters):
+    """Return an extractor of images, whose network has random weights of its own."""
+    torch.manual_seed(0)
+    backbone = ConvNet(stem_width=8, widths=(8, 16), blocks=(1, 1))
+    values = {"mean": 127.5, "std": 60.0, "batch_size": 10, "device": "cpu"}
+    return TorchFeatureExtractor(backbone, **{**values, **parameters})
+
+
+def relative(found, expected):
+    """Largest difference of two arrays, relative to the largest value."""
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+# Layers, and the views that flip the rows of a batch in memory.
+READOUTS = [{}, {"layers": ["3", "4.c1"]}, {"layers": ["4"], "pooling": 2, "views": "mirror"}]
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+@pytest.mark.parametrize("readout", READOUTS, ids=str)
+def test_features_are_those_of_float32_up_to_the_digits_of_bfloat16(readout):
+    full = images(mixed_precision=False, **readout).fit_transform(IMAGES)
+    extractor = images(mixed_precision=True, **readout)
+    mixed = extractor.fit_transform(IMAGES)
+    assert mixed.dtype == np.float32
+    assert 1e-5 < relative(mixed, full) < 0.03
+    assert_array_equal(extractor.transform(IMAGES), mixed)
+    # The fitted network serves both: another setting needs no new fit, and leaves no trace.
+    exact = extractor.set_params(mixed_precision=False).transform(IMAGES)
+    assert relative(exact, full) < (0.01 if readout else 1e-6)
+    assert_array_equal(extractor.set_params(mixed_precision=True).transform(IMAGES), mixed)
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+def test_means_over_space_are_not_rounded_to_bfloat16():
+    parts = images(mixed_precision=True, layers=["4.c1"]).fit(IMAGES)
+    features = parts.transform(IMAGES) / parts.layer_scales_["4.c1"]
+    rounded = torch.from_numpy(features).bfloat16().float().numpy()
+    assert (features != rounded).mean() > 0.9
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+def test_the_state_does_not_depend_on_the_layout_in_memory():
+    parameters = {"epochs": 1, "layers": ["3"], "random_state": 0, "mixed_precision": True}
+    extractor = images(**parameters).fit(IMAGES, np.arange(24) % 2)
+    assert all(one.flags.c_contiguous for one in extractor.state_dict_.values())
+    copy = pickle.loads(pickle.dumps(extractor))
+    assert joblib.hash(copy.state_dict_) == joblib.hash(extractor.state_dict_)
+    assert_array_equal(copy.transform(IMAGES), extractor.transform(IMAGES))
+
+
+class Spy(nn.Module):
+    """Remembers the memory layout of its inputs and the type of its products."""
+
+    seen: list = []  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, bias=False)
+
+    def forward(self, inputs):
+        maps = self.conv(inputs)
+        last = inputs.is_contiguous(memory_format=torch.channels_last)
+        self.seen.append((last, self.conv.weight.is_contiguous(), maps.dtype))
+        return maps.mean(dim=(2, 3))
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+@pytest.mark.parametrize("mixed", [True, False, "auto"])
+def test_images_lie_with_the_channels_last_in_training_and_in_bfloat16(monkeypatch, mixed):
+    monkeypatch.setattr(Spy, "seen", [])
+    extractor = TorchFeatureExtractor(
+        Spy, epochs=1, train_batch_size=8, device="cpu", mixed_precision=mixed, random_state=0
+    )
+    extractor.set_params(mean=127.5, std=60.0, validation_fraction=0.2, batch_size=24)
+    extractor.fit_transform(IMAGES, np.arange(24) % 2)
+    trained = (True, False, torch.bfloat16 if mixed is True else torch.float32)
+    exact = (False, True, torch.float32)
+    # Four probes in full precision, three steps, one validation batch, two probes, one batch.
+    last = trained if mixed is True else exact
+    assert Spy.seen == [exact] * 4 + [trained] * 4 + [exact] * 2 + [last]
+
+
+@pytest.mark.parametrize("epochs", [0, 2])
+def test_a_device_without_bfloat16_is_named(monkeypatch, epochs):
+    monkeypatch.setattr(_arithmetic, "has_bfloat16", lambda _: False)
+    fitted = small(epochs=epochs, device="cpu").fit(X, Y)
+    before = fitted.transform(X)
+    message = "mixed_precision=True needs a device with bfloat16 .*; device 'cpu' of this machine"
+    with pytest.raises(ValueError, match=message):
+        fitted.set_params(mixed_precision=True).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        fitted.transform(X)
+    assert_array_equal(fitted.set_params(mixed_precision=False).transform(X), before)
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+def test_there_is_nothing_to_mix_with_float64():
+    extractor = small(dtype="float64", mixed_precision=True, device="cpu")
+    with pytest.raises(ValueError, match=r"needs dtype='float32', .*; got dtype='float64'"):
+        extractor.fit(X, Y)
+    assert not hasattr(extractor, "state_dict_")
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+@pytest.mark.parametrize(
+    ("wanted", "device", "dtype", "training", "mixed"),
+    [
+        ("auto", "cuda", "float32", True, True),
+        ("auto", "cuda", "float32", False, False),
+        ("auto", "cuda", "float64", True, False),
+        ("auto", "cpu", "float32", True, False),
+        (True, "cpu", "float32", False, True),
+        (False, "cuda", "float32", True, False),
+    ],
+)
+def test_auto_is_for_pretraining_on_cuda_devices(
+    monkeypatch, wanted, device, dtype, training, mixed
+):
+    monkeypatch.setattr(_arithmetic, "resolve_device", torch.device)
+    extractor = SimpleNamespace(mixed_precision=wanted, device=device, dtype=dtype)
+    assert Arithmetic.of(extractor, training=training).mixed is mixed
+
+
+@pytest.mark.parametrize(
+    ("machine", "x86", "other"), [("x86_64", True, False), ("aarch64", False, True)]
+)
+def test_each_processor_is_asked_in_its_own_way(monkeypatch, machine, x86, other):
+    monkeypatch.setattr(_arithmetic.platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: x86)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: other)
+    answer = SimpleNamespace(_is_mkldnn_bf16_supported=lambda: other)
+    monkeypatch.setattr(torch.ops, "mkldnn", answer)
+    assert has_bfloat16(torch.device("cpu"))
+    assert not has_bfloat16(torch.device("mps"))
