@@ -23,14 +23,11 @@ class Arithmetic:
     mixed : bool
         Whether convolutions and matrix products are computed in bfloat16; sums, losses and
         normalisations stay in `dtype`, which is float32.
-    channels_last : bool
-        Whether weights and images lie in memory with the channels last.
     """
 
     device: torch.device
     dtype: torch.dtype
     mixed: bool
-    channels_last: bool
 
     @classmethod
     def of(cls, extractor, *, training):
@@ -62,14 +59,19 @@ class Arithmetic:
             mixed = bool(wanted)
             if mixed:
                 _check_mixed(extractor.dtype, device)
-        # In float32 the layout pays in training on the CPU (benchmarks/pretraining.py); features
-        # gain nothing from it and would change in their last digits.
-        gains = training and device.type == "cpu" and extractor.dtype == "float32"
-        return cls(device, getattr(torch, extractor.dtype), mixed, mixed or gains)
+        return cls(device, getattr(torch, extractor.dtype), mixed)
+
+    @property
+    def channels_last(self):
+        """Whether weights and images lie in memory with the channels last.
+
+        On the CPU, convolutions in float32 gain from it too (benchmarks/pretraining.py).
+        """
+        return self.mixed or (self.device.type == "cpu" and self.dtype == torch.float32)
 
     def full(self):
         """Full precision on the same device, as a reference."""
-        return replace(self, mixed=False, channels_last=False)
+        return replace(self, mixed=False)
 
     def autocast(self):
         """Context in which the network runs."""
@@ -89,7 +91,12 @@ class Arithmetic:
             The same network.
         """
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        return module.to(self.device, memory_format=layout)
+        module.to(self.device)
+        # Not by Module.to, which refuses the layout for weights of five axes.
+        for one in module.parameters():
+            if one.ndim == _IMAGE_AXES:
+                one.data = one.data.contiguous(memory_format=layout)
+        return module
 
     def arrange(self, inputs):
         """Lay out a batch of images as the weights are; return all else as it is.

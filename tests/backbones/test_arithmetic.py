@@ -7,7 +7,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, _arithmetic
@@ -85,18 +85,33 @@ class Spy(nn.Module):
 
 @pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("mixed", [True, False, "auto"])
-def test_images_lie_with_the_channels_last_in_training_and_in_bfloat16(monkeypatch, mixed):
+def test_images_lie_with_the_channels_last_on_the_cpu(monkeypatch, mixed):
     monkeypatch.setattr(Spy, "seen", [])
     extractor = TorchFeatureExtractor(
         Spy, epochs=1, train_batch_size=8, device="cpu", mixed_precision=mixed, random_state=0
     )
     extractor.set_params(mean=127.5, std=60.0, validation_fraction=0.2, batch_size=24)
     extractor.fit_transform(IMAGES, np.arange(24) % 2)
-    trained = (True, False, torch.bfloat16 if mixed is True else torch.float32)
-    exact = (False, True, torch.float32)
+    seen = (True, False, torch.bfloat16 if mixed is True else torch.float32)
+    exact = (True, False, torch.float32)
     # Four probes in full precision, three steps, one validation batch, two probes, one batch.
-    last = trained if mixed is True else exact
-    assert Spy.seen == [exact] * 4 + [trained] * 4 + [exact] * 2 + [last]
+    assert Spy.seen == [exact] * 4 + [seen] * 4 + [exact] * 2 + [seen]
+
+
+def test_volumes_have_no_such_layout():
+    volumes = np.random.default_rng(0).normal(size=(6, 3 * 4 * 4 * 4))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv3d(3, 2, 3), nn.Flatten())
+    extractor = TorchFeatureExtractor(network, input_shape=(3, 4, 4, 4), device="cpu")
+    expected = network(torch.as_tensor(volumes.reshape(6, 3, 4, 4, 4), dtype=torch.float32))
+    assert_allclose(extractor.fit_transform(volumes), expected.detach().numpy(), atol=1e-6)
+
+
+def test_channels_stay_first_where_it_was_not_measured():
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
+        full = Arithmetic(torch.device(device), dtype, mixed=False)
+        assert not full.channels_last
+    assert Arithmetic(torch.device("cuda"), torch.float32, mixed=True).channels_last
 
 
 @pytest.mark.parametrize("epochs", [0, 2])
