@@ -63,10 +63,10 @@ class BlockClassifier(
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
-    def _updated(self, state, task):
+    def _updated(self, state, task, watcher):
         """The model of a state after a task."""
         model, settings = self._begun(state)
-        return learn(model, task, settings)
+        return learn(model, task, settings, watcher)
 
     def _begun(self, state):
         """The model before a task, a new one if there is none, and the settings of the task."""

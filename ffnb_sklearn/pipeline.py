@@ -1,8 +1,9 @@
 """A pipeline that learns task by task."""
 
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from functools import partial
 from itertools import repeat
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from ._callbacks import callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._freezing import warn_of_frozen
 
@@ -48,19 +50,26 @@ def _inherited(method):
     return check
 
 
-def _fit_transform(transformer, X, y, params):
+def _fit_transform(transformer, X, y, params, watched):
     """Fit a transformer; return what it makes of X, and the fitted transformer."""
-    if hasattr(transformer, "fit_transform"):
-        return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
-    transformer.fit(X, y, **params["fit"])
-    return transformer.transform(X, **params["transform"]), transformer
+    with watched(transformer):
+        if hasattr(transformer, "fit_transform"):
+            return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
+        transformer.fit(X, y, **params["fit"])
+        return transformer.transform(X, **params["transform"]), transformer
+
+
+def _copied(state):
+    """Return a deep copy of the state of a step, with the same callbacks."""
+    callbacks = state.get("_skl_callbacks", [])
+    return deepcopy(state, {id(one): one for one in callbacks})
 
 
 @contextmanager
 def _restored_on_error(pipeline, estimators):
     """Bring the pipeline and these steps of it back to their state if the block raises."""
     changed = [pipeline, *estimators]
-    states = [vars(pipeline).copy(), *(deepcopy(vars(one)) for one in estimators)]
+    states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
     restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
     try:
         yield
@@ -207,40 +216,64 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         self._validate_steps()
         routed = self._route_partial_fit(params)
         is_first = not self.__sklearn_is_fitted__()
-        fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
         if is_first:
             warn_of_frozen(self.steps[:-1], stacklevel=2)
+        last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+        if classes is not None:
+            last_params["classes"] = classes
+        return self._learn(X, y, routed, last_params, is_first)
+
+    @with_callbacks
+    def _learn(self, X, y, routed, last_params, is_first):
+        """Learn from one more batch or task, or leave the pipeline as it was."""
+        fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+        root = callback_context(self, "partial-fit", len(self.steps))
         with _restored_on_error(self, fitted_now):
-            Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
-            last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
-            if classes is not None:
-                last_params["classes"] = classes
-            with self._timed(len(self) - 1):
+            root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            if is_first:
+                Xt = self._fit_transformers(X, y, routed, root)
+            else:
+                Xt = self._map(X, y, routed, root)
+            context = root.subcontext(task_name="partial-fit-final-estimator")
+            with self._timed(len(self) - 1), self._watched(context, Xt, y, self[-1]):
                 self[-1].partial_fit(Xt, y, **last_params)
+            root.call_on_fit_task_end(estimator=self, X=Xt, y=y)
         return self
+
+    @contextmanager
+    def _watched(self, context, X, y, learner=None):
+        """Report a block to callbacks, and let a step that learns in it report to them too."""
+        has_callbacks = hasattr(learner, "set_callbacks")
+        with context.propagate_callback_context(learner) if has_callbacks else nullcontext():
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            yield
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _timed(self, index):
         """Print the time a step takes, if verbose."""
         return _print_elapsed_time("ContinualPipeline", self._log_message(index))
 
-    def _fit_transformers(self, X, y, routed):
+    def _fit_transformers(self, X, y, routed, root):
         """Fit each transformer in turn; return X as the last step is to see it."""
         memory = check_memory(self.memory)
-        fit_transform = memory.cache(_fit_transform)
+        fit_transform = memory.cache(_fit_transform, ignore=["watched"])
         is_cached = getattr(memory, "location", "unknown") is not None
         steps = list(self.steps)
         for index, name, transformer in self._iter(with_final=False):
             unfitted = clone(transformer) if is_cached else transformer
+            context = root.subcontext(task_name=f"fit-transform-{name}")
+            watched = partial(self._watched, context, X, y)
             with self._timed(index):
-                X, fitted = fit_transform(unfitted, X, y, routed[name])
+                X, fitted = fit_transform(unfitted, X, y, routed[name], watched)
             steps[index] = (name, fitted)
         self.steps = steps
         return X
 
-    def _map(self, X, routed):
+    def _map(self, X, y, routed, root):
         """Send X through the fitted transformers."""
         for index, name, transformer in self._iter(with_final=False):
-            with self._timed(index), _explained(name):
+            context = root.subcontext(task_name=f"transform-{name}")
+            with self._timed(index), self._watched(context, X, y), _explained(name):
                 X = transformer.transform(X, **routed[name]["transform"])
         return X
 

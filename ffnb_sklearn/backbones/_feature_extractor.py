@@ -13,6 +13,12 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._callbacks import (
+    CallbackSupportMixin,
+    Epochs,
+    callback_context,
+    with_callbacks,
+)
 from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
@@ -41,7 +47,11 @@ _OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales
 
 
 class TorchFeatureExtractor(
-    DocumentedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    DocumentedMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Turn rows or images into the features of a frozen torch network.
 
@@ -306,6 +316,7 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y=None):
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
@@ -338,6 +349,7 @@ class TorchFeatureExtractor(
         self._fit(X, y)
         return self
 
+    @with_callbacks
     def fit_transform(self, X, y=None):
         """Fit to samples and compute their features; with `layers`, both in one pass.
 
@@ -365,8 +377,10 @@ class TorchFeatureExtractor(
             shape = rows.input_shape
         inputs = Inputs(shape, self.mean, self.std)
         inputs.check(rows.shape[1])
+        context = callback_context(self, "fit", int(self.epochs))
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if self.epochs:
-            module, learned = self._pretrain(rows, y, inputs)
+            module, learned = self._pretrain(rows, y, inputs, context)
         else:
             module, learned = self._build_as_made(), {}
         pair, features = differing_pair(rows), None
@@ -380,6 +394,7 @@ class TorchFeatureExtractor(
         learned["n_features_out_"] = sum(widths)
         learned["input_shape_"] = None if shape is None else tuple(shape)
         learned["image_values_"] = getattr(rows, "values", None)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
         # Last, so that a failing call leaves nothing behind.
         self._remember_columns(X, rows)
         for name in _OPTIONAL:
@@ -404,7 +419,7 @@ class TorchFeatureExtractor(
         else:
             validate_data(self, _as_rows(X), skip_check_array=True)
 
-    def _pretrain(self, rows, y, inputs):
+    def _pretrain(self, rows, y, inputs, context):
         """Train the network; return it with the attributes that tell of it."""
         samples = labelled_samples(rows, y, inputs)
         saved = None if self.checkpoint is None else read_checkpoint(self.checkpoint)
@@ -427,6 +442,7 @@ class TorchFeatureExtractor(
             saved=saved,
             checkpoint=self.checkpoint,
             verbose=self.verbose,
+            watcher=Epochs(self, context, None),
         )
         return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
 
