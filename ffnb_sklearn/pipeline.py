@@ -1,10 +1,7 @@
 """A pipeline that learns task by task."""
 
-from collections import deque
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
 from functools import partial
-from itertools import repeat
 from typing import ClassVar
 
 import joblib
@@ -20,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from ._callbacks import callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._freezing import warn_of_frozen
+from ._restoring import restored_on_error
 
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 
@@ -57,26 +55,6 @@ def _fit_transform(transformer, X, y, params, watched):
             return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
         transformer.fit(X, y, **params["fit"])
         return transformer.transform(X, **params["transform"]), transformer
-
-
-def _copied(state):
-    """Return a deep copy of the state of a step, with the same callbacks."""
-    callbacks = state.get("_skl_callbacks", [])
-    return deepcopy(state, {id(one): one for one in callbacks})
-
-
-@contextmanager
-def _restored_on_error(pipeline, estimators):
-    """Bring the pipeline and these steps of it back to their state if the block raises."""
-    changed = [pipeline, *estimators]
-    states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
-    restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
-    try:
-        yield
-    except BaseException:
-        # No Python code runs in this call, so a second interrupt cannot cut it in two.
-        deque(restoring, maxlen=0)
-        raise
 
 
 @contextmanager
@@ -228,7 +206,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         """Learn from one more batch or task, or leave the pipeline as it was."""
         fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
         root = callback_context(self, "partial-fit", len(self.steps))
-        with _restored_on_error(self, fitted_now):
+        with restored_on_error(self, fitted_now):
             root.call_on_fit_task_begin(estimator=self, X=X, y=y)
             if is_first:
                 Xt = self._fit_transformers(X, y, routed, root)
@@ -371,7 +349,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         """Have all steps back as they are now if the block raises."""
         self._validate_params()
         self._validate_steps()
-        return _restored_on_error(self, [step for _, _, step in self._iter()])
+        return restored_on_error(self, [step for _, _, step in self._iter()])
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
@@ -388,7 +366,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             The pipeline without these classes.
         """
         check_is_fitted(self)
-        with _restored_on_error(self, [self[-1]]):
+        with restored_on_error(self, [self[-1]]):
             self[-1].forget(classes)
         return self
 
@@ -428,7 +406,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
                 f"in type, parameters or state: {own} and {others}. Share them, for example "
                 "as sklearn.frozen.FrozenEstimator."
             )
-        with _restored_on_error(self, [self[-1]]):
+        with restored_on_error(self, [self[-1]]):
             self[-1].merge(other[-1])
         return self
 
