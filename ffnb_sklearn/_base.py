@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
+from ._callbacks import CallbackSupportMixin, Epochs, callback_context
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._seeds import advance
@@ -22,7 +23,9 @@ from .streams import class_incremental_tasks
 __all__ = ["ClassIncrementalClassifier"]
 
 
-class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator):
+class ClassIncrementalClassifier(
+    CallbackSupportMixin, DocumentedMixin, ClassifierMixin, BaseEstimator
+):
     """Base of classifiers that learn classes as they come.
 
     All that they have learned is their `_state`. It is replaced, never changed, so a call that
@@ -47,9 +50,17 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
         tasks = [slice(None)]
         if classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
+        root = callback_context(self, "fit" if reset else "partial-fit", len(tasks))
+        seen = self._seen_by_callbacks(X, y, weights)
+        root.call_on_fit_task_begin(**seen)
         for task in tasks:
-            state = self._after_samples(state, X[task], y[task], weights[task])
-        self._keep(before, state.declaring(classes), is_first=reset or before is None)
+            state, stops = self._after_subtask(root, state, X[task], y[task], weights[task])
+            if stops:
+                break
+        state = state.declaring(classes)
+        # Before the estimator changes, since a callback may raise.
+        root.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
+        self._keep(before, state, is_first=reset or before is None)
         return self
 
     def _keep(self, before, after, *, is_first=False):
@@ -58,7 +69,22 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             advance(self.random_state)
         exchange_state(self, before, after)
 
-    def _after_samples(self, state, X, y, weights):
+    def _after_subtask(self, root, state, X, y, weights):
+        """The state after a task, and whether a callback asks for no more tasks."""
+        n_epochs = int(self.max_epochs) if self.band_size else 0
+        context = root.subcontext(task_name="task", max_subtasks=n_epochs)
+        seen = self._seen_by_callbacks(X, y, weights)
+        context.call_on_fit_task_begin(**seen)
+        state = self._after_samples(state, X, y, weights, context)
+        stops = context.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
+        return state, stops
+
+    def _seen_by_callbacks(self, X, y, weights):
+        """What callbacks may ask for: weights only if these are not all 1."""
+        metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
+        return {"estimator": self, "X": X, "y": y, "metadata": metadata}
+
+    def _after_samples(self, state, X, y, weights, context):
         """The state after a task of samples that are valid."""
         device = resolve_device(self.device)
         positions, arrived = label_positions(y, state.arrived)
@@ -68,8 +94,9 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
+        n_tasks = len(state.after_task(state.model, arrived).task_classes)
         start = perf_counter()
-        model = self._updated(state, task)
+        model = self._updated(state, task, Epochs(self, context, f"task {n_tasks}"))
         return self._after_task(state, model, arrived, len(y), perf_counter() - start)
 
     def _after_task(self, state, model, arrived, n_samples, seconds):
@@ -86,7 +113,7 @@ class ClassIncrementalClassifier(DocumentedMixin, ClassifierMixin, BaseEstimator
             )
         return state
 
-    def _updated(self, state, task):
+    def _updated(self, state, task, watcher):
         """The model of a state after a task: of a new one if it is None."""
         raise NotImplementedError
 

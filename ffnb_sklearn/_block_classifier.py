@@ -24,8 +24,8 @@ from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
 
-# Calls from the user's line to `_after_samples`: `fit` in its context, and `_learn`.
-_CALLS_INSIDE = 5
+# Calls from the user's line to `_after_samples`: `fit` in its context, `_learn`, `_after_subtask`.
+_CALLS_INSIDE = 6
 
 
 class BlockClassifier(
@@ -68,17 +68,17 @@ class BlockClassifier(
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
-    def _after_samples(self, state, X, y, weights):
+    def _after_samples(self, state, X, y, weights, context):
         """The state after a task; warn if the columns of the first seem to differ in units."""
-        after = super()._after_samples(state, X, y, weights)
+        after = super()._after_samples(state, X, y, weights, context)
         if state.model is None and not issparse(X):
             warn_of_units(X, after.model.moments, after.feature_names_in, _CALLS_INSIDE)
         return after
 
-    def _updated(self, state, task):
+    def _updated(self, state, task, watcher):
         """The model of a state after a task."""
         model, settings = self._begun(state)
-        return learn(model, task, settings)
+        return learn(model, task, settings, watcher)
 
     def _begun(self, state):
         """The model before a task, a new one if there is none, and the settings of the task."""

@@ -59,7 +59,7 @@ def all_or_nothing(pipeline, estimators, call, *args, **params):
         What the call returns.
     """
     changed = [pipeline, *estimators]
-    states = [vars(pipeline).copy(), *(deepcopy(vars(one)) for one in estimators)]
+    states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
     restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
     try:
         return call(*args, **params)
@@ -68,6 +68,12 @@ def all_or_nothing(pipeline, estimators, call, *args, **params):
         # neither come before it nor cut it in two. A context manager would be called first.
         deque(restoring, maxlen=0)
         raise
+
+
+def _copied(state):
+    """Return a deep copy of the state of a step, with the same callbacks."""
+    callbacks = state.get("_skl_callbacks", [])
+    return deepcopy(state, {id(one): one for one in callbacks})
 
 
 def columns_of(X):

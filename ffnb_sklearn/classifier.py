@@ -159,7 +159,7 @@ class FFNBClassifier(BlockClassifier):
         Seed of the shared band, of ``init="random"`` and of the projection of sparse samples. Two
         models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
-        Whether to print a line for every task.
+        Whether to print a line for every task, and with 2 or more one for every epoch too.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among the samples to come: equal, those of the weights learned, or
         positive weights of any sum. A mapping has every label learned, and may have labels still to

@@ -1,6 +1,7 @@
 """A pipeline that learns task by task."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import ClassVar
 
 import joblib
@@ -13,6 +14,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from ._callbacks import callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._freezing import warn_of_frozen
 from ._transactions import all_or_nothing, learning_lock
@@ -46,12 +48,13 @@ def _inherited(method):
     return check
 
 
-def _fit_transform(transformer, X, y, params):
+def _fit_transform(transformer, X, y, params, watched):
     """Fit a transformer; return what it makes of X, and the fitted transformer."""
-    if hasattr(transformer, "fit_transform"):
-        return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
-    transformer.fit(X, y, **params["fit"])
-    return transformer.transform(X, **params["transform"]), transformer
+    with watched(transformer):
+        if hasattr(transformer, "fit_transform"):
+            return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
+        transformer.fit(X, y, **params["fit"])
+        return transformer.transform(X, **params["transform"]), transformer
 
 
 @contextmanager
@@ -203,37 +206,54 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             all_or_nothing(self, fitted_now, self._learn_task, map_inputs, X, y, classes, routed)
         return self
 
+    @with_callbacks
     def _learn_task(self, map_inputs, X, y, classes, routed):
         """Send X through the transformers, and let the last step learn."""
-        Xt = map_inputs(X, y, routed)
+        root = callback_context(self, "partial-fit", len(self.steps))
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        Xt = map_inputs(X, y, routed, root)
         last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
         if classes is not None:
             last_params["classes"] = classes
-        with self._timed(len(self) - 1):
+        context = root.subcontext(task_name="partial-fit-final-estimator")
+        with self._timed(len(self) - 1), self._watched(context, Xt, y, self[-1]):
             self[-1].partial_fit(Xt, y, **last_params)
+        root.call_on_fit_task_end(estimator=self, X=Xt, y=y)
+
+    @contextmanager
+    def _watched(self, context, X, y, learner=None):
+        """Report a block to callbacks, and let a step that learns in it report to them too."""
+        has_callbacks = hasattr(learner, "set_callbacks")
+        with context.propagate_callback_context(learner) if has_callbacks else nullcontext():
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            yield
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _timed(self, index):
         """Print the time a step takes, if verbose."""
         return _print_elapsed_time("ContinualPipeline", self._log_message(index))
 
-    def _fit_transformers(self, X, y, routed):
+    def _fit_transformers(self, X, y, routed, root):
         """Fit each transformer in turn; return X as the last step is to see it."""
         memory = check_memory(self.memory)
-        fit_transform = memory.cache(_fit_transform)
+        fit_transform = memory.cache(_fit_transform, ignore=["watched"])
         is_cached = getattr(memory, "location", "unknown") is not None
         steps = list(self.steps)
         for index, name, transformer in self._iter(with_final=False):
             unfitted = clone(transformer) if is_cached else transformer
+            context = root.subcontext(task_name=f"fit-transform-{name}")
+            watched = partial(self._watched, context, X, y)
             with self._timed(index):
-                X, fitted = fit_transform(unfitted, X, y, routed[name])
+                X, fitted = fit_transform(unfitted, X, y, routed[name], watched)
             steps[index] = (name, fitted)
         self.steps = steps
         return X
 
-    def _map(self, X, y, routed):
+    def _map(self, X, y, routed, root):
         """Send X through the fitted transformers."""
         for index, name, transformer in self._iter(with_final=False):
-            with self._timed(index), _explained(name):
+            context = root.subcontext(task_name=f"transform-{name}")
+            with self._timed(index), self._watched(context, X, y), _explained(name):
                 X = transformer.transform(X, **routed[name]["transform"])
         return X
 

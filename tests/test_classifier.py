@@ -409,9 +409,9 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
         seen.append(len(values))
         return features(self, values)
 
-    def watched(model, task, settings):
+    def watched(model, task, *others):
         shared.append(np.shares_memory(task.samples.numpy(), on_disk))
-        return learn(model, task, settings)
+        return learn(model, task, *others)
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
     monkeypatch.setattr(_block_classifier, "learn", watched)

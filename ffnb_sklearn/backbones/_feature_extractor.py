@@ -13,6 +13,12 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ffnb_sklearn._callbacks import (
+    CallbackSupportMixin,
+    Epochs,
+    callback_context,
+    with_callbacks,
+)
 from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
@@ -43,7 +49,11 @@ _OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales
 
 
 class TorchFeatureExtractor(
-    DocumentedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    DocumentedMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Turn rows or images into the features of a frozen torch network.
 
@@ -312,6 +322,7 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X, y=None):
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
@@ -344,6 +355,7 @@ class TorchFeatureExtractor(
         self._fit(X, y)
         return self
 
+    @with_callbacks
     def fit_transform(self, X, y=None):
         """Fit to samples and compute their features; with `layers`, both in one pass.
 
@@ -371,8 +383,10 @@ class TorchFeatureExtractor(
             shape = rows.input_shape
         inputs = Inputs(shape, self.mean, self.std)
         inputs.check(rows.shape[1])
+        context = callback_context(self, "fit", int(self.epochs))
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if self.epochs:
-            module, learned = self._pretrain(rows, y, inputs)
+            module, learned = self._pretrain(rows, y, inputs, context)
         else:
             module, learned = self._build_as_made(), {}
         pair, features = differing_pair(rows), None
@@ -391,6 +405,8 @@ class TorchFeatureExtractor(
             learned["n_features_in_"] = rows.shape[1]
         else:
             learned |= columns_of(_as_rows(X))
+        # Before the estimator changes, since a callback may raise.
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
         if self.epochs:
             advance(self.random_state)
         replace_fitted(self, (*_OPTIONAL, *COLUMNS), learned)
@@ -404,7 +420,7 @@ class TorchFeatureExtractor(
             return source
         return check_array(_as_rows(X), estimator=self, input_name="X")
 
-    def _pretrain(self, rows, y, inputs):
+    def _pretrain(self, rows, y, inputs, context):
         """Train the network; return it with the attributes that tell of it."""
         samples = labelled_samples(rows, y, inputs)
         saved = None if self.checkpoint is None else read_checkpoint(self.checkpoint)
@@ -427,6 +443,7 @@ class TorchFeatureExtractor(
             saved=saved,
             checkpoint=self.checkpoint,
             verbose=self.verbose,
+            watcher=Epochs(self, context, None),
         )
         return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
 

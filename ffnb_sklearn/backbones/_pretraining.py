@@ -26,7 +26,9 @@ _NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
 _HEAD, _SPLIT, _EPOCHS = 0, 1, 2
 
 
-def pretrain(backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose):
+def pretrain(
+    backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose, watcher
+):
     """Train a backbone in place.
 
     Parameters
@@ -47,6 +49,8 @@ def pretrain(backbone, n_features, samples, plan, *, arithmetic, saved, checkpoi
         Where to write one after each epoch.
     verbose : int or bool
         Whether to print a line per epoch.
+    watcher : EpochWatcher
+        Watches the epochs, and may end the training after one.
 
     Returns
     -------
@@ -75,12 +79,15 @@ def pretrain(backbone, n_features, samples, plan, *, arithmetic, saved, checkpoi
         run.restore(SavedState.checked(checkpoint, saved["state"], run.shapes()))
     for epoch in range(run.n_epochs, plan.epochs):
         start = perf_counter()
+        watcher.begin()
         run.train(epoch)
         run.validate()
         if verbose:
             print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
         if checkpoint is not None:
             write_checkpoint(checkpoint, settings, vars(run.state()))
+        if watcher.end(run.history["train_loss"][-1]):
+            break
     measured = {name: values for name, values in run.history.items() if values}
     return measured, run.keep_best()
 

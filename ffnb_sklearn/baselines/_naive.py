@@ -56,7 +56,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
-        Whether to print a line for every task.
+        Whether to print a line for every task, and with 2 or more one for every epoch too.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _updated(self, state, task):
+    def _updated(self, state, task, watcher):
         """The network of a state after a task; its outputs are trained with its bands."""
         model, n_layers = state.model, int(self.n_layers)
         task = replace(task, samples=task.X)
@@ -213,4 +213,4 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         n_new = int(task.classes.max()) + 1 - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
-        return train_newest(model, task.X, task.classes, descent_of(self))
+        return train_newest(model, task.X, task.classes, descent_of(self), watcher)

@@ -5,12 +5,13 @@ from dataclasses import replace
 from .drafts import append_drafts, draft_bands, grown_past
 from .features.feature_map import FeatureMap
 from .model import Model, Settings, Task, updated_moments
+from .tuning.descent import SILENT, EpochWatcher
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
 
 
-def learn(model: Model, task: Task, settings: Settings) -> Model:
+def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = SILENT) -> Model:
     """Learn one task.
 
     Parameters
@@ -21,6 +22,8 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         Samples of new classes, known classes, or both.
     settings : Settings
         Settings of the task.
+    watcher : EpochWatcher
+        Watches the epochs of fine-tuning.
 
     Returns
     -------
@@ -39,7 +42,7 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))
     if settings.band_size and int(task.classes.max()) >= len(model.moments):
-        drafts, loss_curve = finetune(model, task, draft_bands(model, task))
+        drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     moments = updated_moments(model, task, fresh)
     return replace(model, moments=moments, past=grown_past(model, task))

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from .._base import ClassIncrementalClassifier
+from .._callbacks import CALLBACK_ATTRIBUTES
 from ..backbones import (
     ConvNet,
     FlipCrop,
@@ -210,8 +211,8 @@ _KINDS = {
     )
 }
 
-# Attributes that hold what is computed again where it is missing.
-_CACHES = {"_built"}
+# Attributes that are no part of a file: what is computed again where it is missing, and callbacks.
+_LEFT_OUT = {"_built", *CALLBACK_ATTRIBUTES}
 
 
 def write_other(writer, value, where):
@@ -275,7 +276,7 @@ def _write_fitted(writer, estimator, parameters):
     learned = {
         name: value
         for name, value in vars(estimator).copy().items()
-        if name not in parameters and name != _OUTPUT and name not in _CACHES
+        if name not in parameters and name != _OUTPUT and name not in _LEFT_OUT
     }
     names = learned.pop("feature_names_in_", None)
     n_features = learned.pop("n_features_in_", None)

@@ -53,7 +53,7 @@ def save(estimator, path):
     Notes
     -----
     What was solved is no part of the file: the first prediction after loading solves the
-    classifier again.
+    classifier again. Callbacks are no part of it either.
 
     Examples
     --------

@@ -103,9 +103,9 @@ def let_meet(model, first, second):
     """
     barrier, keep = threading.Barrier(2, timeout=60), model._keep
 
-    def late(*states):
+    def late(*states, **first_task):
         barrier.wait()
-        keep(*states)
+        keep(*states, **first_task)
 
     def error_of(write):
         try:

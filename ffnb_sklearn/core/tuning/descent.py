@@ -2,19 +2,41 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 import torch
 
 from ..settings import Descent
 
-__all__ = ["MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
+__all__ = [
+    "SILENT",
+    "EpochWatcher",
+    "MomentumSteps",
+    "has_stalled",
+    "multi_class_hinge",
+    "rate_factor",
+]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
 
 # Longest parameters; the moments of longer rows overflow.
 _LONGEST = 1e70
+
+
+class EpochWatcher:
+    """Watcher of the epochs of a descent. This class does nothing; callers derive from it."""
+
+    def begin(self) -> None:
+        """Take note that an epoch begins."""
+
+    def end(self, loss: float) -> bool:
+        """Take note of the loss after an epoch, and return whether the descent has to end."""
+        return False
+
+
+SILENT = EpochWatcher()
 
 
 class MomentumSteps:
@@ -26,6 +48,8 @@ class MomentumSteps:
         Leaves that require gradients; steps update them in place.
     descent : Descent
         Epochs, mini-batches, momentum, weight decay and the first rate.
+    watcher : EpochWatcher
+        Watches the epochs.
 
     Attributes
     ----------
@@ -33,8 +57,14 @@ class MomentumSteps:
         Rate of the next step.
     """
 
-    def __init__(self, parameters: Sequence[torch.Tensor], descent: Descent) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        descent: Descent,
+        watcher: EpochWatcher = SILENT,
+    ) -> None:
         self.rate = descent.learning_rate
+        self._watcher = watcher
         self._parameters, self._descent = parameters, descent
         self._velocities = [torch.zeros_like(one) for one in parameters]
 
@@ -105,17 +135,24 @@ class MomentumSteps:
             losses.append(self.epoch(loss, n_samples, rng))
         return losses
 
-    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
-        """Yield once per epoch until the losses stall, and adapt the rate in between if asked to.
+    def epochs(self, losses: Sequence[float], enough: float = -inf) -> Iterator[None]:
+        """Yield once per epoch until the losses stall or the watcher ends the descent.
+
+        In between, the rate is adapted if the settings ask for it.
 
         Parameters
         ----------
         losses : sequence of float
             The caller adds the loss of each epoch.
+        enough : float, default=-inf
+            Loss that ends the descent.
         """
         for _ in range(self._descent.max_epochs):
+            if losses and losses[-1] <= enough:
+                return
+            self._watcher.begin()
             yield
-            if has_stalled(losses, self._descent.patience):
+            if self._watcher.end(losses[-1]) or has_stalled(losses, self._descent.patience):
                 return
             if self._descent.adaptive_rate:
                 self.rate *= rate_factor(losses)

@@ -39,7 +39,7 @@ from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import MomentumSteps
+from .descent import SILENT, EpochWatcher, MomentumSteps
 from .draws import pseudo_features
 from .hinge import Network, Samples
 
@@ -53,7 +53,7 @@ _CHUNK = 4096
 
 
 def finetune(
-    model: Model, task: Task, drafts: Sequence[Draft]
+    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher = SILENT
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task [Alg. 2].
 
@@ -65,6 +65,8 @@ def finetune(
         Samples of the task.
     drafts : sequence of Draft
         Bands to start from.
+    watcher : EpochWatcher
+        Watches the epochs.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def finetune(
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
         return list(drafts), ()
-    return _Tuning(model, task, drafts).run()
+    return _Tuning(model, task, drafts).run(watcher)
 
 
 class _Tuning:
@@ -112,20 +114,18 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(self, watcher: EpochWatcher) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
             (draft.rows * draft.reach).repeat(self._n_folds, 1, 1).requires_grad_()
             for draft in self._start
         ]
-        move = MomentumSteps(steps, self._model.settings.descent)
+        move = MomentumSteps(steps, self._model.settings.descent, watcher)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
         errors = self._model.settings.descent.standard_errors
         losses = [float(least)]
-        for _ in move.epochs(losses):
-            if not losses[-1]:
-                break
+        for _ in move.epochs(losses, enough=0.0):
             self._epoch(network, steps, move)
             drafts = self._mean_of_copies([step.detach() for step in steps])
             network, hinges = self._solved(drafts)

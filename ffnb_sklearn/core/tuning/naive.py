@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import MomentumSteps, multi_class_hinge
+from .descent import SILENT, EpochWatcher, MomentumSteps, multi_class_hinge
 
 __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 
@@ -174,7 +174,11 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
 
 
 def train_newest(
-    network: NaiveNetwork, X: torch.Tensor, classes: torch.Tensor, descent: Descent
+    network: NaiveNetwork,
+    X: torch.Tensor,
+    classes: torch.Tensor,
+    descent: Descent,
+    watcher: EpochWatcher = SILENT,
 ) -> NaiveNetwork:
     """Train the parameters of the newest task on the samples of one call.
 
@@ -188,6 +192,8 @@ def train_newest(
         Numbers of any known classes.
     descent : Descent
         Settings of the training.
+    watcher : EpochWatcher
+        Watches the epochs.
 
     Returns
     -------
@@ -220,7 +226,7 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    losses = MomentumSteps(parameters, descent).descend(loss, len(X), rng)
+    losses = MomentumSteps(parameters, descent, watcher).descend(loss, len(X), rng)
     *rows, weights, offsets = (as_array(one) for one in parameters)
     trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
     old = replace(old, loss_curve=tuple(losses))
