@@ -87,7 +87,7 @@ class BareLoop:
         return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.mixed)
 
     def pretraining(self):
-        """One epoch."""
+        """Train for an epoch."""
         self.model.train()
         optimizer = torch.optim.SGD(self.model.parameters(), **RECIPE)
         for part in torch.randperm(len(self.images)).split(BATCHES["pretraining"]):
@@ -116,7 +116,7 @@ def processor_seconds(function, *arguments):
 
 
 def candidates(network, work, images, labels, *, mixed):
-    """What is run in turns: the package, and the loop in both memory layouts."""
+    """Return the calls to time: the package, and the loop in both memory layouts."""
     loops = {
         name: BareLoop(network, images, labels, mixed=mixed, channels_last=last)
         for name, last in (("channels last", True), ("channels first", False))
@@ -141,7 +141,7 @@ def measure_speed(network, work, options, *, mixed):
     """
     images, labels = draw_images(options.images)
     runs = candidates(network, work, images, labels, mixed=mixed)
-    # What the first call brings along counts for neither.
+    # The first call sets up caches and threads, which count for neither.
     warm, warm_labels = draw_images(BATCHES["pretraining"])
     for run in candidates(network, work, warm, warm_labels, mixed=mixed).values():
         run()

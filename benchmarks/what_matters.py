@@ -128,7 +128,7 @@ def means(records, setting):
 
 def report(records, environment):
     """The tables as Markdown."""
-    lines = ["# What matters", "", *environment]
+    lines = ["# Settings that matter", "", *environment]
     seeds = len({one["seed"] for one in records})
     lines.append(
         f"- accuracy in percent on test rows after the last task, mean over {seeds} stratified "

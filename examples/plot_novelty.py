@@ -45,7 +45,7 @@ threshold = np.quantile(clf.score_samples(X_held), FALSE_ALARMS)
 # ---------
 # Each week has 60 images of the digits that are about by then, up to the one given here. Labels are
 # asked for when 25 images were put aside. All of them are learned, odd images of known digits too.
-# Of a new digit few images are known at first, so some more of it are put aside in the next weeks.
+# Few images of a new digit are known at first, so some more are put aside in the next weeks.
 
 largest_digit = [5, 6, 6, 6, 7, 7, 7, 7, 9, 9, 9, 9]
 later = np.setdiff1d(np.arange(len(y)), first)
@@ -73,8 +73,8 @@ print(f"images of known classes put aside: {sum(o['alarms'] for o in weeks) / kn
 print(f"accuracy on the images left: {clf.score(X[later], y[later]):.1%}")
 
 # %%
-# What was put aside
-# ------------------
+# Images put aside
+# ----------------
 # Bars show the images put aside, the line the accuracy on all images of the week before anything of
 # them was learned.
 

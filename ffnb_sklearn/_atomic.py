@@ -1,5 +1,6 @@
 """Files that are replaced as a whole: a reader finds the old file or the new one, never a part."""
 
+import hashlib
 import os
 import secrets
 from contextlib import contextmanager, suppress
@@ -12,12 +13,35 @@ except ImportError:
     # Windows has no such locks, and there an open file cannot be removed.
     fcntl = None
 
-__all__ = ["replaced_file"]
+__all__ = ["HashedFile", "replaced_file"]
 
 # Characters of a name that its temporary files repeat; file systems bound the length of names.
 _LONGEST_STEM = 50
 
 _TOKEN_BYTES = 8
+
+
+class HashedFile:
+    """A file that is written from front to back, and the SHA-256 digest of its bytes.
+
+    Parameters
+    ----------
+    file : file object
+        Binary and writable.
+    """
+
+    def __init__(self, file):
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data):
+        """Write bytes, and return their number."""
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self):
+        """Flush the file."""
+        self._file.flush()
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class ClassIncrementalClassifier(
         return state, stops
 
     def _seen_by_callbacks(self, X, y, weights):
-        """What callbacks may ask for: weights only if these are not all 1."""
+        """Return the arguments of callbacks, with the weights unless all are 1."""
         metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
         return {"estimator": self, "X": X, "y": y, "metadata": metadata}
 

@@ -7,7 +7,7 @@ from sklearn.utils import check_random_state
 
 __all__ = ["advance", "next_seed"]
 
-# One more than the largest seed.
+# Number of seeds; the largest one is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
 
 

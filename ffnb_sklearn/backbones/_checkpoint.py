@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 import torch
 
-from ffnb_sklearn._atomic import replaced_file
+from ffnb_sklearn._atomic import HashedFile, replaced_file
 from ffnb_sklearn.backbones._files import unpacked
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
@@ -97,25 +97,10 @@ def write_checkpoint(path, settings, state):
         Tensors and plain types.
     """
     with replaced_file(path) as file:
-        hashed = _Hashed(file)
+        hashed = HashedFile(file)
         torch.save({"settings": settings, "state": state}, hashed)
         hashed.write(_MARK)
         file.write(hashed.digest.digest())
-
-
-class _Hashed:
-    """A file that is written from front to back, and the digest of what was written."""
-
-    def __init__(self, file):
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, data):
-        self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self):
-        self._file.flush()
 
 
 def check_same_training(path, saved, settings):

@@ -1,5 +1,7 @@
 """The shards of a task, as the caller gives them."""
 
+from contextlib import suppress
+
 import numpy as np
 
 __all__ = ["import_dask", "list_of_shards"]
@@ -15,6 +17,10 @@ def import_dask():
             "partial_fit_shards needs dask. It comes with the extra [distributed]: "
             "pip install 'ffnb_sklearn[distributed]'."
         ) from error
+    # dask imports it at the first computation, and a setting of it that another thread ends
+    # meanwhile would remove all of its defaults.
+    with suppress(ImportError):
+        import distributed  # noqa: F401
     return dask
 
 

@@ -18,6 +18,7 @@ from itertools import count
 
 import numpy as np
 
+from .._atomic import HashedFile
 from ._errors import ModelFileError, misfit
 
 __all__ = ["is_storable", "read_container", "write_container"]
@@ -46,21 +47,6 @@ def is_storable(dtype):
     return _DTYPE.fullmatch(dtype.str) is not None
 
 
-class _Hashed:
-    """A file that is written from front to back, and the digest of what was written."""
-
-    def __init__(self, file):
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, data):
-        self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self):
-        self._file.flush()
-
-
 def write_container(file, content, arrays):
     """Write a container.
 
@@ -77,7 +63,7 @@ def write_container(file, content, arrays):
     text = json.dumps({"arrays": layouts, "content": content}, allow_nan=False).encode("ascii")
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"the description of the model takes {len(text)} bytes, which is too much")
-    hashed = _Hashed(file)
+    hashed = HashedFile(file)
     with zipfile.ZipFile(hashed, "w") as archive:
         _write_member(archive, _TEXT, text, b"")
         for index, (array, layout) in enumerate(zip(arrays, layouts, strict=True)):

@@ -48,12 +48,12 @@ def _print_row(name, row, seconds=None):
 
 
 def thread(arguments):
-    """Let threads read and write at once; return the number of wrong rows and lost tasks."""
+    """Let threads read and write at once; return the number of failures."""
     start = time.perf_counter()
-    n_wrong, n_writes = count_wrong_readings(arguments.readings)
+    n_raised, n_wrong, n_writes = count_wrong_readings(arguments.readings)
     print(
-        f"{arguments.readings} readings during {n_writes} calls that learn: 0 exceptions, "
-        f"{n_wrong} wrong ({time.perf_counter() - start:.1f} s)",
+        f"{arguments.readings} readings during {n_writes} calls that learn: "
+        f"{n_raised} exceptions, {n_wrong} wrong ({time.perf_counter() - start:.1f} s)",
         flush=True,
     )
     start = time.perf_counter()
@@ -63,7 +63,7 @@ def thread(arguments):
         f"refused and repeated, {n_lost} tasks lost ({time.perf_counter() - start:.1f} s)",
         flush=True,
     )
-    return n_wrong + n_lost
+    return n_raised + n_wrong + n_lost
 
 
 PARTS = {"faults": inject, "threads": thread, "fuzz": fuzz}

@@ -37,7 +37,7 @@ from .gaussians import ClassGaussians
 __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
 # Temperature that values have at least, in quadrature: their spread about 0 and 1 does not vanish
-# with the scatter within the classes (hold-outs of 20 sets, docs/benchmarks/calibration.md).
+# with the scatter within the classes (cross-entropy on hold-outs of 20 sets).
 _LEAST_TEMPERATURE = 0.045
 
 
