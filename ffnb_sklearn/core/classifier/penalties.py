@@ -19,7 +19,7 @@ _FIXED_INPUT_ENERGY = 0.25
 # better than new samples.
 _BAND_ENERGY = 0.001
 
-# Spread of trained neurons, relative to the energy of all other features, that counts as rounding.
+# Spread, relative to the energy of the features that it is compared with, that counts as rounding.
 _ROUNDING_SHARE = 1e-24
 
 
@@ -32,10 +32,12 @@ def block_penalties(
 ) -> torch.Tensor:
     """Return the weight of each feature's ridge, from the moments of the classes.
 
-    The inputs and the shared band are weighted by their class separation: the energy of a block is
-    the square of its Calinski-Harabasz index relative to the larger index. Trained neurons get a
-    fixed share of the spread of all other features. Neither rule depends on the scale of the inputs
-    or on the order of the classes.
+    The ridge of an input is proportional to its variance within the classes, plus the median
+    variance of all inputs. So the unit of an input has little influence, and inputs that hardly
+    vary do not count more than others. The inputs and the shared band are weighted by their class
+    separation: the energy of a block is the square of its Calinski-Harabasz index relative to the
+    larger index. Trained neurons get a fixed share of the spread of all other features. None of
+    these rules depends on the scale of all inputs or on the order of the classes.
 
     Parameters
     ----------
@@ -44,8 +46,8 @@ def block_penalties(
     blocks : Blocks
         Blocks of these features.
     pooled : bool
-        Whether penalties may depend on all classes; if not, inputs beside a shared band have a
-        fixed penalty.
+        Whether penalties may depend on all classes; if not, all inputs have one penalty, which is
+        fixed beside a shared band.
     input_energy : float or None, default=None
         Energy of the inputs as a multiple of the shared band's; None applies these rules.
 
@@ -63,18 +65,22 @@ def block_penalties(
     bands = slice(blocks.n_fixed, None)
     penalties = torch.ones_like(gaussians.penalties)
     within, between = _spreads(gaussians)
+    sizes = gaussians.weights @ gaussians.means.square()
+    if pooled:
+        penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
     if blocks.n_inputs and blocks.n_shared:
         energies = within.new_tensor([_FIXED_INPUT_ENERGY, 1.0])
         if input_energy is not None:
             energies = within.new_tensor([input_energy, 1.0]) / max(input_energy, 1.0)
         elif pooled:
-            separation = _separations(within, between, [inputs, shared])
+            spreads = within / penalties, between / penalties
+            separation = _separations(*spreads, [inputs, shared])
             energies = (separation / separation.max()) ** _SEPARATION_POWER
-        penalties[inputs], penalties[shared] = 1.0 / energies
+        penalties[inputs] /= energies[0]
+        penalties[shared] /= energies[1]
     spread = (within + between) / penalties
     trained, rest = spread[bands].sum(), spread[: blocks.n_fixed].sum()
-    sizes = gaussians.weights @ gaussians.means.square() / penalties
-    rounding = _ROUNDING_SHARE * (rest + sizes[: blocks.n_fixed].sum())
+    rounding = _ROUNDING_SHARE * (rest + (sizes / penalties)[: blocks.n_fixed].sum())
     if trained > rounding and rest > 0.0:
         penalties[bands] = trained / rest / _BAND_ENERGY
     return penalties
@@ -86,6 +92,18 @@ def _spreads(gaussians: ClassGaussians) -> tuple[torch.Tensor, torch.Tensor]:
     centre = weights @ gaussians.means / weights.sum()
     within = gaussians.energies.sum(0) + gaussians.residuals.sum(0)
     return within, weights @ (gaussians.means - centre).square()
+
+
+def _column_penalties(within: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """Return the penalty of each input, which leaves the sum of the spreads as it is.
+
+    Inputs that are constant within the classes have no part in the median.
+    """
+    varying = within[within > _ROUNDING_SHARE * sizes]
+    if not len(varying):
+        return torch.ones_like(within)
+    penalties = within + varying.median()
+    return penalties * ((within / penalties).sum() / within.sum())
 
 
 def _separations(

@@ -51,14 +51,48 @@ def index(values):
     return between / np.square(groups - means).sum()
 
 
+def spreads(values):
+    """Spread of each column within three classes of ten."""
+    groups = values.reshape(3, 10, -1)
+    return np.square(groups - groups.mean(axis=1, keepdims=True)).sum(axis=(0, 1))
+
+
 def test_inputs_and_shared_band_enter_by_their_class_separation():
     values = BARE(torch.as_tensor(X)).numpy()
-    separation = np.array([index(values[:, :4]), index(values[:, 4:])])
+    within = spreads(values[:, :4])
+    columns = within + np.sort(within)[1]
+    columns *= (within / columns).sum() / within.sum()
+    separation = np.array([index(values[:, :4] / columns**0.5), index(values[:, 4:])])
 
     energies = (separation / separation.max()) ** 2
 
     assert energies.min() < 0.9
-    assert_allclose(penalties(BARE), np.repeat(1.0 / energies, [4, 6]), rtol=1e-9)
+    expected = np.concatenate([columns / energies[0], np.full(6, 1.0 / energies[1])])
+    assert_allclose(penalties(BARE), expected, rtol=1e-9)
+
+
+def test_the_ridge_of_an_input_follows_its_unit():
+    units = np.array([1.0, 1e3, 1.0, 1.0])
+    bare = BARE.without_shared()
+
+    result = penalties(bare, X * units)
+
+    within = spreads(X)
+    expected = within * units**2
+    expected += np.sort(expected)[1]
+    assert_allclose(result / result[0], expected / expected[0], rtol=1e-9)
+
+
+def test_constant_inputs_do_not_set_the_unit_of_others():
+    constant = np.repeat([[1e3, 2e3], [3e3, 4e3], [5e3, 6e3]], 10, axis=0) / 7.0
+    features = FeatureMap(N_INPUTS + 2, SharedBand.empty(N_INPUTS + 2))
+
+    result = penalties(features, np.hstack([X, constant]))
+
+    within = spreads(X)
+    median = np.sort(within)[1]
+    assert_allclose(result[:4] / result[4], (within + median) / median, rtol=1e-9)
+    assert_allclose(result[4], result[5], rtol=1e-9)
 
 
 def test_where_pairs_stand_alone_inputs_have_a_fixed_energy():
@@ -69,7 +103,7 @@ def test_where_pairs_stand_alone_inputs_have_a_fixed_energy():
 def test_a_single_kind_of_features_is_not_penalised(pooled):
     alone = [
         penalties(BARE, skip_connection=False, pooled=pooled),
-        penalties(BARE.without_shared(), pooled=pooled),
+        penalties(BARE.without_shared(), pooled=False),
         penalties(BANDS.without_shared(), skip_connection=False, pooled=pooled),
     ]
     for one in alone:
@@ -96,5 +130,7 @@ def test_where_separation_says_nothing_blocks_are_alike():
     one_class = penalties(BARE, n_classes=1)
     no_spread = penalties(BARE, np.ones((3, N_INPUTS)))
 
-    assert_array_equal(one_class, np.ones(10))
+    within = np.square(X - X.mean(axis=0)).sum(axis=0)
+    assert_allclose((within / one_class[:4]).sum(), within.sum(), rtol=1e-9)
+    assert_array_equal(one_class[4:], np.ones(6))
     assert_array_equal(no_spread, np.ones(10))
