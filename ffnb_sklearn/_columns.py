@@ -70,8 +70,8 @@ def warn_of_units(X, moments, names, stacklevel):
         f"The columns of X differ in spread by a factor of up to "
         f"{deviations[widest] / deviations[order[0]]:.2g}: the standard deviation within the "
         f"classes is {deviations[widest]:.3g} in column {_label(labels[widest])}, and less than a "
-        f"hundredth of that in {named}{others}. Neurons see all columns in one unit, in which those "
-        "hardly count. If their units differ, put a scaler before the classifier "
+        f"hundredth of that in {named}{others}. Neurons see all columns in one unit, in which "
+        "those hardly count. If their units differ, put a scaler before the classifier "
         "that was fitted to samples of all kinds: "
         "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
         ColumnSpreadWarning,
