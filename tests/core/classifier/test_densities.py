@@ -78,9 +78,9 @@ def test_the_temperature_grows_with_the_own_part_of_the_nearest_class(shrinkage)
     for i, c in enumerate(nearest):
         z = x[i] - gaussians.means[c].numpy()
         own[i] = z @ np.linalg.solve(base, z) - z @ np.linalg.solve(shared[c], z)
-    expected = 2.0 + (1.0 - shrinkage) * 5.0**0.5 / 75.0 * own.clip(0.0) ** (2.0 / 3.0)
-    assert_allclose(scores * expected[:, None], ratios, rtol=1e-6, atol=1e-6 * np.abs(ratios).max())
-    assert np.ptp(expected) > 0.02 or shrinkage == 1.0
+    expected = 2.0 + 5.0**0.5 / 850.0 * own
+    assert_allclose(scores * expected[:, None], ratios, rtol=1e-9, atol=1e-9 * np.abs(ratios).max())
+    assert np.ptp(expected) > 0.005 or shrinkage == 1.0
 
 
 def test_the_pooled_covariance_decides_as_linear_discriminant_analysis():
