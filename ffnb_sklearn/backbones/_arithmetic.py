@@ -4,10 +4,14 @@ import platform
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 from ffnb_sklearn.core.device import resolve_device
 
 _IMAGE_AXES = 4
+
+# Numbers in the longest vector register, of AVX-512 in float32.
+_REGISTER = 16
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,14 @@ class Arithmetic:
     mixed : bool
         Whether convolutions and matrix products are computed in bfloat16; sums, losses and
         normalisations stay in `dtype`, which is float32.
+    channels_first : bool, default=False
+        Whether weights and images keep the channels first in memory in any case.
     """
 
     device: torch.device
     dtype: torch.dtype
     mixed: bool
+    channels_first: bool = False
 
     @classmethod
     def of(cls, extractor, *, training):
@@ -67,11 +74,26 @@ class Arithmetic:
 
         On the CPU, convolutions in float32 gain from it too (benchmarks/pretraining.py).
         """
-        return self.mixed or (self.device.type == "cpu" and self.dtype == torch.float32)
+        faster = self.mixed or (self.device.type == "cpu" and self.dtype == torch.float32)
+        return faster and not self.channels_first
 
     def full(self):
         """Full precision on the same device, as a reference."""
         return replace(self, mixed=False)
+
+    def to_train(self, module):
+        """Keep the channels of a network first where its gradients would be wrong otherwise.
+
+        On CPUs, oneDNN writes outside of its memory in strided 1 x 1 convolutions of fewer channels
+        than a vector register has numbers (uxlfoundation/oneDNN, issue 6035).
+        """
+        unsafe = self.device.type == "cpu" and any(
+            isinstance(one, nn.Conv2d)
+            and one.kernel_size == (1, 1) != one.stride
+            and one.in_channels < _REGISTER
+            for one in module.modules()
+        )
+        return replace(self, channels_first=unsafe)
 
     def autocast(self):
         """Context in which the network runs."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ffnb_sklearn._atomic import HashedFile, replaced_file
-from ffnb_sklearn.backbones._files import unpacked
+from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
 _MARK = b"ffnb_sklearn checkpoint 2, sha256 "
@@ -58,7 +58,7 @@ def read_checkpoint(path):
         f"checkpoint={str(path)!r} is damaged, or was not written by this version of the package. "
         "Remove it to start anew, or take another name."
     )
-    content = unpacked(_without_digest(path.read_bytes(), refusal), refusal)
+    content = read_archive(_without_digest(path.read_bytes(), refusal), refusal)
     match content:
         case {"settings": {"random_state": int(seed), **settings}, "state": dict()} if (
             len(content) == 2

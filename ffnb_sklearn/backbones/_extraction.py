@@ -36,6 +36,13 @@ class Extraction:
     readout: Readout
     arithmetic: Arithmetic
 
+    @classmethod
+    def of(cls, extractor, module, inputs):
+        """Return the extraction that a `TorchFeatureExtractor` with this network asks for."""
+        layers = None if extractor.layers is None else tuple(extractor.layers)
+        readout = Readout(layers, extractor.pooling, extractor.views)
+        return cls(module, inputs, readout, Arithmetic.of(extractor, training=False))
+
     def parts(self, rows, first_row=0):
         """Compute the features of one batch.
 
@@ -114,10 +121,8 @@ class Extraction:
 
         Parameters
         ----------
-        rows : ndarray or ImageSource of shape (n_samples, n_features)
-            Samples to learn from.
-        batch_size : int
-            Rows of a batch.
+        rows, batch_size
+            As in `stream`.
         widths : list of int
             Width of each layer.
         keep : bool, default=False
@@ -131,30 +136,64 @@ class Extraction:
             The scaled features, if they are to be kept.
         """
         squares = np.zeros(len(widths))
-        dtype = str(self.arithmetic.dtype).removeprefix("torch.")
-        features = np.empty((len(rows), sum(widths)), dtype=dtype) if keep else None
+        features = self._empty(len(rows), sum(widths)) if keep else None
         for batch, parts in self.stream(rows, batch_size):
             squares += [np.square(part, dtype=np.float64).sum() for part in parts]
             if keep:
                 features[batch] = np.hstack(parts)
-        scales = [np.sqrt(len(rows) / square) if square else 1.0 for square in squares]
+        scales = [float(np.sqrt(len(rows) / square)) if square else 1.0 for square in squares]
         if keep:
-            scale_layers(features, widths, scales)
-        return [float(scale) for scale in scales], features
+            _scale(features, widths, scales)
+        return scales, features
+
+    def features(self, rows, batch_size, n_features, widths, scales):
+        """Compute the features of all rows.
+
+        Parameters
+        ----------
+        rows, batch_size
+            As in `stream`.
+        n_features : int
+            Width of the features.
+        widths, scales : dict of str to int or float, or None
+            Width and factor of each layer, as `fit` found them; None for the output of the network.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features, scaled.
+
+        Raises
+        ------
+        ValueError
+            If layers or pooling were changed after `fit`.
+        """
+        features = self._empty(len(rows), n_features)
+        for batch, parts in self.stream(rows, batch_size):
+            self._check_widths(parts, widths)
+            features[batch] = np.hstack(parts)
+        if scales is not None:
+            _scale(features, widths.values(), scales.values())
+        return features
+
+    def _empty(self, *shape):
+        """Return an array for features."""
+        return np.empty(shape, dtype=str(self.arithmetic.dtype).removeprefix("torch."))
+
+    def _check_widths(self, parts, fitted):
+        """Refuse other layers or widths than those of `fit`."""
+        layers, found = self.readout.layers, None
+        if layers is not None:
+            found = dict(zip(layers, (part.shape[1] for part in parts), strict=True))
+        if found != fitted:
+            raise ValueError(
+                f"layers and pooling must be those of fit, with widths {fitted}; got widths "
+                f"{found}. Call fit again."
+            )
 
 
-def scale_layers(features, widths, scales):
-    """Multiply the columns of each layer by its factor, in place.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_samples, sum of widths)
-        Features of all layers side by side.
-    widths : iterable of int
-        Width of each layer.
-    scales : iterable of float
-        Factor of each layer.
-    """
+def _scale(features, widths, scales):
+    """Multiply the columns of each layer by its factor, in place."""
     features *= np.repeat(list(scales), list(widths)).astype(features.dtype)
 
 

@@ -1,46 +1,25 @@
 """A torch network as a frozen scikit-learn transformer, trained elsewhere or by `fit`."""
 
 import os
-import warnings
 from collections.abc import Mapping
-from copy import deepcopy
 from numbers import Integral, Real
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn._callbacks import (
-    CallbackSupportMixin,
-    Epochs,
-    callback_context,
-    with_callbacks,
-)
+from ffnb_sklearn._callbacks import CallbackSupportMixin, callback_context, with_callbacks
 from ffnb_sklearn._documentation import DocumentedMixin
-from ffnb_sklearn._seeds import advance, next_seed
-from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
-from ffnb_sklearn.backbones._arithmetic import Arithmetic
-from ffnb_sklearn.backbones._checkpoint import read_checkpoint
-from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
-from ffnb_sklearn.backbones._extraction import Extraction, scale_layers
+from ffnb_sklearn._seeds import advance
+from ffnb_sklearn._transactions import COLUMNS, replace_fitted
+from ffnb_sklearn.backbones._extraction import Extraction
+from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs
-from ffnb_sklearn.backbones._loading import (
-    build_backbone,
-    count_random,
-    freeze,
-    load_weights,
-    read_weights,
-    remove_head,
-    state_to_arrays,
-)
-from ffnb_sklearn.backbones._plan import Plan, labelled_samples
-from ffnb_sklearn.backbones._pretraining import pretrain
-from ffnb_sklearn.backbones._printing import WeightsSummary, calling_frame, printable
-from ffnb_sklearn.backbones._readout import Readout
-from ffnb_sklearn.backbones._sources import ImageSource, as_source
+from ffnb_sklearn.backbones._loading import Blueprint, freeze
+from ffnb_sklearn.backbones._plan import Plan
+from ffnb_sklearn.backbones._printing import summarised
+from ffnb_sklearn.backbones._samples import first_samples, more_samples
 
 __all__ = ["TorchFeatureExtractor"]
 
@@ -74,9 +53,8 @@ class TorchFeatureExtractor(
     weights : path or mapping, default=None
         State dict of the network: a file of ``torch.save``, whose check sums are compared and
         which is read by ``torch.load(weights_only=True)``, or a mapping from keys to tensors or
-        arrays. With `None`, the network is used as the
-        factory made it, and a `RandomFeaturesWarning` tells if that is at random.
-        Pretraining starts from them.
+        arrays. Pretraining starts from them. With `None`, the network is used as the factory made
+        it, and a `RandomFeaturesWarning` tells if that is at random.
     head : str, default=None
         Name of the submodule that is replaced by the identity, so that the features before
         it come out: ``"classifier"`` of an EfficientNet of torchvision, ``"fc"`` of its
@@ -188,33 +166,26 @@ class TorchFeatureExtractor(
 
     Notes
     -----
-    *Images* may come as an array or a tensor of shape (n, channels, height, width) or (n,
-    height, width, channels), as a list of arrays, tensors, PIL images or paths (these two
-    need Pillow), or as a `torch.utils.data.Dataset` of images or of pairs that begin with
-    one; labels are always given as `y`. `input_shape` tells the two layouts apart; without
-    it, the axis of 1, 3 or 4 values holds the channels. Images, and rows of ``uint8``, are
-    taken as they are; only one batch at a time is read and becomes floating point, so give
-    the scaling as `mean` and `std`.
+    *Images* may come as an array or a tensor of shape (n, channels, height, width) or (n, height,
+    width, channels), as a list of arrays, tensors, PIL images or paths (these two need Pillow), or
+    as a `torch.utils.data.Dataset` of images or of pairs that begin with one. `input_shape` tells
+    the two layouts apart; without it, the axis of 1, 3 or 4 values holds the channels. Only one
+    batch at a time is read and becomes floating point, so give the scaling as `mean` and `std`.
 
-    *Layers.* The axis of the channels is found by the widths of the layers: 1 behind a
-    convolution, the last one in a transformer. Outputs of two axes are taken as they are. Of
-    a submodule that runs several times, the output of its last run counts. The scales are
-    learned by `fit` alone. Several threads may call `transform` of one extractor.
+    *Layers.* The axis of the channels is found by the widths of the layers: 1 behind a convolution,
+    the last one in a transformer. Of a submodule that runs several times, the output of its last
+    run counts. Several threads may call `transform` of one extractor.
 
-    *Precision.* In float32 the features of a row depend, in the last digits, on the rows
-    that share its batch (5e-7 for features up to 2 of a small ResNet); in float64 they
-    agree to rounding errors of 1e-12. But float64 is several times slower for convolutions
-    (8 times for that network on one CPU core), and MPS devices do not have it. On recent
-    CUDA devices torch may compute float32 convolutions in TF32, with 10 bits of mantissa.
+    *Precision.* In float32 the last digits of the features of a row depend on the rows that share
+    its batch; in float64 they agree to 1e-12, but convolutions take several times as long.
 
-    *State.* The fitted state is `state_dict_`; the network is rebuilt from `backbone` where
-    it is missing, as after unpickling. A file of `weights` is read by `fit` only.
+    *State.* The fitted state is `state_dict_`; the network is rebuilt from `backbone` where it is
+    missing, as after unpickling. A file of `weights` is read by `fit` only.
 
-    *Pretraining* on the CPU gives the same weights for the same `random_state`, data and
-    number of threads, whether it was interrupted and resumed or not; the global generators
-    are left as they were. Epochs in several threads of a process wait for each other, since
-    they share these generators. On CUDA devices some operations of torch add in no fixed order.
-    Parameters of the backbone that require no gradient are left as they are.
+    *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
+    threads, whether it was interrupted and resumed or not, and leaves the global generators as they
+    were. On CUDA devices some operations of torch add in no fixed order. Parameters of the backbone
+    that require no gradient are left as they are.
 
     Examples
     --------
@@ -248,19 +219,10 @@ class TorchFeatureExtractor(
         "device": [str],
         "mixed_precision": ["boolean", StrOptions({"auto"})],
         "head": [str, None],
-        "epochs": [Interval(Integral, 0, None, closed="left")],
-        "optimizer": [StrOptions({"adamw", "sgd"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "schedule": [StrOptions({"one-cycle", "cosine", "constant"})],
-        "train_batch_size": [Interval(Integral, 1, None, closed="left")],
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-        "augment": [StrOptions({"flip-crop"}), callable, None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        **Plan.constraints,
     }
 
     def __init__(
@@ -329,8 +291,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or images
-            Rows or images. Without pretraining and `layers`, two that differ are sent through
-            the network.
+            Rows or images; with neither `epochs` nor `layers`, two go through the network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -377,75 +338,16 @@ class TorchFeatureExtractor(
     def _fit(self, X, y, keep=False):
         """Fit; return the rows, and with `layers` their features, if these are to be kept."""
         self._validate_params()
-        rows = self._read(X)
-        shape = self.input_shape
-        if isinstance(rows, ImageSource):
-            shape = rows.input_shape
-        inputs = Inputs(shape, self.mean, self.std)
-        inputs.check(rows.shape[1])
+        rows, inputs, seen = first_samples(self, X)
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        if self.epochs:
-            module, learned = self._pretrain(rows, y, inputs, context)
-        else:
-            module, learned = self._build_as_made(), {}
-        pair, features = differing_pair(rows), None
-        extraction = self._extraction(freeze(module), inputs)
-        widths = extraction.probe(pair)
-        if self.layers is not None:
-            scales, features = extraction.scales(rows, self.batch_size, widths, keep=keep)
-            learned["layer_widths_"] = dict(zip(self.layers, widths, strict=True))
-            learned["layer_scales_"] = dict(zip(self.layers, scales, strict=True))
-        learned["state_dict_"] = state_to_arrays(module)
-        learned["n_features_out_"] = sum(widths)
-        learned["input_shape_"] = None if shape is None else tuple(shape)
-        learned["image_values_"] = getattr(rows, "values", None)
-        learned["_built"] = (self.dtype, module)
-        if isinstance(rows, ImageSource):
-            learned["n_features_in_"] = rows.shape[1]
-        else:
-            learned |= columns_of(_as_rows(X))
+        learned, features = learn(self, rows, y, inputs, context, keep=keep)
         # Before the estimator changes, since a callback may raise.
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         if self.epochs:
             advance(self.random_state)
-        replace_fitted(self, (*_OPTIONAL, *COLUMNS), learned)
+        replace_fitted(self, (*_OPTIONAL, *COLUMNS), seen | learned)
         return rows, features
-
-    def _read(self, X):
-        """Return the rows of X, or a source of its images."""
-        Inputs(self.input_shape).check_shape()
-        source = as_source(X, self.input_shape)
-        if source is not None:
-            return source
-        return check_array(_as_rows(X), estimator=self, input_name="X")
-
-    def _pretrain(self, rows, y, inputs, context):
-        """Train the network; return it with the attributes that tell of it."""
-        samples = labelled_samples(rows, y, inputs)
-        saved = None if self.checkpoint is None else read_checkpoint(self.checkpoint)
-        if self.random_state is None and saved is not None:
-            seed = saved["settings"]["random_state"]
-        else:
-            seed = next_seed(self.random_state)
-        module = self._build(self.weights, seed)
-        # Before the training, which would be lost with an error after it. A copy, because what a
-        # network keeps of a call in inference mode cannot be trained.
-        pair, copy = differing_pair(rows), freeze(deepcopy(module))
-        self._extraction(copy, inputs).probe(pair)
-        (n_features,) = self._extraction(copy, inputs, Readout()).probe(pair)
-        history, n_epochs = pretrain(
-            module,
-            n_features,
-            samples,
-            Plan.of(self, seed),
-            arithmetic=Arithmetic.of(self, training=True),
-            saved=saved,
-            checkpoint=self.checkpoint,
-            verbose=self.verbose,
-            watcher=Epochs(self, context, None),
-        )
-        return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
 
     def transform(self, X):
         """Compute the features of rows or images.
@@ -468,80 +370,25 @@ class TorchFeatureExtractor(
             If the features are not finite.
         """
         check_is_fitted(self)
-        source = as_source(X, self.input_shape_)
-        if source is None:
-            return self._features(validate_data(self, _as_rows(X), reset=False))
-        if self.input_shape_ is None:
-            raise ValueError(
-                f"X must hold rows of {self.n_features_in_} values, as in fit; got images of "
-                f"shape {source.input_shape}. Fit with input_shape, or with images."
-            )
-        source.check(self.image_values_)
-        return self._features(source)
+        return self._features(more_samples(self, X))
 
     def _features(self, rows):
         """Compute the features of all rows by the fitted network."""
-        features = np.empty((len(rows), self.n_features_out_), dtype=self.dtype)
         inputs = Inputs(self.input_shape_, self.mean, self.std)
-        extraction = self._extraction(self._frozen_module(), inputs)
-        for batch, parts in extraction.stream(rows, self.batch_size):
-            self._check_widths(parts)
-            features[batch] = np.hstack(parts)
-        if self.layers is not None:
-            scale_layers(features, self.layer_widths_.values(), self.layer_scales_.values())
-        return features
-
-    def _check_widths(self, parts):
-        """Refuse layers, or a pooling, that were changed after `fit`."""
-        found = None
-        if self.layers is not None:
-            found = dict(zip(self.layers, (part.shape[1] for part in parts), strict=True))
-        fitted = getattr(self, "layer_widths_", None)
-        if found != fitted:
-            raise ValueError(
-                f"layers and pooling must be those of fit, with widths {fitted}; got widths "
-                f"{found}. Call fit again."
-            )
+        widths, scales = (getattr(self, name, None) for name in ("layer_widths_", "layer_scales_"))
+        return Extraction.of(self, self._frozen_module(), inputs).features(
+            rows, self.batch_size, self.n_features_out_, widths, scales
+        )
 
     def _frozen_module(self):
-        """Return the network; rebuild it where it is missing or of another dtype."""
-        dtype, module = getattr(self, "_built", (None, None))
-        if dtype != self.dtype:
-            module = freeze(self._build(self.state_dict_))
-            self._built = (self.dtype, module)
+        """Return the network; rebuild it where it is missing, of another dtype or another fit."""
+        state = self.state_dict_
+        dtype, built_from, module = getattr(self, "_built", (None, None, None))
+        if dtype != self.dtype or built_from is not state:
+            module = freeze(Blueprint.of(self).build(state))
+            # With its weights: `fit` in another thread may have replaced those of the extractor.
+            self._built = (self.dtype, state, module)
         return module
-
-    def _build(self, weights, seed=0):
-        """Build the network, cast it and then load weights, which so keep their digits."""
-        module = build_backbone(self.backbone, self.backbone_params, seed)
-        if self.head is not None:
-            remove_head(module, self.head)
-        module.to(getattr(torch, self.dtype))
-        if weights is not None:
-            load_weights(module, read_weights(weights), self.head)
-        return module
-
-    def _build_as_made(self):
-        """Build the network that is not to be pretrained; warn if its weights are random."""
-        module = self._build(self.weights)
-        if self.weights is None and not isinstance(self.backbone, torch.nn.Module):
-            n_random, n_all = count_random(self.backbone, self.backbone_params, self.head, module)
-            if n_random:
-                warnings.warn(
-                    f"The features are random: of {n_all} parameters of backbone="
-                    f"{self.backbone!r}, {n_random} are drawn at random, because there are no "
-                    "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
-                    "If random features are wanted, fix their seed in backbone_params.",
-                    RandomFeaturesWarning,
-                    stacklevel=4,
-                )
-        return module
-
-    def _extraction(self, module, inputs, readout=None):
-        """Put a network together with all that decides what it makes of rows."""
-        layers = None if self.layers is None else tuple(self.layers)
-        readout = Readout(layers, self.pooling, self.views) if readout is None else readout
-        return Extraction(module, inputs, readout, Arithmetic.of(self, training=False))
 
     def get_feature_names_out(self, input_features=None):
         """Name the features.
@@ -557,12 +404,11 @@ class TorchFeatureExtractor(
             With `layers`, ``"<layer>_<number>"``; else the lower-case name of the class and a
             number.
         """
-        names = super().get_feature_names_out(input_features)
         if not hasattr(self, "layer_widths_"):
-            return names
+            return super().get_feature_names_out(input_features)
         widths = self.layer_widths_.items()
         numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
-        return np.asarray(numbered, dtype=object)
+        return np.array(numbered, dtype=object)
 
     def get_params(self, deep=True):
         """Return the parameters by name.
@@ -575,16 +421,16 @@ class TorchFeatureExtractor(
         Returns
         -------
         dict
-            The parameters; where scikit-learn prints them, `weights` in arrays are summarised.
+            The parameters; `weights` in a dictionary come as one that prints as a summary.
         """
-        return printable(super().get_params(deep), calling_frame())
+        params = super().get_params(deep)
+        return {**params, "weights": summarised(params["weights"])}
 
     def _get_fitted_attr_html(self, doc_link=""):
         """Summarise the weights in the table that scikit-learn shows in notebooks."""
         attributes = super()._get_fitted_attr_html(doc_link)
         if "state_dict_" in attributes:
-            summary = WeightsSummary(self.state_dict_)
-            attributes["state_dict_"] = {**attributes["state_dict_"], "value": summary}
+            attributes["state_dict_"]["value"] = summarised(self.state_dict_)
         return attributes
 
     @property
@@ -597,16 +443,8 @@ class TorchFeatureExtractor(
         state.pop("_built", None)
         return state
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "n_features_out_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = [self.dtype]
         tags.target_tags.required = bool(self.epochs)
         return tags
-
-
-def _as_rows(X):
-    """Bring a tensor of rows to the CPU; leave all else as it is."""
-    return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X

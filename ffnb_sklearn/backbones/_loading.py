@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._files import read_tensors
+from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.backbones._seeding import seeded_layers
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
@@ -20,8 +23,9 @@ _SHOWN_KEYS, _LONGEST_REASON = 5, 500
 _OPTIONAL = {"torchvision", "timm"}
 
 
-def build_backbone(backbone, backbone_params, seed=0):
-    """Build the network on the CPU.
+@dataclass(frozen=True)
+class Blueprint:
+    """What a network is made from; the fields are parameters of `TorchFeatureExtractor`.
 
     Parameters
     ----------
@@ -29,39 +33,87 @@ def build_backbone(backbone, backbone_params, seed=0):
         Dotted name of a factory, a factory, or a network, which is copied.
     backbone_params : dict or None
         Keyword arguments of the factory.
-    seed : int, default=0
-        Where the random weights of a factory start from.
-
-    Returns
-    -------
-    nn.Module
-        A network of its own: nothing else refers to it.
-
-    Raises
-    ------
-    ValueError
-        If a dotted name leads nowhere, or a network comes with arguments.
-    TypeError
-        If the factory returns something else than a network.
+    head : str or None
+        Name of the submodule that is replaced by the identity.
+    dtype : str
+        Arithmetic of the network.
     """
-    if isinstance(backbone, nn.Module):
-        if backbone_params:
-            raise ValueError(
-                "backbone_params must be None where backbone is a network; "
-                f"got {backbone_params!r}."
+
+    backbone: Any
+    backbone_params: dict | None
+    head: str | None
+    dtype: str
+
+    @classmethod
+    def of(cls, extractor):
+        """Blueprint of a `TorchFeatureExtractor`."""
+        return cls(*(getattr(extractor, field.name) for field in fields(cls)))
+
+    def build(self, weights=None, seed=0):
+        """Build the network on the CPU.
+
+        Parameters
+        ----------
+        weights : path or mapping, default=None
+            State dict; None keeps the weights that the factory gives.
+        seed : int, default=0
+            Where the random weights of a factory start from.
+
+        Returns
+        -------
+        nn.Module
+            A network of its own: nothing else refers to it.
+
+        Raises
+        ------
+        ValueError
+            If a dotted name leads nowhere, a network comes with arguments, there is no such head,
+            or the weights do not fit.
+        TypeError
+            If the factory returns something else than a network.
+        """
+        module = self._made(seed)
+        if self.head is not None:
+            _remove_head(module, self.head)
+        # Cast before the weights are loaded, which so keep their digits.
+        module.to(getattr(torch, self.dtype))
+        if weights is not None:
+            _load_weights(module, _read_weights(weights), self.head)
+        return module
+
+    def count_random(self, module):
+        """Count the parameters of a network that the factory draws at random, and all of them.
+
+        The network was built from the default seed, without weights; it is made once more.
+        """
+        others = dict(self.build(seed=1).named_parameters())
+        drawn = [
+            name not in others or not torch.equal(one, others[name])
+            for name, one in module.named_parameters()
+        ]
+        return sum(drawn), len(drawn)
+
+    def _made(self, seed):
+        """Copy the network, or call the factory."""
+        if isinstance(self.backbone, nn.Module):
+            if self.backbone_params:
+                raise ValueError(
+                    "backbone_params must be None where backbone is a network; "
+                    f"got {self.backbone_params!r}."
+                )
+            return deepcopy(self.backbone)
+        named = isinstance(self.backbone, str)
+        factory = _import_factory(self.backbone) if named else self.backbone
+        # Random weights, which the factory of a trained backbone replaces, must neither differ
+        # from one call to the next nor move the global generator.
+        with seeded_layers(seed):
+            module = factory(**(self.backbone_params or {}))
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                f"backbone must make a torch.nn.Module; {self.backbone!r} made an instance of "
+                f"{type(module).__name__}."
             )
-        return deepcopy(backbone)
-    factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
-    # Random weights, which the factory of a trained backbone replaces, must neither differ
-    # from one call to the next nor move the global generator.
-    with seeded_layers(seed):
-        module = factory(**(backbone_params or {}))
-    if not isinstance(module, nn.Module):
-        raise TypeError(
-            f"backbone must make a torch.nn.Module; {backbone!r} made an instance of "
-            f"{type(module).__name__}."
-        )
-    return module
+        return module
 
 
 def _import_factory(name):
@@ -89,21 +141,8 @@ def _import_factory(name):
     return factory
 
 
-def remove_head(module, head):
-    """Replace a submodule by the identity.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Changed in place.
-    head : str
-        Name of the submodule, with dots where it is nested.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
+def _remove_head(module, head):
+    """Replace a submodule, with dots in its name where it is nested, by the identity."""
     parent, _, name = head.rpartition(".")
     try:
         owner = module.get_submodule(parent)
@@ -118,56 +157,12 @@ def remove_head(module, head):
     setattr(owner, name, nn.Identity())
 
 
-def count_random(backbone, backbone_params, head, module):
-    """Count the parameters that a factory draws at random, by making the network once more.
-
-    Parameters
-    ----------
-    backbone, backbone_params, head
-        What made the network, as in `build_backbone` and `remove_head`.
-    module : nn.Module
-        The network that was made from another seed.
-
-    Returns
-    -------
-    n_random, n_parameters : int
-        Tensors of parameters that came out otherwise, and all of them.
-    """
-    again = build_backbone(backbone, backbone_params, seed=1)
-    if head is not None:
-        remove_head(again, head)
-    others = dict(again.named_parameters())
-    pairs = [(one, others.get(name)) for name, one in module.named_parameters()]
-    random = [
-        one for one, other in pairs if other is None or not torch.equal(one, other.to(one.dtype))
-    ]
-    return len(random), len(pairs)
-
-
-def read_weights(weights):
-    """Read a state dict.
-
-    Parameters
-    ----------
-    weights : path or mapping
-        File written by `torch.save`, or a mapping from keys to tensors or arrays.
-
-    Returns
-    -------
-    dict
-        Tensors on the CPU by key.
-
-    Raises
-    ------
-    OSError
-        If the file is missing or cannot be read.
-    ValueError
-        If the file is damaged, or does not hold a state dict.
-    """
+def _read_weights(weights):
+    """Return the tensors of a state dict on the CPU, by key."""
     if not isinstance(weights, Mapping):
         path = weights
-        weights = read_tensors(
-            path,
+        weights = read_archive(
+            Path(path).read_bytes(),
             f"weights={str(path)!r} must be a file of tensors and plain types, written by "
             "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
             "check sums: give what torch.load(weights_only=True) makes of them.",
@@ -201,23 +196,8 @@ def _as_tensor(key, value):
     )
 
 
-def load_weights(module, state_dict, head=None):
-    """Load weights that must fit the network exactly.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Changed in place.
-    state_dict : dict of str -> torch.Tensor
-        One entry per parameter and buffer.
-    head : str, default=None
-        Name of the submodule that was removed; its entries may be there.
-
-    Raises
-    ------
-    ValueError
-        If a key is missing or left over, or a shape differs.
-    """
+def _load_weights(module, state_dict, head):
+    """Load weights that must fit the network exactly, but for entries of the removed head."""
     if head is not None:
         state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
     for key, own in module.state_dict().items():

@@ -1,11 +1,13 @@
 """What a backbone is pretrained on, and how: plain data, without a network."""
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.utils import check_consistent_length
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ffnb_sklearn._arrays import as_numpy, as_targets
 from ffnb_sklearn._targets import check_labels, unmixed
@@ -29,6 +31,19 @@ class Plan:
     validation_fraction: float
     mixed_precision: bool | str
     seed: int
+
+    constraints: ClassVar = {
+        "epochs": [Interval(Integral, 0, None, closed="left")],
+        "optimizer": [StrOptions({"adamw", "sgd"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "schedule": [StrOptions({"one-cycle", "cosine", "constant"})],
+        "train_batch_size": [Interval(Integral, 1, None, closed="left")],
+        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+        "augment": [StrOptions({"flip-crop"}), callable, None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+    }
 
     @classmethod
     def of(cls, extractor, seed):

@@ -74,7 +74,7 @@ class Writer:
             return [self.plain(one, where) for one in value]
         if kind is tuple:
             return {"tuple": [self.plain(one, where) for one in value]}
-        if kind is dict:
+        if isinstance(value, dict):
             return {"dict": [[self.plain(part, where) for part in item] for item in value.items()]}
         if kind is np.ndarray:
             return self.labels(value, where) if value.dtype == object else self.array(value, where)

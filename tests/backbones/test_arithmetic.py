@@ -114,6 +114,18 @@ def test_channels_stay_first_where_it_was_not_measured():
     assert Arithmetic(torch.device("cuda"), torch.float32, mixed=True).channels_last
 
 
+@pytest.mark.parametrize(
+    ("width", "stride", "device", "first"),
+    [(4, 2, "cpu", True), (16, 2, "cpu", False), (4, 1, "cpu", False), (4, 2, "cuda", False)],
+)
+def test_channels_stay_first_where_gradients_would_be_written_elsewhere(
+    width, stride, device, first
+):
+    how = Arithmetic(torch.device(device), torch.float32, mixed=False)
+    network = nn.Sequential(nn.Conv2d(width, 6, 1, stride), nn.ReLU())
+    assert how.to_train(network).channels_first == first
+
+
 @pytest.mark.parametrize("epochs", [0, 2])
 def test_a_device_without_bfloat16_is_named(monkeypatch, epochs):
     monkeypatch.setattr(_arithmetic, "has_bfloat16", lambda _: False)

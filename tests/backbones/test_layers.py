@@ -25,6 +25,7 @@ from ffnb_sklearn.backbones import (
     SkeletonGCN,
     TorchFeatureExtractor,
 )
+from ffnb_sklearn.backbones._loading import Blueprint
 from ffnb_sklearn.pipeline import make_continual_pipeline
 
 RNG = np.random.default_rng(0)
@@ -204,7 +205,7 @@ def test_copies_and_pickles():
 def test_a_fit_that_fails_loses_nothing(change, images):
     extractor = layered().fit(IMAGES)
     before, state = extractor.transform(IMAGES), extractor.__getstate__()
-    parameters = extractor.get_params()
+    parameters = {name: getattr(extractor, name) for name in extractor.get_params()}
     with pytest.raises(ValueError):
         extractor.set_params(**change).fit(images)
     extractor.set_params(**parameters)
@@ -231,8 +232,28 @@ def test_threads_do_not_see_each_others_layers():
         for k, found in enumerate(pool.map(work, range(4))):
             for features in found:
                 assert_allclose(features, expected[k:], rtol=1e-10)
-    _, module = extractor._built
+    module = extractor._built[-1]
     assert not any(one._forward_hooks for one in module.modules())
+
+
+def test_a_fit_during_transform_leaves_no_old_network_behind(monkeypatch):
+    extractor = layered().fit(IMAGES)
+    other = {name: 2 * value for name, value in STATE.items()}
+    expected = layered(weights=other).fit_transform(IMAGES)
+    assert np.abs(expected - extractor.transform(IMAGES)).max() > 0.01
+    del extractor._built
+    build = Blueprint.build
+
+    def build_and_fit(blueprint, *args, **params):
+        monkeypatch.undo()
+        module = build(blueprint, *args, **params)
+        extractor.set_params(weights=other).fit(IMAGES)
+        return module
+
+    # The network of the first weights is there only after the other thread's fit.
+    monkeypatch.setattr(Blueprint, "build", build_and_fit)
+    extractor.transform(IMAGES)
+    assert_array_equal(extractor.transform(IMAGES), expected)
 
 
 # ---- images
@@ -362,7 +383,10 @@ def test_weights_are_never_printed():
             assert "tensor(" not in text
             assert "array(" not in text
             assert "arrays of" in text
-    assert extractor.get_params()["weights"] is extractor.weights
+    shown = extractor.get_params()["weights"]
+    assert shown.keys() == STATE.keys()
+    assert all(shown[name] is value for name, value in extractor.weights.items())
+    assert clone(extractor).get_params()["weights"] is not shown
     assert "weights='file.pt'" in repr(small(weights="file.pt"))
 
 

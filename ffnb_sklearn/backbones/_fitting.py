@@ -1,0 +1,106 @@
+"""What `fit` of a `TorchFeatureExtractor` learns: a network, and the scales of its layers."""
+
+import warnings
+from copy import deepcopy
+from dataclasses import replace
+
+import torch
+
+from ffnb_sklearn._callbacks import Epochs
+from ffnb_sklearn._seeds import next_seed
+from ffnb_sklearn.backbones._arithmetic import Arithmetic
+from ffnb_sklearn.backbones._checkpoint import read_checkpoint
+from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
+from ffnb_sklearn.backbones._extraction import Extraction
+from ffnb_sklearn.backbones._loading import Blueprint, freeze, state_to_arrays
+from ffnb_sklearn.backbones._plan import Plan, labelled_samples
+from ffnb_sklearn.backbones._pretraining import pretrain
+from ffnb_sklearn.backbones._readout import Readout
+
+
+def learn(extractor, rows, y, inputs, context, *, keep):
+    """Build the network, train it if that is wanted, and measure its layers.
+
+    Parameters
+    ----------
+    extractor : TorchFeatureExtractor
+        The extractor; it is not changed.
+    rows, inputs
+        What `first_samples` returns.
+    y : array-like of shape (n_samples,) or None
+        Labels.
+    context : callback context
+        Watches the epochs.
+    keep : bool
+        Whether features that are computed anyway are returned.
+
+    Returns
+    -------
+    learned : dict of str to object
+        Attributes of the fitted extractor.
+    features : ndarray of shape (n_samples, n_features_out) or None
+        The features, if they are to be kept and there are `layers`.
+    """
+    if extractor.epochs:
+        module, learned = _pretrained(extractor, rows, y, inputs, context)
+    else:
+        module, learned = _as_made(extractor), {}
+    extraction, features = Extraction.of(extractor, freeze(module), inputs), None
+    widths = extraction.probe(differing_pair(rows))
+    if extractor.layers is not None:
+        scales, features = extraction.scales(rows, extractor.batch_size, widths, keep=keep)
+        learned["layer_widths_"] = dict(zip(extractor.layers, widths, strict=True))
+        learned["layer_scales_"] = dict(zip(extractor.layers, scales, strict=True))
+    state = state_to_arrays(module)
+    learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
+    return learned | {"_built": (extractor.dtype, state, module)}, features
+
+
+def _as_made(extractor):
+    """Build the network that is not to be pretrained; warn if its weights are random."""
+    blueprint = Blueprint.of(extractor)
+    module = blueprint.build(extractor.weights)
+    if extractor.weights is None and not isinstance(extractor.backbone, torch.nn.Module):
+        n_random, n_all = blueprint.count_random(module)
+        if n_random:
+            warnings.warn(
+                f"The features are random: of {n_all} parameters of backbone="
+                f"{extractor.backbone!r}, {n_random} are drawn at random, because there are no "
+                "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
+                "If random features are wanted, fix their seed in backbone_params.",
+                RandomFeaturesWarning,
+                stacklevel=5,
+            )
+    return module
+
+
+def _pretrained(extractor, rows, y, inputs, context):
+    """Train the network; return it with the attributes that tell of it."""
+    samples = labelled_samples(rows, y, inputs)
+    path = extractor.checkpoint
+    saved = None if path is None else read_checkpoint(path)
+    if extractor.random_state is None and saved is not None:
+        seed = saved["settings"]["random_state"]
+    else:
+        seed = next_seed(extractor.random_state)
+    module = Blueprint.of(extractor).build(extractor.weights, seed)
+    # Before the training, which would be lost with an error after it. A copy, because what a
+    # network keeps of a call in inference mode cannot be trained.
+    pair, extraction = (
+        differing_pair(rows),
+        Extraction.of(extractor, freeze(deepcopy(module)), inputs),
+    )
+    extraction.probe(pair)
+    (n_features,) = replace(extraction, readout=Readout()).probe(pair)
+    history, n_epochs = pretrain(
+        module,
+        n_features,
+        samples,
+        Plan.of(extractor, seed),
+        arithmetic=Arithmetic.of(extractor, training=True).to_train(module),
+        saved=saved,
+        checkpoint=path,
+        verbose=extractor.verbose,
+        watcher=Epochs(extractor, context, None),
+    )
+    return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}

@@ -1,0 +1,61 @@
+"""Rows or images as `fit` and `transform` of a `TorchFeatureExtractor` are given them."""
+
+import torch
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from ffnb_sklearn._transactions import columns_of
+from ffnb_sklearn.backbones._inputs import Inputs
+from ffnb_sklearn.backbones._sources import as_source
+
+
+def first_samples(extractor, X):
+    """Check what `fit` is given.
+
+    Parameters
+    ----------
+    extractor : TorchFeatureExtractor
+        The extractor.
+    X : array-like of shape (n_samples, n_features), or images
+        Rows or images.
+
+    Returns
+    -------
+    rows : ndarray or ImageSource of shape (n_samples, n_features)
+        Rows, or images to be read as rows.
+    inputs : Inputs
+        What becomes of them before they enter the network.
+    seen : dict of str to object
+        Attributes that tell what samples look like.
+    """
+    Inputs(extractor.input_shape).check_shape()
+    rows, shape = as_source(X, extractor.input_shape), extractor.input_shape
+    if rows is None:
+        X = _as_rows(X)
+        rows = check_array(X, estimator=extractor, input_name="X")
+        seen = {**columns_of(X), "image_values_": None}
+    else:
+        shape = rows.input_shape
+        seen = {"n_features_in_": rows.shape[1], "image_values_": rows.values}
+    inputs = Inputs(shape, extractor.mean, extractor.std)
+    inputs.check(rows.shape[1])
+    return rows, inputs, seen | {"input_shape_": None if shape is None else tuple(shape)}
+
+
+def more_samples(extractor, X):
+    """Check what `transform` of a fitted extractor is given; return rows, or images as rows."""
+    source = as_source(X, extractor.input_shape_)
+    if source is None:
+        return validate_data(extractor, _as_rows(X), reset=False)
+    if extractor.input_shape_ is None:
+        raise ValueError(
+            f"X must hold rows of {extractor.n_features_in_} values, as in fit; got images of "
+            f"shape {source.input_shape}. Fit with input_shape, or with images."
+        )
+    source.check(extractor.image_values_)
+    return source
+
+
+def _as_rows(X):
+    """Bring a tensor of rows to the CPU; leave all else as it is."""
+    return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
