@@ -29,20 +29,7 @@ class FrozenTransformerWarning(UserWarning):
 
 
 def warn_of_frozen(steps, stacklevel):
-    """Warn once of all transformers that the first task alone is going to fit.
-
-    Parameters
-    ----------
-    steps : list of (str, estimator)
-        Transformers of a pipeline by name.
-    stacklevel : int
-        As in `warnings.warn`, counted from the caller.
-
-    Warns
-    -----
-    FrozenTransformerWarning
-        If there is one.
-    """
+    """Warn once of all named transformers that the first task alone is going to fit."""
     learners = [
         f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
     ]

@@ -15,21 +15,7 @@ _LEAST_SHARE = 1e-200
 
 
 def check_priors(priors, arrived):
-    """Raise if priors do not fit the labels learned.
-
-    Parameters
-    ----------
-    priors : {"uniform", "empirical"} or mapping of label to float
-        Parameter of the estimator.
-    arrived : ndarray of shape (n_arrived,)
-        Labels learned. A mapping has all of them, and may have labels still to come.
-
-    Raises
-    ------
-    ValueError
-        If `priors` is neither, if a label has no weight or is of another kind than those learned,
-        or if a weight is not a positive finite number.
-    """
+    """Raise if priors do not fit the labels learned; a mapping may have more labels than these."""
     if isinstance(priors, str) and priors in ("uniform", "empirical"):
         return
     if not isinstance(priors, Mapping):
@@ -54,20 +40,7 @@ def check_priors(priors, arrived):
 
 
 def class_priors(priors, arrived, weights):
-    """Return the priors of the labels learned.
-
-    Parameters
-    ----------
-    priors, arrived
-        As in `check_priors`.
-    weights : ndarray of shape (n_arrived,)
-        Sum of the sample weights of each label.
-
-    Returns
-    -------
-    ndarray of shape (n_arrived,)
-        Positive, of sum one.
-    """
+    """Return the priors of the labels learned, positive and of sum one."""
     check_priors(priors, arrived)
     if isinstance(priors, Mapping):
         weights = np.array([float(priors[label]) for label in arrived.tolist()])
@@ -79,26 +52,12 @@ def class_priors(priors, arrived, weights):
 
 
 def scores_with_priors(scores, classifier, priors):
-    r"""Return scores whose order and probabilities allow for the priors.
+    r"""Return scores whose order and probabilities allow for the priors, which have sum one.
 
     Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax they add
     :math:`\log C \pi_c` to the scores. The probabilities of pairs are inverse to the expected
-    losses, which are divided by :math:`C \pi_c`. Equal priors leave both as they are.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, C)
-        Scores of the classes learned.
-    classifier : {"gaussian", "ovo"}
-        Head that computed them. One-vs-all regression has a method of its own,
-        `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares`.
-    priors : ndarray of shape (C,)
-        Priors, of sum one.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, C)
-        Scores for the probabilities of the head.
+    losses, which are divided by :math:`C \pi_c`. Equal priors leave both as they are. One-vs-all
+    regression has `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares`.
     """
     ratios = len(priors) * priors
     if classifier == "gaussian":

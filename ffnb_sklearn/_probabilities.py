@@ -12,21 +12,11 @@ LEAST = 1e-280
 
 
 def vote_probabilities(scores):
-    r"""Turn sums of pair outputs into probabilities in the same order.
+    r"""Turn sums of pair outputs into probabilities of the same order and of sum one.
 
     A pair output is the posterior of one class minus that of the other, so
     :math:`L_t = (C - 1 - s_t) / 2` is the number of opponents that class t is expected to lose
     to, and :math:`p_t \propto 1 / L_t`. For two classes that is the pair's posterior itself.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, C)
-        Sums of the pair outputs of all classes.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, C)
-        Rows sum to one, and their largest entry is that of the largest score.
     """
     votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + SURE)
     return np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST)

@@ -1,11 +1,11 @@
 """Algorithm 1 of the paper as an estimator: what forgets when nothing is done about it."""
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
 from .._seeds import next_seed
@@ -117,18 +117,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        **ClassIncrementalClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
