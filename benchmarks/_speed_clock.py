@@ -17,18 +17,8 @@ _RESET = Path("/proc/self/clear_refs")
 def alternate(candidates, repeats=5):
     """Seconds of several candidates, each run once per round so that noise hits all of them.
 
-    Parameters
-    ----------
-    candidates : dict of str to callable
-        Each takes no argument and returns the seconds of what it measured, or a dict of the
-        seconds of several steps. What it prepares stays outside of that.
-    repeats : int, default=5
-        Number of rounds.
-
-    Returns
-    -------
-    seconds : dict of str to ndarray of shape (repeats,)
-        By name; the steps of a candidate stand under their own names.
+    A candidate takes no argument and returns the seconds of what it measured, or a dict of the
+    seconds of several steps, which stand under their own names. What it prepares stays outside.
     """
     rounds = []
     for _ in range(repeats):
@@ -55,15 +45,7 @@ def seconds_of(function, *arguments):
 def comparison(seconds, reference):
     """How two rows of seconds from the same rounds compare.
 
-    Parameters
-    ----------
-    seconds, reference : ndarray of shape (repeats,)
-        Of the method and of what it is measured by.
-
-    Returns
-    -------
-    numbers : dict
-        Medians, their ratio, and the least and largest ratio within one round.
+    Return their medians, their ratio, and the least and largest ratio within one round.
     """
     ratios = seconds / reference
     return {
@@ -76,21 +58,10 @@ def comparison(seconds, reference):
 
 
 def peak_of_step(step, state, *arguments):
-    """Peak memory of one step in a process of its own.
+    """Peak memory of ``step(state, *arguments)`` in a process of its own.
 
-    Parameters
-    ----------
-    step : callable
-        A function of a module, called as ``step(state, *arguments)``.
-    state : object
-        What the step starts from; it is pickled to a file that the process reads.
-    *arguments : objects
-        Further arguments, pickled with it.
-
-    Returns
-    -------
-    numbers : dict
-        MB of the process before the step and at its peak, and what the step added.
+    The step is a function of a module; what it gets is pickled to a file that the process reads.
+    Return MB of the process before the step and at its peak, and what the step added.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.pickle"

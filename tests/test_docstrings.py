@@ -26,10 +26,8 @@ CLASSES = {name: found for name, found in CLASSES.items() if inspect.isclass(fou
 
 def described(found, name):
     """Whether the docstring of a class or of a base of it lists an attribute."""
-    bases = (
-        ffnb_sklearn.FFNBClassifier if found is ffnb_sklearn.JointClassifier else found
-    ).__mro__
-    return any(f"\n    {name} : " in (base.__doc__ or "") for base in bases)
+    found = ffnb_sklearn.FFNBClassifier if found is ffnb_sklearn.JointClassifier else found
+    return any(f"\n    {name} : " in (base.__doc__ or "") for base in found.__mro__)
 
 
 def own_members(found):
