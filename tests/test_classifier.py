@@ -22,17 +22,6 @@ def estimator(**parameters):
 # ---- parameters
 
 
-def test_forms_of_random_state():
-    def shared(random_state):
-        return learned(estimator(random_state=random_state), [0, 1]).transform(X)
-
-    assert_array_equal(shared(3), shared(3))
-    assert_array_equal(shared(3), shared(np.int64(3)))
-    assert_array_equal(shared(np.random.RandomState(3)), shared(np.random.RandomState(3)))
-    assert not np.array_equal(shared(3), shared(4))
-    assert not np.array_equal(shared(None), shared(None))
-
-
 def test_verbose_prints_a_line_per_task(capsys):
     learned(estimator(), [0])
     assert capsys.readouterr().out == ""
@@ -49,18 +38,6 @@ def test_verbose_counts_the_epochs(capsys):
     tuned.fit(X, np.random.default_rng(0).permutation(CODES))
     epochs = f"{tuned.n_iter_} epochs, loss {tuned.loss_curve_[-1]:.3g}, "
     assert epochs in capsys.readouterr().out
-
-
-def test_the_device_is_chosen_at_each_call(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    model = learned(estimator(device="cpu"), [0, 1])
-    expected = model.predict_proba(X)
-    assert_array_equal(model.set_params(device="auto").predict_proba(X), expected)
-    model.set_params(device="cuda")
-    for call in (model.predict, model.transform):
-        with pytest.raises(ValueError, match="device='cuda' is not available"):
-            call(X)
-    assert_array_equal(model.set_params(device="cpu").predict_proba(X), expected)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
