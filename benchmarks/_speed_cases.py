@@ -4,7 +4,7 @@ import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
-from _speed_clock import alternate, comparison, peak_of_step, seconds_of
+from _speed_clock import alternate, apart, comparison, peak_of_step, seconds_of
 from _speed_floor import NullSpaceFloor, PredictionFloor, TaskFloor, task_floor_step
 
 from ffnb_sklearn import FFNBClassifier
@@ -140,7 +140,8 @@ def memory_of_case(case):
         "prediction": (_predict_step, taught, X_test),
     }
     return [
-        {"case": case.label, "step": name, **peak_of_step(*step)} for name, step in steps.items()
+        {"case": case.label, "step": name, **apart(peak_of_step, *step)}
+        for name, step in steps.items()
     ]
 
 

@@ -11,7 +11,6 @@ The rows that are scored are hold-outs of the training rows, or with ``--test`` 
 """
 
 import copy
-import pickle
 import sys
 from dataclasses import replace
 from itertools import product
@@ -22,7 +21,7 @@ import torch
 from _data import default_folder
 from _report import command_line, page, publish, run_limited, table
 from _sets import study_sets
-from _speed_clock import seconds_of
+from _speed_clock import seconds_of, state_megabytes
 from defaults import hold_outs
 
 from ffnb_sklearn import FFNBClassifier
@@ -84,8 +83,7 @@ def measure(split, study, seed, n_shared, n_neurons):
     parameters = {"shared_band_size": n_shared, "band_size": n_neurons}
     order = study.class_order(split.y, seed)
     estimator, fit_s = learn(split, order, study, seed, **parameters)
-    # Before the first prediction, which keeps what it has solved.
-    state_mb = len(pickle.dumps(estimator)) / 1e6
+    state_mb = state_megabytes(estimator)
     first_s = seconds_of(estimator.predict, split.X_test[:1])
     predicted = estimator.predict(split.X_test)
     other, _ = learn(split, order[::-1], study, seed, **parameters)

@@ -8,7 +8,6 @@ short.
     python benchmarks/out_of_core.py --samples 2000000 --features 512 --folder /data
 """
 
-import multiprocessing
 import tempfile
 import threading
 import time
@@ -17,20 +16,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from _report import command_line, environment_lines, page, publish, table
+from _speed_clock import apart, status_bytes
 
 import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
-_STATUS = Path("/proc/self/status")
 _BLOCK = 10_000
 
 
 def own_bytes():
     """Bytes of memory that this process has written, without files that it maps."""
-    for line in _STATUS.read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon:"):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"{_STATUS} has no RssAnon: this benchmark needs Linux")
+    return status_bytes("RssAnon")
 
 
 class Peak:
@@ -68,7 +64,6 @@ def write_samples(path, n_samples, n_features, n_classes):
 
 def run(path, labels, n_features, chunk_size, shared):
     """Learn and predict from the file; return seconds, and MB above what the process had before."""
-    torch.set_num_threads(1)
     X = np.memmap(path, dtype=np.float32, mode="r", shape=(len(labels), n_features))
     model = FFNBClassifier(
         band_size=0, shared_band_size=shared, chunk_size=chunk_size, random_state=0
@@ -130,15 +125,14 @@ def read_options(arguments):
 def main(arguments=None):
     """Write the file, run every size of chunks in a process of its own, print the report."""
     options = read_options(arguments)
-    context = multiprocessing.get_context("spawn")
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "samples.dat"
         labels = write_samples(path, options.samples, options.features, options.classes)
-        records = []
-        for chunk_size in options.chunks:
-            with context.Pool(1) as pool:
-                given = path, labels, options.features, chunk_size, options.shared
-                records.append(pool.apply(run, given))
+        records = [
+            apart(run, path, labels, options.features, chunk_size, options.shared)
+            for chunk_size in options.chunks
+        ]
     publish(report(records, options), records, options.out)
 
 

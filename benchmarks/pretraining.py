@@ -9,7 +9,6 @@ Seconds are those of the processor. Memory is that of a process which maps the i
     python benchmarks/pretraining.py --networks small --images 256 --memory-images 500 2000
 """
 
-import multiprocessing
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from _report import command_line, environment_lines, limited, page, publish, table
-from _speed_clock import alternate, comparison
+from _speed_clock import alternate, apart, comparison
 from out_of_core import Peak
 from torch import nn
 
@@ -151,12 +150,11 @@ def measure_speed(network, work, options, *, mixed):
     return record
 
 
-def peak_megabytes(path, n_images, threads):
+def peak_megabytes(path, n_images):
     """Return the peak memory of pretraining and extraction from a file, in this process.
 
     Megabytes count from what the process had before, without the features returned.
     """
-    torch.set_num_threads(threads)
     images = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *SHAPE))
     labels = np.arange(n_images) % N_CLASSES
     extractor = make_extractor("small", epochs=1, mixed=False)
@@ -175,16 +173,10 @@ def peak_megabytes(path, n_images, threads):
 
 def measure_memory(options):
     """Peak memory by the number of images, each in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    records = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "images.dat"
         draw_images(max(options.memory_images))[0].tofile(path)
-        for n_images in options.memory_images:
-            with context.Pool(1) as pool:
-                given = path, n_images, torch.get_num_threads()
-                records.append(pool.apply(peak_megabytes, given))
-    return records
+        return [apart(peak_megabytes, path, n_images) for n_images in options.memory_images]
 
 
 def speed_lines(records):

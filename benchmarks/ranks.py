@@ -7,7 +7,6 @@ constants of ``rank="auto"``.
     python benchmarks/ranks.py --quick
 """
 
-import pickle
 import sys
 from collections import defaultdict
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 from _data import Split, read_features
 from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits
-from _speed_clock import seconds_of
+from _speed_clock import seconds_of, state_megabytes
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 
@@ -76,8 +75,7 @@ def measure(split, rank, seed):
     """Accuracy and costs of a rank on one split."""
     estimator = FFNBClassifier(rank=rank, band_size=0, random_state=seed, device="cpu")
     fit_s = seconds_of(estimator.partial_fit, split.X, split.y)
-    # Before the first prediction, which keeps what it has solved.
-    state_mb = len(pickle.dumps(estimator)) / 1e6
+    state_mb = state_megabytes(estimator)
     first_s = seconds_of(estimator.predict, split.X_test[:1])
     return {
         "axes": float(np.mean([one.rank for one in estimator._state.model.moments])),

@@ -54,7 +54,7 @@ def test_report_has_a_row_per_measurement(pretraining, run_script, tmp_path, mon
     pretraining.draw_images(50)[0].tofile(images)
 
     def in_this_process(_):
-        return [pretraining.peak_megabytes(images, 50, 1)]
+        return [pretraining.peak_megabytes(images, 50)]
 
     monkeypatch.setattr(_arithmetic, "has_bfloat16", lambda _: True)
     monkeypatch.setattr(pretraining, "measure_memory", in_this_process)
