@@ -1,14 +1,9 @@
 """NaiveIncrementalClassifier: a network that knows all classes at once, and forgets in a stream."""
 
-import pickle
-from copy import deepcopy
-
 import numpy as np
 import pytest
-import sklearn
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.utils import estimator_checks
@@ -28,19 +23,6 @@ def estimator(**parameters):
 
 
 # ---- scikit-learn's checks
-
-
-def test_check_estimator():
-    results = estimator_checks.check_estimator(
-        NaiveIncrementalClassifier(), on_fail=None, on_skip=None
-    )
-    assert [one for one in results if one["status"] == "failed"] == []
-    # It runs only where the environment variable SCIPY_ARRAY_API is set.
-    skipped = {one["check_name"] for one in results if one["status"] == "skipped"}
-    assert skipped <= {"check_array_api_input"}
-    # Those on a classifier that takes no sample_weight.
-    if sklearn.__version__.startswith("1.9"):
-        assert len(results) == 55
 
 
 # This check calls an estimator that was fitted with names by an array, and expects its warning.
@@ -210,15 +192,6 @@ def test_every_parameter_counts(change):
     assert (plain.decision_function(X) != changed.decision_function(X)).any()
 
 
-def test_learning_leaves_the_global_generators_alone():
-    state, torch_state = np.random.get_state(legacy=False), torch.get_rng_state()  # noqa: NPY002
-    learned(estimator(), [0, 1], [2])
-    after = np.random.get_state(legacy=False)  # noqa: NPY002
-    assert_array_equal(after["state"]["key"], state["state"]["key"])
-    assert after["state"]["pos"] == state["state"]["pos"]
-    assert torch.equal(torch.get_rng_state(), torch_state)
-
-
 # ---- transactions
 
 
@@ -269,27 +242,6 @@ def test_parameters_between_tasks():
 
 
 # ---- what scikit-learn users do
-
-
-def test_fit_resets():
-    model = learned(estimator(), [0, 1], [2], classes=[9])
-    model.fit(of(3, 4)[:, :4], np.repeat([3, 4], 20))
-    fresh = estimator().fit(of(3, 4)[:, :4], np.repeat([3, 4], 20))
-    assert model.n_features_in_ == 4
-    assert_array_equal(model.classes_, [3, 4])
-    assert_array_equal(model.predict_proba(X[:, :4]), fresh.predict_proba(X[:, :4]))
-
-
-@pytest.mark.parametrize("way", [lambda one: pickle.loads(pickle.dumps(one)), deepcopy])
-def test_a_copy_between_tasks_learns_on_bit_for_bit(way):
-    original = learned(estimator(), [0, 1], [2])
-    before = original.predict_proba(X)
-    copy = learned(way(original), [3])
-    assert_array_equal(original.predict_proba(X), before)
-    assert_array_equal(copy.predict_proba(X), learned(original, [3]).predict_proba(X))
-    assert_array_equal(
-        learned(clone(original), [0, 1], [2], [3]).predict_proba(X), copy.predict_proba(X)
-    )
 
 
 def test_grid_search():
