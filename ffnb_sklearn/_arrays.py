@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 
-__all__ = ["as_numpy", "as_targets", "check_rows"]
+__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
 
 # Whose frames stand between the code of the user and a check.
 _BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
@@ -51,13 +51,13 @@ def as_targets(y):
             "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
             'y["label"] of a data frame or y.ravel() of an array.',
             DataConversionWarning,
-            stacklevel=_level_of_user(),
+            stacklevel=level_of_user(),
         )
     return targets
 
 
-def _level_of_user():
-    """Level, seen from the calling function, of the first frame outside of the libraries."""
+def level_of_user():
+    """Return the level, seen from the calling function, of the first frame outside of libraries."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _library(frame) in _BETWEEN:
         frame, level = frame.f_back, level + 1

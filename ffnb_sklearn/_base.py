@@ -169,7 +169,7 @@ class ClassIncrementalClassifier(
 
     def _scores(self, state, X):
         """Scores of the known classes, in order of arrival."""
-        return self._adjusted(state, as_array(state.model.scores(self._samples(state, X))))
+        return as_array(state.model.scores(self._samples(state, X)))
 
     def _samples(self, state, X):
         """Samples as the core takes them, after their checks."""
@@ -181,10 +181,6 @@ class ClassIncrementalClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _adjusted(self, state, scores):
-        """Scores that allow for the parameters of predictions: here there are none."""
-        return scores
 
     def decision_function(self, X):
         """Return the scores of the classes.
@@ -239,7 +235,8 @@ class ClassIncrementalClassifier(
             seen. The largest is that of the label which `predict` gives.
         """
         state = self._learned_state()
-        return state.by_class(self._probabilities(state.model, self._scores(state, X)), 0.0)
+        probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
+        return state.by_class(probabilities, 0.0)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
@@ -256,13 +253,10 @@ class ClassIncrementalClassifier(
             infinity for a class that was declared and never seen.
         """
         state = self._learned_state()
-        logarithms = self._log_probabilities(state.model, self._scores(state, X))
+        # From the scores, since logarithms of tiny probabilities have lost digits.
+        logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
         return state.by_class(logarithms, -np.inf)
 
-    def _probabilities(self, model, scores):
-        """Probabilities of the known classes from their scores: the softmax of these."""
-        return np.maximum(softmax(scores, axis=1), LEAST)
-
-    def _log_probabilities(self, model, scores):
-        """Their logarithms, from the scores: those of tiny probabilities keep their digits."""
-        return np.maximum(log_softmax(scores, axis=1), np.log(LEAST))
+    def _logits(self, state, X):
+        """Scores of the known classes in the form whose softmax are their probabilities."""
+        return self._scores(state, X)

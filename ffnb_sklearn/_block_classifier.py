@@ -11,8 +11,12 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from ._base import ClassIncrementalClassifier
 from ._columns import warn_of_units
-from ._priors import check_priors, class_priors, scores_with_priors
-from ._probabilities import vote_probabilities
+from ._probabilities import (
+    check_priors,
+    class_priors,
+    scores_with_priors,
+    vote_probabilities,
+)
 from ._seeds import next_seed
 from ._state import learned_attribute
 from ._validation import check_continuation, check_settings
@@ -23,9 +27,6 @@ from .core.model import empty_model
 from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
-
-# Calls from the user's line to `_after_samples`: `fit` in its context, `_learn`, `_after_subtask`.
-_CALLS_INSIDE = 6
 
 # The printed model. Gamma, epsilon and, on skeletons, the weight decay and the first rate are not
 # printed, and p only for SBU (45) and FPHA (75); their values here are ours.
@@ -208,7 +209,7 @@ class BlockClassifier(
         """The state after a task; warn if the columns of the first seem to differ in units."""
         after = super()._after_samples(state, X, y, weights, context)
         if state.model is None and not issparse(X):
-            warn_of_units(X, after.model.moments, after.feature_names_in, _CALLS_INSIDE)
+            warn_of_units(X, after.model.moments, after.feature_names_in)
         return after
 
     def _updated(self, state, task, watcher):
@@ -224,31 +225,22 @@ class BlockClassifier(
             return state.model, settings
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
 
-    def _probabilities(self, model, scores):
-        """Probabilities of the known classes from their scores."""
-        if model.settings.classifier == "ovo":
-            return vote_probabilities(scores)
-        return super()._probabilities(model, self._tempered(model, scores))
-
-    def _log_probabilities(self, model, scores):
-        """Their logarithms."""
+    def _logits(self, state, X):
+        """Scores of the known classes in the form whose softmax are their probabilities."""
+        scores, model = self._scores(state, X), state.model
         if model.settings.classifier == "ovo":
             return np.log(vote_probabilities(scores))
-        return super()._log_probabilities(model, self._tempered(model, scores))
-
-    def _tempered(self, model, scores):
-        """Scores whose softmax is a probability."""
-        if model.settings.classifier == "gaussian":
-            return scores
-        return scores / model.solution(resolve_device(self.device)).classifier.temperature
+        if model.settings.classifier == "ova":
+            return scores / model.solution(resolve_device(self.device)).classifier.temperature
+        return scores
 
     def _check_arrived(self, arrived):
         """Raise if the priors do not fit the labels that are seen after a call."""
         check_priors(self.priors, arrived)
 
-    def _adjusted(self, state, scores):
+    def _scores(self, state, X):
         """Scores that allow for the priors."""
-        model = state.model
+        scores, model = super()._scores(state, X), state.model
         weights = np.array([one.weight for one in model.moments])
         priors = class_priors(self.priors, state.arrived, weights)
         if np.ptp(priors) == 0.0:

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from ._arrays import level_of_user
 from .datasets._base import shown
 
 __all__ = ["ColumnSpreadWarning", "warn_of_units"]
@@ -29,7 +30,7 @@ class ColumnSpreadWarning(UserWarning):
     """Columns differ so much in spread that the largest decide nearly alone."""
 
 
-def warn_of_units(X, moments, names, stacklevel):
+def warn_of_units(X, moments, names):
     """Warn if the columns of a first task seem to have different units.
 
     Two columns do if their standard deviations within the classes differ by more than 100, and
@@ -60,7 +61,7 @@ def warn_of_units(X, moments, names, stacklevel):
         "that was fitted to samples of all kinds: "
         "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
         ColumnSpreadWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=level_of_user(),
     )
 
 

@@ -9,6 +9,8 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.random_projection import BaseRandomProjection
 from sklearn.utils import get_tags
 
+from ._arrays import level_of_user
+
 __all__ = ["FrozenTransformerWarning", "warn_of_frozen"]
 
 # Their fit depends on nothing but the number of features.
@@ -28,7 +30,7 @@ class FrozenTransformerWarning(UserWarning):
     """A transformer learns from the samples of the first task alone, and is then frozen."""
 
 
-def warn_of_frozen(steps, stacklevel):
+def warn_of_frozen(steps):
     """Warn once of all named transformers that the first task alone is going to fit."""
     learners = [
         f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
@@ -42,7 +44,7 @@ def warn_of_frozen(steps, stacklevel):
         "or use transformers that learn nothing from samples, such as HashingVectorizer, "
         "Normalizer or SparseRandomProjection.",
         FrozenTransformerWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=level_of_user(),
     )
 
 
