@@ -25,6 +25,7 @@ __all__ = [
     "check_mergeable",
     "check_samples",
     "check_settings",
+    "check_unchanged",
     "check_weights",
     "descent_of",
     "validated",
@@ -228,11 +229,16 @@ def check_continuation(before, now):
         "band_size=0": (before.band_size == 0, now.band_size == 0),
     }
     for name, (old, new) in makes.items():
-        if old != new:
-            raise ValueError(
-                f"{name} cannot change between tasks: it was {old} when earlier ones were learnt "
-                f"and is {new} now. Set it back, or call fit to start anew."
-            )
+        check_unchanged(name, old, new)
+
+
+def check_unchanged(name, before, now):
+    """Refuse another value of a parameter than in earlier tasks."""
+    if before != now:
+        raise ValueError(
+            f"{name} cannot change between tasks: it was {before} when earlier ones were learnt "
+            f"and is {now} now. Set it back, or call fit to start anew."
+        )
 
 
 def check_mergeable(mine, theirs):

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
 from .._seeds import next_seed
-from .._validation import descent_of
+from .._validation import check_unchanged, descent_of
 from ..core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
@@ -196,11 +196,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         task = replace(task, samples=task.X)
         if model is None:
             model = empty_network(task.X, n_layers, next_seed(self.random_state))
-        elif model.n_layers != n_layers:
-            raise ValueError(
-                f"n_layers cannot change between tasks: it was {model.n_layers} when earlier ones "
-                f"were learnt and is {n_layers} now. Set it back, or call fit to start anew."
-            )
+        check_unchanged("n_layers", model.n_layers, n_layers)
         n_new = int(task.classes.max()) + 1 - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
