@@ -22,7 +22,7 @@ import ffnb_sklearn
 COLUMNS = ["final %", "average incremental %", "fit s", "predict s", "state MB"]
 
 
-def environment_lines(package_version, device):
+def environment_lines(package_version=ffnb_sklearn.__version__, device="cpu"):
     """List the command, versions, processor and threads; the device is that of FFNB alone."""
     versions = {
         "Python": platform.python_version(),
@@ -105,7 +105,7 @@ def run_limited(run, options):
     Return what `run` returns of the options, and lines that describe where it ran.
     """
     with limited(options.threads):
-        return run(options), environment_lines(ffnb_sklearn.__version__, "cpu")
+        return run(options), environment_lines()
 
 
 @contextmanager

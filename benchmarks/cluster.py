@@ -26,7 +26,6 @@ import torch
 from _report import environment_lines, page, table
 from distributed import Client, LocalCluster
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
 
@@ -39,7 +38,7 @@ def main(arguments=None):
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with cluster(max(options.workers)):
         parts = [*differences(options), lost_shards(options)]
-    environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    environment = environment_lines()
     parts += times(options)
     text = page("Shards on a cluster of local processes", environment, notes(options), *parts)
     if options.out is None:

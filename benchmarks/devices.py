@@ -19,7 +19,6 @@ from _speed_clock import alternate, seconds_of
 from _speed_floor import PredictionFloor, TaskFloor, finished
 from speed import BAR, QUICK, record_table
 
-import ffnb_sklearn
 from ffnb_sklearn.core.device import resolve_device
 
 CASES = [
@@ -124,7 +123,7 @@ def report(records, rates, options):
         f"product of two {options.size} x {options.size} matrices, 1e12 operations a second: "
         + "; ".join(f"{name} {rate:.3g}" for name, rate in rates.items()),
     ]
-    environment = environment_lines(ffnb_sklearn.__version__, options.device)
+    environment = environment_lines(device=options.device)
     return page("Devices", environment, notes, record_table(records))
 
 

@@ -28,7 +28,6 @@ from peers import (
 )
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.streams import evaluate_stream
 
@@ -240,7 +239,7 @@ def report(records, problems, method_names, seeds, device):
         chosen = [record for record in records if record["set"] == problem.name]
         parts += [[f"## {problem.name}", "", about], set_table(chosen, labels)]
     settings = [f"- {METHODS[name].label}: {METHODS[name].note}." for name in method_names]
-    environment = environment_lines(ffnb_sklearn.__version__, device)
+    environment = environment_lines(device=device)
     title = f"Beside other heads: {names}"
     return page(title, environment, notes, *parts, ["Settings:", "", *settings])
 

@@ -15,7 +15,6 @@ from _report import command_line, environment_lines, limited, page, publish, tab
 from _speed_clock import peak_bytes, reset_peak, timed
 from _speed_stream import GaussianStream
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5}
@@ -104,7 +103,7 @@ def report(tasks, lines, options):
     seconds = [(task["classes"], f"{task['seconds']:.3f}") for task in shown]
     return page(
         "Many classes",
-        environment_lines(ffnb_sklearn.__version__, options.device),
+        environment_lines(device=options.device),
         notes,
         table(["measured", "value"], lines),
         table(["classes seen", "seconds of the task"], seconds),

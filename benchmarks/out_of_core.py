@@ -18,7 +18,6 @@ import torch
 from _report import command_line, environment_lines, page, publish, table
 from _speed_clock import apart, status_bytes
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 _BLOCK = 10_000
@@ -105,7 +104,7 @@ def report(records, options):
         ]
         for one in records
     ]
-    environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+    environment = environment_lines()
     return page("Learning from a file on disk", environment, notes, table(columns, rows))
 
 

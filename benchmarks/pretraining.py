@@ -21,7 +21,6 @@ from _speed_clock import alternate, apart, comparison
 from out_of_core import Peak
 from torch import nn
 
-import ffnb_sklearn
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 NETWORKS = {
@@ -227,7 +226,7 @@ def report(speed, memory, options):
     )
     return page(
         "Images per second of a backbone",
-        environment_lines(ffnb_sklearn.__version__, "cpu"),
+        environment_lines(),
         notes,
         speed_lines(speed),
         ["## Peak memory", "", memory_note],

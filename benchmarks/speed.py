@@ -19,8 +19,6 @@ from _speed_cases import Case, memory_of_case, run_case
 from _speed_pairs import compare_pairs, rank_accuracies
 from _speed_peers import compare_fecam, compare_ranpac, compare_slda
 
-import ffnb_sklearn
-
 BAR = Case()
 TASKS = [
     replace(BAR, shared=shared, settings=settings)
@@ -145,7 +143,7 @@ def main(arguments=None):
 
     with limited(options.threads):
         title = f"# Speed, torch threads: {torch.get_num_threads()}"
-        say([title, "", *environment_lines(ffnb_sklearn.__version__, "cpu")])
+        say([title, "", *environment_lines()])
         say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
         say(["- data: Gaussian classes, seed 0, but for accuracy by rank; random_state=0"])
         for part in options.parts:

@@ -258,5 +258,5 @@ class ClassIncrementalClassifier(
         return state.by_class(logarithms, -np.inf)
 
     def _logits(self, state, X):
-        """Scores of the known classes in the form whose softmax are their probabilities."""
+        """Return scores of the known classes whose softmax is the probability of each."""
         return self._scores(state, X)

@@ -226,7 +226,7 @@ class BlockClassifier(
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
 
     def _logits(self, state, X):
-        """Scores of the known classes in the form whose softmax are their probabilities."""
+        """Return scores of the known classes whose softmax is the probability of each."""
         scores, model = self._scores(state, X), state.model
         if model.settings.classifier == "ovo":
             return np.log(vote_probabilities(scores))

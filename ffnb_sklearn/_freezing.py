@@ -31,7 +31,7 @@ class FrozenTransformerWarning(UserWarning):
 
 
 def warn_of_frozen(steps):
-    """Warn once of all named transformers that the first task alone is going to fit."""
+    """Warn once of all (name, transformer) steps that the first task alone is going to fit."""
     learners = [
         f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
     ]

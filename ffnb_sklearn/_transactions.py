@@ -61,7 +61,7 @@ def columns_of(X):
 
 
 def replace_fitted(estimator, stale, learned):
-    """Replace the attributes of an earlier fit that are named `stale` by others, all at once."""
+    """Replace the attributes of an earlier fit, those named in `stale`, all at once."""
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
     # A single assignment: an interrupt finds the old attributes or the new ones.
     estimator.__dict__ = kept | learned

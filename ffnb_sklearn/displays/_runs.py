@@ -48,7 +48,7 @@ class StreamDisplay:
             See :func:`evaluate_stream`.
 
         **display_kw : dict
-            More arguments of :meth:`from_stream`: `ax`, names, and how to draw.
+            More arguments of :meth:`from_stream`, such as `ax`.
 
         Returns
         -------
