@@ -76,18 +76,7 @@ class Problem:
 
 
 def known_problems(folder):
-    """Return the problems whose files have a fixed name in the data folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the feature files.
-
-    Returns
-    -------
-    problems : dict of str to Problem
-        By name.
-    """
+    """Return the problems whose files have a fixed name in the data folder, by name."""
     problems = [
         Problem(
             "digits",
@@ -150,25 +139,10 @@ def known_problems(folder):
 
 
 def read_features(path):
-    """Read a ``.npz`` file of features into its train/test splits.
+    """Read a ``.npz`` file of features into its train/test splits, one or one per fold.
 
-    Parameters
-    ----------
-    path : Path
-        File with ``x_train``, ``y_train``, ``x_test`` and ``y_test``, or with ``X``, ``y`` and one
-        of ``train`` (bool), ``split`` (0 train, 1 test) or ``fold`` (each in turn is the test set).
-
-    Returns
-    -------
-    splits : list of Split
-        One, or one per fold.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If arrays are missing.
+    It has ``x_train``, ``y_train``, ``x_test`` and ``y_test``, or ``X``, ``y`` and one of ``train``
+    (bool), ``split`` (0 train, 1 test) or ``fold`` (each in turn is the test set).
     """
     arrays = read_arrays(path)
     if {"x_train", "y_train", "x_test", "y_test"} <= set(arrays):
@@ -180,19 +154,10 @@ def read_features(path):
 
 
 def read_sequences(path, *, root):
-    """Read joint sequences and describe each by a row.
+    """Read joint sequences and describe each by a row; return one split, or one per fold.
 
-    Parameters
-    ----------
-    path : Path
-        File with ``joints``, ``offsets``, ``label`` and one of ``split`` and ``fold``.
-    root : int
-        Joint that the descriptor centres on.
-
-    Returns
-    -------
-    splits : list of Split
-        One, or one per fold.
+    The file has ``joints``, ``offsets``, ``label`` and one of ``split`` and ``fold``. `root` is the
+    joint that the descriptor centres on.
     """
     arrays = read_arrays(path)
     sequences = np.split(arrays["joints"], arrays["offsets"][1:-1])
@@ -202,26 +167,9 @@ def read_sequences(path, *, root):
 
 
 def read_table(path, name, *, standardise):
-    """Read one of several tables in a file.
+    """Read one of several tables in a file, standardised by its training rows if asked to.
 
-    Parameters
-    ----------
-    path : Path
-        File with ``NAME_X``, ``NAME_y`` and ``NAME_train`` (bool) for each table.
-    name : str
-        The table.
-    standardise : bool
-        Whether its columns are standardised by the training rows.
-
-    Returns
-    -------
-    splits : list of Split
-        One.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
+    The file has ``NAME_X``, ``NAME_y`` and ``NAME_train`` (bool) for each table.
     """
     arrays = read_arrays(path)
     X, y, train = (arrays[f"{name}_{key}"] for key in ("X", "y", "train"))

@@ -7,12 +7,14 @@ import os
 import platform
 import shlex
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import scipy
 import sklearn
 import torch
+from _data import default_folder
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import ffnb_sklearn
@@ -20,21 +22,8 @@ import ffnb_sklearn
 COLUMNS = ["final %", "average incremental %", "fit s", "predict s", "state MB"]
 
 
-def environment_lines(package_version, device):
-    """Lines about the command, versions, processor and threads.
-
-    Parameters
-    ----------
-    package_version : str
-        Version of the package under test.
-    device : str
-        Device that FFNB runs on; the peers run on the processor.
-
-    Returns
-    -------
-    lines : list of str
-        Markdown list items.
-    """
+def environment_lines(package_version=ffnb_sklearn.__version__, device="cpu"):
+    """List the command, versions, processor and threads; the device is that of FFNB alone."""
     versions = {
         "Python": platform.python_version(),
         "ffnb_sklearn": package_version,
@@ -54,22 +43,43 @@ def environment_lines(package_version, device):
     ]
 
 
+def command_line(doc, *, rows="single runs", quick=None, data=False, threads=True):
+    """Return a parser with the options that scripts share.
+
+    It is described by the first line of `doc`. `rows` is what a .csv holds, and `quick` what the
+    option ``--quick`` does, if there is one.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    add = parser.add_argument
+    if data:
+        add("--data", type=Path, default=default_folder(), help="feature files")
+    if threads:
+        add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    if quick:
+        add("--quick", action="store_true", help=quick)
+    add("--out", nargs="+", type=output_path, default=[], help=f".md: the report, .csv: {rows}")
+    return parser
+
+
+def table(columns, rows):
+    """Return a table as lines of Markdown; what is no text is shown by `str`."""
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (columns, *rows)]
+    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
+
+
+def page(title, environment, notes, *parts):
+    """Return a report in Markdown: a title, a list of where and how it was measured, and parts."""
+    lines = [f"# {title}", "", *environment, *(f"- {note}" for note in notes)]
+    for part in parts:
+        lines += ["", *part]
+    return "\n".join(lines) + "\n"
+
+
 def set_table(records, labels):
-    """Markdown table of one data set, one row per method.
+    """Return the table of one data set as lines of Markdown, one row per method.
 
-    Folds are averaged first; mean and standard deviation are over seeds.
-
-    Parameters
-    ----------
-    records : list of dict
-        Records of all runs on this set.
-    labels : dict of str to str
-        Method name to row label.
-
-    Returns
-    -------
-    lines : list of str
-        The table; the best final accuracy of the incremental methods is in bold.
+    Folds are averaged first; mean and standard deviation are over seeds. `labels` are those of the
+    rows by method. The best final accuracy of the incremental methods is in bold.
     """
     folds = list(dict.fromkeys(record["split"] for record in records))
     with_folds = len(folds) > 1 and folds[0].startswith("fold")
@@ -79,9 +89,7 @@ def set_table(records, labels):
         chosen = [record for record in records if record["method"] == method]
         rows[method] = _row(chosen) + ([_right(chosen, folds[-1])] if with_folds else [])
     _embolden_best(records, rows)
-    lines = ["| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    lines += [f"| {labels[method]} | {' | '.join(cells)} |" for method, cells in rows.items()]
-    return lines
+    return table(["method", *columns], [[labels[method], *cells] for method, cells in rows.items()])
 
 
 def output_path(name):
@@ -94,38 +102,30 @@ def output_path(name):
 def run_limited(run, options):
     """Run a benchmark with its number of threads.
 
-    Parameters
-    ----------
-    run : callable
-        Takes the options and returns the single runs.
-    options : Namespace
-        With `threads`, a number or None.
-
-    Returns
-    -------
-    records : list of dict
-        What `run` returns.
-    environment : list of str
-        Lines that describe where it ran.
+    Return what `run` returns of the options, and lines that describe where it ran.
     """
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
-        return run(options), environment_lines(ffnb_sklearn.__version__, "cpu")
+    with limited(options.threads):
+        return run(options), environment_lines()
+
+
+@contextmanager
+def limited(threads):
+    """Let BLAS and torch use a number of threads, their own where it is None."""
+    if threads:
+        torch.set_num_threads(threads)
+    with threadpool_limits(limits=threads):
+        yield
+
+
+def publish(text, records, paths):
+    """Print the report, and write the files that are asked for."""
+    print(text, end="")
+    for path in paths:
+        write(path, text, records)
 
 
 def write(path, text, records):
-    """Write the report, or the records of the single runs, by the file's suffix.
-
-    Parameters
-    ----------
-    path : Path
-        ``.md`` for the report, ``.csv`` for the records.
-    text : str
-        The report.
-    records : list of dict
-        The records.
-    """
+    """Write the report to a path in .md, or the records of the single runs to one in .csv."""
     if Path(path).suffix == ".md":
         Path(path).write_text(text, encoding="utf-8")
         return

@@ -43,18 +43,7 @@ class StudySet(Problem):
 
 
 def study_sets(folder):
-    """Return the sets of the study by name.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the feature files.
-
-    Returns
-    -------
-    sets : dict of str to StudySet
-        The files' first, then those of scikit-learn, then the generated ones.
-    """
+    """Return the sets of the study by name: files, scikit-learn's tables, generated ones."""
     sets = [*_file_sets(known_problems(folder)), *_tabular_sets(), *_generated_sets()]
     return {one.name: one for one in sets}
 
@@ -143,21 +132,10 @@ def _generated_sets():
 
 
 def thin(splits, classes, *, n_rows):
-    """Return splits with some of the classes only, and few training rows of each.
+    """Return splits with some of the classes only, and the first training rows of each.
 
-    Parameters
-    ----------
-    splits : callable
-        Loads the splits.
-    classes : tuple of int
-        First class, and the one behind the last.
-    n_rows : int
-        Training rows per class, the first ones.
-
-    Returns
-    -------
-    splits : list of Split
-        With all test rows of those classes.
+    `classes` are the first class and the one behind the last, and `splits` loads the splits, whose
+    test rows of these classes all stay.
     """
     chosen = np.arange(*classes)
     thinned = []
@@ -188,23 +166,8 @@ def tabular_splits(load, n_splits=_N_TABLE_SPLITS):
 def generated_splits(name, make, n_rows, n_draws=_N_DRAWS, n_test=2000):
     """Return independent draws of a population, and of rows from it.
 
-    Parameters
-    ----------
-    name : str
-        Name of the set, which seeds it.
-    make : callable
-        Draws the population from a random generator.
-    n_rows : int
-        Training rows per class.
-    n_draws : int, default=20
-        Number of splits.
-    n_test : int, default=2000
-        Test rows of all classes together.
-
-    Returns
-    -------
-    splits : list of Split
-        Each of a population of its own.
+    The name of the set seeds it. `n_rows` are training rows per class, and `n_test` test rows of
+    all classes together.
     """
     splits = []
     for draw in range(n_draws):

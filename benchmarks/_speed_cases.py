@@ -4,7 +4,7 @@ import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
-from _speed_clock import alternate, comparison, peak_of_step, seconds_of
+from _speed_clock import alternate, apart, comparison, peak_of_step, seconds_of
 from _speed_floor import NullSpaceFloor, PredictionFloor, TaskFloor, task_floor_step
 
 from ffnb_sklearn import FFNBClassifier
@@ -49,27 +49,10 @@ class Case:
 
 
 def gaussian_classes(n_classes, n_features, per_class, *, seed=0, first=0, n_axes=16):
-    """Rows of Gaussian classes with axes of their own.
+    """Return rows of Gaussian classes with axes of their own, and their labels.
 
-    A class is the same whichever classes are drawn with it.
-
-    Parameters
-    ----------
-    n_classes, n_features, per_class : int
-        Number of classes, of features, and of rows of each class.
-    seed : int, default=0
-        Seed of the classes and of the rows.
-    first : int, default=0
-        Number of the first class.
-    n_axes : int, default=16
-        Axes along which a class spreads beyond its spherical noise.
-
-    Returns
-    -------
-    X : ndarray of shape (n_classes * per_class, n_features)
-        Rows, class after class.
-    y : ndarray of shape (n_classes * per_class,)
-        Numbers of the classes.
+    A class is the same whichever classes are drawn with it. It spreads along `n_axes` axes beyond
+    its spherical noise. The number of the first class is `first`.
     """
     blocks = []
     for label in range(first, first + n_classes):
@@ -104,19 +87,8 @@ def run_case(case, repeats=5):
 
     Every round starts from the same pickle, so that nothing computed for one round is there for
     the next. Work that `partial_fit` may leave to the first prediction is measured with that.
-
-    Parameters
-    ----------
-    case : Case
-        The case.
-    repeats : int, default=5
-        Rounds.
-
-    Returns
-    -------
-    records : list of dict
-        One per step: the task, the first prediction after it, later ones, and both together;
-        with trained bands also what the eigendecomposition of their null-space takes by itself.
+    Return a record per step: the task, the first prediction after it, later ones, and both; with
+    trained bands also what the eigendecomposition of their null-space takes by itself.
     """
     state = learned(case)
     X, y = gaussian_classes(case.new, case.n_inputs, case.n_samples // case.new, first=case.seen)
@@ -155,13 +127,7 @@ def run_case(case, repeats=5):
 
 
 def memory_of_case(case):
-    """Peak memory of a task, of a prediction, and of the floor of the task.
-
-    Returns
-    -------
-    records : list of dict
-        One per step, each measured in a process of its own.
-    """
+    """Return the peak memory of a task, of a prediction, and of the task's floor."""
     state = learned(case)
     X, y = gaussian_classes(case.new, case.n_inputs, case.n_samples // case.new, first=case.seen)
     known = pickle.loads(state)
@@ -174,7 +140,8 @@ def memory_of_case(case):
         "prediction": (_predict_step, taught, X_test),
     }
     return [
-        {"case": case.label, "step": name, **peak_of_step(*step)} for name, step in steps.items()
+        {"case": case.label, "step": name, **apart(peak_of_step, *step)}
+        for name, step in steps.items()
     ]
 
 

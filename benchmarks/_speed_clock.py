@@ -3,8 +3,8 @@
 import multiprocessing
 import pickle
 import sys
-import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +17,8 @@ _RESET = Path("/proc/self/clear_refs")
 def alternate(candidates, repeats=5):
     """Seconds of several candidates, each run once per round so that noise hits all of them.
 
-    Parameters
-    ----------
-    candidates : dict of str to callable
-        Each takes no argument and returns the seconds of what it measured, or a dict of the
-        seconds of several steps. What it prepares stays outside of that.
-    repeats : int, default=5
-        Number of rounds.
-
-    Returns
-    -------
-    seconds : dict of str to ndarray of shape (repeats,)
-        By name; the steps of a candidate stand under their own names.
+    A candidate takes no argument and returns the seconds of what it measured, or a dict of the
+    seconds of several steps, which stand under their own names. What it prepares stays outside.
     """
     rounds = []
     for _ in range(repeats):
@@ -55,15 +45,7 @@ def seconds_of(function, *arguments):
 def comparison(seconds, reference):
     """How two rows of seconds from the same rounds compare.
 
-    Parameters
-    ----------
-    seconds, reference : ndarray of shape (repeats,)
-        Of the method and of what it is measured by.
-
-    Returns
-    -------
-    numbers : dict
-        Medians, their ratio, and the least and largest ratio within one round.
+    Return their medians, their ratio, and the least and largest ratio within one round.
     """
     ratios = seconds / reference
     return {
@@ -75,59 +57,32 @@ def comparison(seconds, reference):
     }
 
 
-def peak_of_step(step, state, *arguments):
-    """Peak memory of one step in a process of its own.
+def apart(function, *arguments):
+    """What a function of a module returns in a process of its own, with as many threads of torch.
 
-    Parameters
-    ----------
-    step : callable
-        A function of a module, called as ``step(state, *arguments)``.
-    state : object
-        What the step starts from; it is pickled to a file that the process reads.
-    *arguments : objects
-        Further arguments, pickled with it.
+    It takes no memory of this process along, and its errors are raised here.
+    """
+    context, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
+    with ProcessPoolExecutor(1, context, torch.set_num_threads, (threads,)) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak_of_step(step, *arguments):
+    """Peak memory of ``step(*arguments)`` in this process, best called by `apart`.
 
     Returns
     -------
     numbers : dict
         MB of the process before the step and at its peak, and what the step added.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.pickle"
-        with open(path, "wb") as file:
-            pickle.dump((state, arguments), file, protocol=5)
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        threads = torch.get_num_threads()
-        process = context.Process(target=_measure, args=(sender, step, path, threads))
-        process.start()
-        # Without its own copy, the parent sees the end of a child that failed.
-        sender.close()
-        try:
-            numbers = receiver.recv()
-        except EOFError:
-            numbers = None
-        process.join()
-    if numbers is None:
-        raise RuntimeError(f"the process that ran {step.__name__} ended without a result")
-    return numbers
-
-
-def _measure(sender, step, path, threads):
-    torch.set_num_threads(threads)
-    with open(path, "rb") as file:
-        state, arguments = pickle.load(file)
     # The libraries' own buffers are there before the step.
     warm = torch.ones((64, 64), dtype=torch.float64)
     torch.linalg.cholesky(warm @ warm + 64.0 * torch.eye(64))
     reset_peak()
     before = peak_bytes()
-    step(state, *arguments)
+    step(*arguments)
     peak = peak_bytes()
-    sender.send(
-        {"before_mb": before / 1e6, "peak_mb": peak / 1e6, "added_mb": (peak - before) / 1e6}
-    )
-    sender.close()
+    return {"before_mb": before / 1e6, "peak_mb": peak / 1e6, "added_mb": (peak - before) / 1e6}
 
 
 def reset_peak():
@@ -146,10 +101,21 @@ def peak_bytes():
     from the memory of the parent where the process was spawned from a large one.
     """
     if _STATUS.exists():
-        for line in _STATUS.read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
+        return status_bytes("VmHWM")
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def status_bytes(name):
+    """A size of this process that Linux records, by its name in the file ``status``."""
+    for line in _STATUS.read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{name}:"):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError(f"{_STATUS} has no {name}: this benchmark needs Linux")
+
+
+def state_megabytes(estimator):
+    """Size of a pickle; measured before the first prediction, which keeps what it has solved."""
+    return len(pickle.dumps(estimator, protocol=5)) / 1e6

@@ -13,17 +13,8 @@ from _speed_clock import seconds_of
 class TaskFloor:
     """One Gram product n x d -> d x d and one Cholesky factorisation of that size.
 
-    Parameters
-    ----------
-    n_samples : int
-        n.
-    n_inputs : int
-        Width of the inputs.
-    n_features : int
-        d, the width of what the classifier sees. What is more than the inputs is the output of
-        neurons: the product that projects the inputs on them belongs to the floor.
-    device : str, default="cpu"
-        Where to compute.
+    The classifier sees `n_features` columns, d. What is more than the inputs is the output of
+    neurons: the product that projects the inputs on them belongs to the floor.
     """
 
     def __init__(self, n_samples, n_inputs, n_features, device="cpu"):
@@ -65,13 +56,7 @@ def finished(run):
 
 
 class NullSpaceFloor:
-    """The eigendecomposition of one second moment.
-
-    Parameters
-    ----------
-    n_inputs : int
-        Its width, that of the inputs.
-    """
+    """The eigendecomposition of one second moment of the inputs."""
 
     def __init__(self, n_inputs):
         rows = _drawn_on("cpu")(2 * n_inputs, n_inputs)
@@ -87,19 +72,7 @@ class NullSpaceFloor:
 
 
 class PredictionFloor:
-    """One product n x d by d x C (C - 1) / 2, and nothing for its tanh and its sums.
-
-    Parameters
-    ----------
-    n_samples : int
-        n.
-    n_features : int
-        d, the width of what the classifier sees.
-    n_classes : int
-        C.
-    device : str, default="cpu"
-        Where to compute.
-    """
+    """One product n x d by d x C (C - 1) / 2, and nothing for its tanh and its sums."""
 
     def __init__(self, n_samples, n_features, n_classes, device="cpu"):
         drawn = _drawn_on(device)

@@ -14,20 +14,7 @@ SETTINGS = {"shrinkage": 0.25, "epsilon": 0.3}
 
 
 def class_gaussians(n_classes, n_features, per_class, rank):
-    """Gaussians of generated classes.
-
-    Parameters
-    ----------
-    n_classes, n_features, per_class : int
-        Number of classes, of features, and of rows of each class.
-    rank : int or None
-        Axes kept of each class.
-
-    Returns
-    -------
-    ClassGaussians
-        As the classifier hands them to `fit_pairwise`.
-    """
+    """Gaussians of generated classes, as the classifier hands them to `fit_pairwise`."""
     moments = []
     for label in range(n_classes):
         X, _ = gaussian_classes(1, n_features, per_class, first=label)
@@ -40,14 +27,7 @@ def class_gaussians(n_classes, n_features, per_class, rank):
 class CholeskyPerPair:
     """Hyperplanes of some pairs, each from a factorisation of its own d x d matrix.
 
-    Class covariances are formed before the clock starts.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes, with exact scatters (``rank=None``).
-    shrinkage, epsilon : float
-        As in `fit_pairwise`.
+    Class covariances are formed before the clock starts, from exact scatters (``rank=None``).
     """
 
     def __init__(self, gaussians, *, shrinkage, epsilon):
@@ -78,21 +58,8 @@ def pair_index(pairs):
 def compare_pairs(n_classes=100, per_class=500, n_features=512, rank=32, n_pairs=50, repeats=5):
     """Measure all pairs with truncated factors against a Cholesky factorisation per pair.
 
-    Parameters
-    ----------
-    n_classes, per_class, n_features : int
-        Size of the problem.
-    rank : int
-        Axes kept of each class by the fast method; the slow one is exact.
-    n_pairs : int
-        Random pairs that the slow method is run on; its seconds are scaled to all pairs.
-    repeats : int
-        Rounds.
-
-    Returns
-    -------
-    record : dict
-        Seconds, ratio, and how well the hyperplanes of the measured pairs agree.
+    The factorisations are run on `n_pairs` random pairs, and their seconds scaled to all. Return
+    seconds, ratio, and how well the hyperplanes of the measured pairs agree.
     """
     truncated = class_gaussians(n_classes, n_features, per_class, rank)
     naive = CholeskyPerPair(class_gaussians(n_classes, n_features, per_class, None), **SETTINGS)
@@ -128,20 +95,7 @@ def compare_pairs(n_classes=100, per_class=500, n_features=512, rank=32, n_pairs
 
 
 def rank_accuracies(split, ranks):
-    """Accuracy in percent of classifiers on the inputs alone, by the rank they keep.
-
-    Parameters
-    ----------
-    split : Split
-        Training and test rows.
-    ranks : sequence of int or None
-        Axes kept of each class; None keeps all.
-
-    Returns
-    -------
-    records : list of dict
-        One per rank.
-    """
+    """Accuracy in percent of classifiers on the inputs alone, by the rank they keep."""
     records = []
     for rank in ranks:
         estimator = FFNBClassifier(

@@ -9,15 +9,8 @@ N_CLASS_AXES = 8
 class GaussianStream:
     """Draws the rows of a class, the same ones at every call.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the rows.
-    spread : float
-        Standard deviation of the class means along the axes that they share, in units of the
-        noise along each of these.
-    seed : int, default=0
-        Seed of everything.
+    `spread` is the standard deviation of the class means along the axes that they share, in units
+    of the noise along each of these.
     """
 
     def __init__(self, n_features, spread, seed=0):

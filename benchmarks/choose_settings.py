@@ -20,7 +20,6 @@ from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit
 
-import ffnb_sklearn
 from ffnb_sklearn import class_incremental_tasks
 
 ALPHAS = [3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
@@ -79,7 +78,7 @@ def main(arguments=None):
     known = known_problems(options.data)
     problems = {name: known[name] for name in options.sets}
     print("# Settings by hold-out of training rows\n")
-    print("\n".join(environment_lines(ffnb_sklearn.__version__, "cpu")))
+    print("\n".join(environment_lines()))
     print("- seeds: 0 of the hold-outs' rows; a hold-out's number, from 0, of its class order")
     print(f"- lifted heads {options.width} wide")
     for name in options.heads:

@@ -23,10 +23,9 @@ import cloudpickle
 import dask
 import numpy as np
 import torch
-from _report import environment_lines
+from _report import environment_lines, page, table
 from distributed import Client, LocalCluster
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
 
@@ -37,11 +36,11 @@ def main(arguments=None):
     torch.set_num_threads(1)
     # Workers unpickle the functions of this script, which they cannot import.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    lines = ["# Shards on a cluster of local processes", "", *header(options), ""]
     with cluster(max(options.workers)):
-        lines += [*differences(options), "", *lost_shards(options), ""]
-    lines += times(options)
-    text = "\n".join(lines) + "\n"
+        parts = [*differences(options), lost_shards(options)]
+    environment = environment_lines()
+    parts += times(options)
+    text = page("Shards on a cluster of local processes", environment, notes(options), *parts)
     if options.out is None:
         print(text, end="")
     else:
@@ -62,12 +61,11 @@ def parsed(arguments):
     return parser.parse_args(arguments)
 
 
-def header(options):
-    """What was measured, and on what."""
+def notes(options):
+    """What was measured."""
     return [
-        *environment_lines(ffnb_sklearn.__version__, "cpu"),
-        f"- dask {dask.__version__}; one thread per worker",
-        f"- {options.samples} samples of {options.features} features in {options.classes} Gaussian "
+        f"dask {dask.__version__}; one thread per worker",
+        f"{options.samples} samples of {options.features} features in {options.classes} Gaussian "
         f"classes, {options.shared_band} shared neurons, one task; seed and random_state 0",
     ]
 
@@ -130,18 +128,15 @@ def estimator(options, rank=64, band_size=0):
 
 
 def differences(options):
-    """Table of the largest differences between shards and one machine."""
-    lines = [
-        "Largest difference of scores to one `partial_fit`, relative to the largest score:",
-        "",
-        "| band_size | rank | " + " | ".join(f"shards: {n}" for n in options.shards) + " |",
-        "|---" * (2 + len(options.shards)) + "|",
+    """Largest differences between shards and one machine: a line, and a table."""
+    rows = [
+        [band_size, rank or None, *map("{:.1e}".format, differences_of(options, rank, band_size))]
+        for band_size in (0, 1)
+        for rank in options.ranks
     ]
-    for band_size in (0, 1):
-        for rank in options.ranks:
-            cells = [f"{one:.1e}" for one in differences_of(options, rank, band_size)]
-            lines.append("| " + " | ".join([str(band_size), str(rank or None), *cells]) + " |")
-    return lines
+    columns = ["band_size", "rank", *(f"shards: {n}" for n in options.shards)]
+    line = "Largest difference of scores to one `partial_fit`, relative to the largest score:"
+    return [line], table(columns, rows)
 
 
 def differences_of(options, rank, band_size):
@@ -155,25 +150,22 @@ def differences_of(options, rank, band_size):
 
 
 def times(options):
-    """Table of seconds and bytes, the fastest of three runs each."""
+    """Seconds and bytes, the fastest of three runs each: a line, and a table."""
     n_shards = max(options.shards)
     X, y = samples(options)
     alone = fastest(lambda: estimator(options).partial_fit(X, y))
     raw = X.nbytes + y.nbytes
-    lines = [
+    line = (
         f"Seconds for the task in {n_shards} shards that are in the workers' memory (fastest of "
-        "three runs), and what reaches the caller:",
-        "",
-        "| | s | bytes to the caller | share of the data |",
-        "|---|---|---|---|",
-        f"| one machine | {alone:.2f} | {raw} | 100 % |",
-    ]
+        "three runs), and what reaches the caller:"
+    )
+    rows = [["one machine", f"{alone:.2f}", raw, "100 %"]]
     for n_workers in options.workers:
         with cluster(n_workers):
             seconds, received = timed(options, n_shards)
         name = "1 worker" if n_workers == 1 else f"{n_workers} workers"
-        lines.append(f"| {name} | {seconds:.2f} | {received} | {100 * received / raw:.1f} % |")
-    return lines
+        rows.append([name, f"{seconds:.2f}", received, f"{100 * received / raw:.1f} %"])
+    return [line], table(["", "s", "bytes to the caller", "share of the data"], rows)
 
 
 def timed(options, n_shards):

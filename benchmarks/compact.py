@@ -10,21 +10,18 @@ The rows that are scored are hold-outs of the training rows, or with ``--test`` 
     python benchmarks/compact.py --quick
 """
 
-import argparse
 import copy
-import pickle
 import sys
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import torch
 from _data import default_folder
-from _report import output_path, run_limited, write
+from _report import command_line, page, publish, run_limited, table
 from _sets import study_sets
-from _speed_clock import seconds_of
+from _speed_clock import seconds_of, state_megabytes
 from defaults import hold_outs
 
 from ffnb_sklearn import FFNBClassifier
@@ -44,15 +41,7 @@ MOST_SHARED = 100
 
 
 def learn(split, order, study, seed, **parameters):
-    """Learn the tasks of a split in a class order.
-
-    Returns
-    -------
-    estimator : FFNBClassifier
-        After the last task.
-    seconds : float
-        Of all calls of `partial_fit`.
-    """
+    """Learn the tasks of a split in a class order; return the estimator and the seconds of all."""
     estimator = FFNBClassifier(**parameters, random_state=seed, device="cpu")
     tasks = class_incremental_tasks(
         split.y,
@@ -94,8 +83,7 @@ def measure(split, study, seed, n_shared, n_neurons):
     parameters = {"shared_band_size": n_shared, "band_size": n_neurons}
     order = study.class_order(split.y, seed)
     estimator, fit_s = learn(split, order, study, seed, **parameters)
-    # Before the first prediction, which keeps what it has solved.
-    state_mb = len(pickle.dumps(estimator)) / 1e6
+    state_mb = state_megabytes(estimator)
     first_s = seconds_of(estimator.predict, split.X_test[:1])
     predicted = estimator.predict(split.X_test)
     other, _ = learn(split, order[::-1], study, seed, **parameters)
@@ -151,31 +139,22 @@ def gain_lines(records, options):
             models = [tables[key][n_shared, bands] for bands in options.bands]
             values = [one[name] if name else np.mean(list(one.values())) for one in models]
             shown.append(" / ".join(f"{value:{digits}}" for value in values))
-        return " | ".join(shown)
+        return shown
 
-    lines = [
-        "| shared band | set | accuracy % | learning, s | first prediction, s | state, MB "
-        "| predictions moved by the class order, % |",
-        "|---|---|---|---|---|---|---|",
+    columns = ["shared band", "set", "accuracy %", "learning, s", "first prediction, s"]
+    columns += ["state, MB", "predictions moved by the class order, %"]
+    rows = [
+        [n_shared, name or "**mean**", *cells(n_shared, name)]
+        for n_shared in options.shared
+        for name in (*options.sets, None)
     ]
-    for n_shared in options.shared:
-        lines += [f"| {n_shared} | {name} | {cells(n_shared, name)} |" for name in options.sets]
-        lines.append(f"| {n_shared} | **mean** | {cells(n_shared, None)} |")
-    return lines
+    return table(columns, rows)
 
 
 def frontier(models):
-    """Models that no other beats by both mean accuracy and mean state, smallest first.
+    """Return the models that no other beats by both mean accuracy and mean state, smallest first.
 
-    Parameters
-    ----------
-    models : dict of model to (float, float)
-        Megabytes and accuracy.
-
-    Returns
-    -------
-    list of model
-        In order of size; each is more accurate than all before it.
+    `models` holds megabytes and accuracy by model.
     """
     best, found = -np.inf, []
     for model, (_, accuracy) in sorted(models.items(), key=lambda one: (one[1][0], -one[1][1])):
@@ -193,30 +172,22 @@ def size_lines(records, options):
         for model in accuracy
     }
     best = frontier(overall)
-    lines = [
-        "| shared_band_size | band_size | mean state, MB | mean accuracy % | "
-        + " | ".join(options.sets)
-        + " |",
-        "|---" * (4 + len(options.sets)) + "|",
-    ]
+    columns = ["shared_band_size", "band_size", "mean state, MB", "mean accuracy %", *options.sets]
+    rows = []
     for model in sorted(overall, key=overall.get):
         size, mean = overall[model]
         shown = f"**{mean:.1f}**" if model in best else f"{mean:.1f}"
         sets = [f"{accuracy[model][name]:.1f} ({state[model][name]:.2g})" for name in options.sets]
-        lines.append(f"| {model[0]} | {model[1]} | {size:.2g} | {shown} | {' | '.join(sets)} |")
-    return lines
+        rows.append([*model, f"{size:.2g}", shown, *sets])
+    return table(columns, rows)
 
 
 def energy_lines(records, options):
     """Table of what each energy of the bands adds to no bands, a row per model."""
     names = [*(f"energy {energy:g}" for energy in ENERGIES), "energy chosen"]
     tables = {name: means(records, name) for name in names}
-    lines = [
-        "| shared band | neurons per class | "
-        + " | ".join([*(f"{energy:g}" for energy in ENERGIES), "chosen"])
-        + " |",
-        "|---" * (2 + len(names)) + "|",
-    ]
+    columns = ["shared band", "neurons per class", *(f"{energy:g}" for energy in ENERGIES)]
+    rows = []
     for n_shared, bands in product(options.shared, options.bands):
         if bands == 0 or n_shared > MOST_SHARED or 0 not in options.bands:
             continue
@@ -225,59 +196,53 @@ def energy_lines(records, options):
             with_bands, without = tables[name][n_shared, bands], tables[name][n_shared, 0]
             gaps = [with_bands[one] - without[one] for one in options.sets]
             cells.append(f"{np.mean(gaps):+.2f} ({min(gaps):+.1f} to {max(gaps):+.1f})")
-        lines.append(f"| {n_shared} | {bands} | {' | '.join(cells)} |")
-    return lines
+        rows.append([n_shared, bands, *cells])
+    return table([*columns, "chosen"], rows)
 
 
 def report(records, options, environment):
     """The three tables as Markdown."""
     rows = "test rows" if options.test else "hold-outs of a quarter of the training rows"
     order = ", ".join(map(str, options.bands))
-    lines = [
-        f"# Compact models: trained bands beside small shared bands, {rows}",
-        "",
-        *environment,
-        f"- scored: {rows}; means over at most {options.repeats} splits per set; random_state and "
+    notes = [
+        f"scored: {rows}; means over at most {options.repeats} splits per set; random_state and "
         "the class order follow from the number of the split, other parameters are defaults",
-        "- seconds of one process: all tasks, then the first prediction; state: the pickled model",
-        "",
-        "## What trained bands add and cost",
-        "",
+        "seconds of one process: all tasks, then the first prediction; state: the pickled model",
+    ]
+    gain_note = (
         f"Values are for band_size = {order}. The last column compares the class order with its "
-        "reverse.",
-        "",
-        *gain_lines(records, options),
-        "",
-        "## Accuracy against state",
-        "",
-        "Accuracy in percent, state in MB in brackets. Bold: no smaller model is as accurate.",
-        "",
-        *size_lines(records, options),
-        "",
-        "## Energy of the bands",
-        "",
+        "reverse."
+    )
+    size_note = (
+        "Accuracy in percent, state in MB in brackets. Bold: no smaller model is as accurate."
+    )
+    energy_note = (
         "Gain over band_size=0 in points, mean over the sets (least to most). The energy is "
         f"relative to all other features and {ENERGIES[0]:g} in the package; chosen: by the "
-        "left-out cross-entropy of each model.",
-        "",
-        *energy_lines(records, options),
-    ]
-    return "\n".join(lines) + "\n"
+        "left-out cross-entropy of each model."
+    )
+    return page(
+        f"Compact models: trained bands beside small shared bands, {rows}",
+        environment,
+        notes,
+        ["## What trained bands add and cost", "", gain_note],
+        gain_lines(records, options),
+        ["## Accuracy against state", "", size_note],
+        size_lines(records, options),
+        ["## Energy of the bands", "", energy_note],
+        energy_lines(records, options),
+    )
 
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick="wine, two small models, one split", data=True)
     add = parser.add_argument
     add("--sets", nargs="+", choices=list(study_sets(default_folder())), default=SETS)
     add("--shared", nargs="+", type=int, default=SHARED, help="sizes of the shared band")
     add("--bands", nargs="+", type=int, default=BANDS, help="trained neurons per class")
     add("--repeats", type=int, default=2, help="splits per set")
     add("--test", action="store_true", help="score the test rows instead of hold-outs")
-    add("--data", type=Path, default=default_folder(), help="feature files")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--quick", action="store_true", help="wine, two small models, one split")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.repeats = ["wine"], 1
@@ -289,10 +254,7 @@ def main(arguments=None):
     """Run the models, and print their report."""
     options = parse(arguments)
     records, environment = run_limited(run, options)
-    text = report(records, options, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(records, options, environment), records, options.out)
 
 
 if __name__ == "__main__":

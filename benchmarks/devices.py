@@ -8,19 +8,17 @@ double precision, whatever the type of the samples; the rates of both types are 
     python benchmarks/devices.py --device cpu --quick
 """
 
-import argparse
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import torch
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, limited, page, publish
 from _speed_cases import gaussian_classes, learned
 from _speed_clock import alternate, seconds_of
 from _speed_floor import PredictionFloor, TaskFloor, finished
-from speed import BAR, QUICK, table
+from speed import BAR, QUICK, record_table
 
-import ffnb_sklearn
 from ffnb_sklearn.core.device import resolve_device
 
 CASES = [
@@ -37,15 +35,7 @@ DTYPES = [np.float64, np.float32]
 
 
 class Task:
-    """The task of a case, which estimators on several devices learn from one state.
-
-    Parameters
-    ----------
-    case : Case
-        Whose task.
-    dtype : type
-        Of the samples.
-    """
+    """The task of a case, which estimators on several devices learn from one state."""
 
     def __init__(self, case, dtype):
         self.state = learned(case)
@@ -76,23 +66,9 @@ class Task:
 
 
 def step_records(case, dtype, device, repeats):
-    """Seconds of each step on the processor and on the device, and what they agree in.
+    """Return seconds of each step on the processor and on the device, and what they agree in.
 
-    Parameters
-    ----------
-    case : Case
-        The task and what is known before it.
-    dtype : type
-        Of the samples.
-    device : str
-        Beside "cpu".
-    repeats : int
-        Rounds in which all take turns.
-
-    Returns
-    -------
-    records : list of dict
-        One per step; ``over_floor`` is the ratio to the floor on the device.
+    All take turns in each of the rounds; ``over_floor`` is the ratio to the floor on the device.
     """
     task = Task(case, dtype)
     expected, scores = task.scores("cpu"), task.scores(device)
@@ -140,30 +116,24 @@ def product_rate(device, dtype, size, repeats=5):
 
 def report(records, rates, options):
     """Markdown text."""
-    lines = [
-        "# Devices",
-        "",
-        *environment_lines(ffnb_sklearn.__version__, options.device),
-        f"- rounds: {options.repeats}, medians; over_floor: device_s over floor_s, the same "
+    notes = [
+        f"rounds: {options.repeats}, medians; over_floor: device_s over floor_s, the same "
         "shapes' products on the device; score_gap: largest difference of a score",
-        "- data: Gaussian classes, seed 0; random_state=0",
-        f"- product of two {options.size} x {options.size} matrices, 1e12 operations a second: "
+        "data: Gaussian classes, seed 0; random_state=0",
+        f"product of two {options.size} x {options.size} matrices, 1e12 operations a second: "
         + "; ".join(f"{name} {rate:.3g}" for name, rate in rates.items()),
-        "",
-        *table(records),
     ]
-    return "\n".join(lines) + "\n"
+    environment = environment_lines(device=options.device)
+    return page("Devices", environment, notes, record_table(records))
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="its rows", quick="a small case, in seconds")
     add = parser.add_argument
     add("--device", default="cuda", help="as the parameter of FFNBClassifier")
     add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
     add("--size", type=int, default=4096, help="of the products that tell the device's rate")
-    add("--quick", action="store_true", help="a small case, in seconds")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: its rows")
     options = parser.parse_args(arguments)
     options.repeats = options.repeats or (2 if options.quick else 5)
     try:
@@ -176,21 +146,22 @@ def read_options(arguments):
 def main(arguments=None):
     """Measure, print the report and write it."""
     options = read_options(arguments)
-    rates = {}
-    for device in dict.fromkeys(["cpu", options.device]):
-        for dtype in (torch.float64, torch.float32):
-            name = f"{device} {str(dtype).removeprefix('torch.')}"
-            rates[name] = product_rate(device, dtype, options.size)
-    records = [
-        record
-        for case in (QUICK_CASES if options.quick else CASES)
-        for dtype in DTYPES
-        for record in step_records(case, dtype, options.device, options.repeats)
-    ]
-    text = report(records, rates, options)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    with limited(options.threads):
+        rates = {
+            f"{device} {str(dtype).removeprefix('torch.')}": product_rate(
+                device, dtype, options.size
+            )
+            for device in dict.fromkeys(["cpu", options.device])
+            for dtype in (torch.float64, torch.float32)
+        }
+        records = [
+            record
+            for case in (QUICK_CASES if options.quick else CASES)
+            for dtype in DTYPES
+            for record in step_records(case, dtype, options.device, options.repeats)
+        ]
+        text = report(records, rates, options)
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

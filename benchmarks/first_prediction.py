@@ -8,16 +8,12 @@ with the first prediction after one more sample or one more class.
     python benchmarks/first_prediction.py --quick
 """
 
-import argparse
-
 import numpy as np
 import torch
 from _data import default_folder, known_problems
-from _report import environment_lines, output_path, write
+from _report import command_line, page, publish, run_limited, table
 from _speed_clock import alternate, seconds_of
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 # Classes, samples of each, features.
@@ -70,55 +66,46 @@ def measure(X, y, repeats):
     return {name: float(np.median(values)) for name, values in rounds.items()}
 
 
+def run(options):
+    """Records of all cases."""
+    cases = [(6, 8, 10)] if options.quick else CASES
+    named = [("x".join(map(str, case)), *gaussian_rows(*case)) for case in cases]
+    if options.cifar:
+        split = known_problems(default_folder())["cifar"].splits()[0]
+        named.append(("CIFAR-100 features", split.X, split.y))
+    repeats = 1 if options.quick else options.repeats
+    return [{"case": name, **measure(X, y, repeats)} for name, X, y in named]
+
+
 def report(records, environment):
     """The ratios as Markdown."""
-    lines = [
-        "# The first prediction after learning",
-        "",
-        *environment,
-        f"- band_size=0, random_state=0, data of seed 0; given: {GIVEN}; medians of the repeats",
-        "",
-        "| classes x samples x features | first prediction | over given values | "
-        "given over floor | after one more sample | after one more class |",
-        "|---|---|---|---|---|---|",
+    columns = ["classes x samples x features", "first prediction", "over given values"]
+    columns += ["given over floor", "after one more sample", "after one more class"]
+    rows = [
+        [
+            one["case"],
+            f"{one['auto']:.2f} s",
+            f"{one['auto'] / one['given']:.2f}",
+            f"{one['given'] / one['floor']:.2f}",
+            f"{one['sample'] / one['auto']:.2f} of it",
+            f"{one['class'] / one['auto']:.2f} of it",
+        ]
+        for one in records
     ]
-    for one in records:
-        lines.append(
-            f"| {one['case']} | {one['auto']:.2f} s | {one['auto'] / one['given']:.2f} | "
-            f"{one['given'] / one['floor']:.2f} | {one['sample'] / one['auto']:.2f} of it | "
-            f"{one['class'] / one['auto']:.2f} of it |"
-        )
-    return "\n".join(lines) + "\n"
+    notes = [f"band_size=0, random_state=0, data of seed 0; given: {GIVEN}; medians of the repeats"]
+    return page("The first prediction after learning", environment, notes, table(columns, rows))
 
 
 def main(arguments=None):
     """Run the cases, and print their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick="one small case, one repeat")
     parser.add_argument(
         "--cifar", action="store_true", help="also CIFAR-100's features, from files"
     )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    parser.add_argument("--quick", action="store_true", help="one small case, one repeat")
-    parser.add_argument("--out", nargs="+", type=output_path, default=[], help=".md or .csv")
     options = parser.parse_args(arguments)
-    cases = [(6, 8, 10)] if options.quick else CASES
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    records = []
-    with threadpool_limits(limits=options.threads):
-        named = [("x".join(map(str, case)), *gaussian_rows(*case)) for case in cases]
-        if options.cifar:
-            split = known_problems(default_folder())["cifar"].splits()[0]
-            named.append(("CIFAR-100 features", split.X, split.y))
-        for name, X, y in named:
-            repeats = 1 if options.quick else options.repeats
-            records.append({"case": name, **measure(X, y, repeats)})
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
-    text = report(records, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    records, environment = run_limited(run, options)
+    publish(report(records, environment), records, options.out)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,15 @@ once and show what is lost by learning one task after the other. Run from anywhe
     python benchmarks/heads.py --features mine.npz --classes-per-task 10
 """
 
-import argparse
-import pickle
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import torch
 from _data import Problem, default_folder, known_problems, read_features
-from _report import environment_lines, output_path, set_table, write
+from _report import command_line, environment_lines, limited, page, publish, set_table
+from _speed_clock import state_megabytes, timed
 from joint import JointSVM
 from lifted_peers import KernelLDA, RanPAC
 from peers import (
@@ -30,9 +27,7 @@ from peers import (
     StreamingLDA,
 )
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.streams import evaluate_stream
 
@@ -189,42 +184,20 @@ def run_stream(method, problem, split, context):
 def run_joint(method, split, context):
     """Fit on all classes at once; there is no incremental accuracy."""
     estimator = method.build(context)
-    start = time.perf_counter()
-    estimator.fit(split.X, split.y)
-    fitted = time.perf_counter()
-    # Before the first prediction, which keeps what it has solved.
-    state_mb = len(pickle.dumps(estimator)) / 1e6
-    start_of_score = time.perf_counter()
-    accuracy = estimator.score(split.X_test, split.y_test)
-    scored = time.perf_counter()
+    fit_s, _ = timed(estimator.fit, split.X, split.y)
+    state_mb = state_megabytes(estimator)
+    predict_s, accuracy = timed(estimator.score, split.X_test, split.y_test)
     return {
         "final": accuracy,
         "average": float("nan"),
-        "fit_s": fitted - start,
-        "predict_s": scored - start_of_score,
+        "fit_s": fit_s,
+        "predict_s": predict_s,
         "state_mb": state_mb,
     }
 
 
 def run_problem(problem, method_names, seeds, device):
-    """Run every method on every seed and fold of one set.
-
-    Parameters
-    ----------
-    problem : Problem
-        The set and its protocol.
-    method_names : list of str
-        Keys of ``METHODS``.
-    seeds : list of int
-        Seeds of the class orders and of the random features.
-    device : str
-        Device for FFNB.
-
-    Returns
-    -------
-    records : list of dict
-        One record per run.
-    """
+    """Run every method on every seed and fold of one set, and return a record per run."""
     records = []
     for seed in seeds:
         context = Context(seed, problem.width, device)
@@ -250,47 +223,41 @@ def run_problem(problem, method_names, seeds, device):
 def report(records, problems, method_names, seeds, device):
     """Return the whole report as Markdown."""
     names = ", ".join(TITLES.get(problem.name, problem.name) for problem in problems)
-    lines = [f"# Beside other heads: {names}", ""]
-    lines += environment_lines(ffnb_sklearn.__version__, device)
-    lines += [
-        f"- seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
+    notes = [
+        f"seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
         "and the random features",
-        "- rows go in as they are; ± is the standard deviation over seeds, after folds are "
+        "rows go in as they are; ± is the standard deviation over seeds, after folds are "
         "averaged; fit s: sum over tasks; predict s: the whole test set after the last task, and "
         "what has to be solved for it; state: the pickled estimator; bold: best of the "
         "incremental methods",
-        "- joint methods see every class at once, so they run for one seed",
+        "joint methods see every class at once, so they run for one seed",
     ]
     labels = {name: METHODS[name].label for name in METHODS}
+    parts = []
     for problem in problems:
+        about = f"{problem.source}; {problem.protocol}; width of the lifted peers {problem.width}."
         chosen = [record for record in records if record["set"] == problem.name]
-        lines += ["", f"## {problem.name}", "", f"{problem.source}; {problem.protocol}; width of "]
-        lines[-1] += f"the lifted peers {problem.width}."
-        lines += ["", *set_table(chosen, labels)]
-    lines += ["", "Settings:", ""]
-    lines += [f"- {METHODS[name].label}: {METHODS[name].note}." for name in method_names]
-    return "\n".join(lines) + "\n"
+        parts += [[f"## {problem.name}", "", about], set_table(chosen, labels)]
+    settings = [f"- {METHODS[name].label}: {METHODS[name].note}." for name in method_names]
+    environment = environment_lines(device=device)
+    title = f"Beside other heads: {names}"
+    return page(title, environment, notes, *parts, ["Settings:", "", *settings])
 
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick=f"one seed, digits, width {QUICK_WIDTH}", data=True)
     add = parser.add_argument
     known = list(known_problems(default_folder()))
     add("--sets", nargs="+", choices=known, help="default: all; with --quick: digits")
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     add("--seeds", nargs="+", type=int, help="default: 0 1 2 3 4; with --quick: 0")
-    add("--data", type=Path, default=default_folder(), help="feature files")
     add("--features", type=Path, help="an own .npz file with X, y and train, split or fold")
     add("--classes-per-task", type=int, default=1, help="only for --features")
     add("--first-task-classes", type=int, help="only for --features")
     add("--width", type=int, help="random neurons of RanPAC and KLDA, instead of the set's")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device for FFNB")
-    add("--quick", action="store_true", help=f"one seed, digits, width {QUICK_WIDTH}")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
-    options = parser.parse_args(arguments)
-    return options
+    return parser.parse_args(arguments)
 
 
 def choose_problems(options):
@@ -317,16 +284,12 @@ def main(arguments=None):
     options = parse(arguments)
     seeds = options.seeds or ([0] if options.quick else [0, 1, 2, 3, 4])
     problems = choose_problems(options)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         records = []
         for problem in problems:
             records += run_problem(problem, options.methods, seeds, options.device)
         text = report(records, problems, options.methods, seeds, options.device)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

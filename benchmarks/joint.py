@@ -26,20 +26,7 @@ class JointSVM(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y):
-        """Choose the setting, then fit all rows.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Features.
-        y : ndarray of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
+        """Choose the setting, then fit all rows."""
         svm = SVC(gamma="scale", cache_size=1000)
         search = GridSearchCV(
             Pipeline([("scale", "passthrough"), ("svm", svm)]),
@@ -54,18 +41,7 @@ class JointSVM(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        """Label of every row.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
+        """Label of every row."""
         return self.pipeline_.predict(X)
 
     def _subsample(self, X, y):

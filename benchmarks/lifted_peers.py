@@ -115,25 +115,10 @@ class KernelLDA(IncrementalHead):
 
 
 def ridge_path_errors(Z, targets, fit, held_out, ridges):
-    """Mean squared error on held-out rows for every ridge.
+    """Mean squared error on held-out rows for every absolute ridge.
 
-    Works in the smaller of the two spaces, samples or features, on one eigendecomposition.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, n_features)
-        Rows.
-    targets : ndarray of shape (n_samples, n_outputs)
-        Values to regress onto.
-    fit, held_out : ndarray of int
-        Positions of the rows to fit and of those to score.
-    ridges : ndarray of shape (n_ridges,)
-        Absolute ridges.
-
-    Returns
-    -------
-    errors : ndarray of shape (n_ridges,)
-        Mean squared errors.
+    Works in the smaller of the two spaces, samples or features, on one eigendecomposition. `fit`
+    and `held_out` are the positions of the rows.
     """
     A, T, B = Z[fit], targets[fit], Z[held_out]
     if len(A) < A.shape[1]:

@@ -8,17 +8,13 @@ task by task: what lies in memory is the classifier, one task and the test rows.
     python benchmarks/many_classes.py --quick
 """
 
-import argparse
 import sys
 
 import numpy as np
-import torch
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, limited, page, publish, table
 from _speed_clock import peak_bytes, reset_peak, timed
 from _speed_stream import GaussianStream
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5}
@@ -50,13 +46,7 @@ def build(options):
 
 
 def learn_stream(estimator, stream, options):
-    """Learn all classes task by task.
-
-    Returns
-    -------
-    records : list of dict
-        Per task, the classes seen after it and the seconds of `partial_fit`.
-    """
+    """Learn all classes task by task; return the classes seen and the seconds of each task."""
     records = []
     for first in range(0, options.classes, options.per_task):
         labels = np.arange(first, min(first + options.per_task, options.classes))
@@ -69,15 +59,7 @@ def learn_stream(estimator, stream, options):
 
 
 def measure(options):
-    """Run the stream and everything that is asked of its end.
-
-    Returns
-    -------
-    tasks : list of dict
-        Records of `learn_stream`.
-    lines : list of (str, str)
-        What was measured, and its value.
-    """
+    """Run the stream; return the records of its tasks, and what was measured by name."""
     stream = GaussianStream(options.features, options.spread)
     X_test, y_test = stream.task(np.arange(options.classes), options.test_per_class, test=True)
     task_bytes = 8 * options.per_task * options.per_class * options.features
@@ -112,24 +94,20 @@ def measure(options):
 def report(tasks, lines, options):
     """Markdown text with the settings, what was measured, and seconds per task."""
     shown = tasks if len(tasks) <= 20 else [tasks[i] for i in _spaced(len(tasks))]
-    text = [
-        "# Many classes",
-        "",
-        *environment_lines(ffnb_sklearn.__version__, options.device),
-        f"- {options.classes} classes, {options.features} features, {options.per_class} rows a "
+    notes = [
+        f"{options.classes} classes, {options.features} features, {options.per_class} rows a "
         f"class, tasks of {options.per_task}; rank={options.rank}, band_size="
         f"{options.band_size}, shared_band_size={options.shared}; spread {options.spread}",
-        "- data: Gaussian classes, seed 0; random_state=0",
-        "",
-        "| measured | value |",
-        "|---|---|",
-        *(f"| {name} | {value} |" for name, value in lines),
-        "",
-        "| classes seen | seconds of the task |",
-        "|---|---|",
-        *(f"| {task['classes']} | {task['seconds']:.3f} |" for task in shown),
+        "data: Gaussian classes, seed 0; random_state=0",
     ]
-    return "\n".join(text) + "\n"
+    seconds = [(task["classes"], f"{task['seconds']:.3f}") for task in shown]
+    return page(
+        "Many classes",
+        environment_lines(device=options.device),
+        notes,
+        table(["measured", "value"], lines),
+        table(["classes seen", "seconds of the task"], seconds),
+    )
 
 
 def _spaced(n_tasks):
@@ -138,7 +116,7 @@ def _spaced(n_tasks):
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="the tasks", quick="a small stream, in seconds")
     add = parser.add_argument
     add("--classes", type=int, default=1000)
     add("--features", type=int, default=768)
@@ -149,11 +127,8 @@ def read_options(arguments):
     add("--band-size", type=int, default=0)
     add("--shared", type=int, default=0, help="neurons of the shared band")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu")
     add("--progress", action="store_true", help="a line per task on standard error")
-    add("--quick", action="store_true", help="a small stream, in seconds")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: the tasks")
     options = parser.parse_args(arguments)
     if options.quick:
         parser.set_defaults(**QUICK)
@@ -164,14 +139,10 @@ def read_options(arguments):
 def main(arguments=None):
     """Run the stream, print the report and write the files that are asked for."""
     options = read_options(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         tasks, lines = measure(options)
         text = report(tasks, lines, options)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, tasks)
+    publish(text, tasks, options.out)
 
 
 if __name__ == "__main__":

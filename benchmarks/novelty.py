@@ -8,12 +8,11 @@ neighbour, and the largest logit of a logistic regression.
     python benchmarks/novelty.py --quick
 """
 
-import argparse
 import warnings
 
 import numpy as np
 from _data import default_folder, known_problems
-from _report import output_path, run_limited, write
+from _report import command_line, page, publish, run_limited, table
 from sklearn.covariance import EmpiricalCovariance, LedoitWolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -123,38 +122,26 @@ def report(records, environment):
     """The areas as Markdown, one row per case and their mean over the digits."""
     names = list(dict.fromkeys(one["case"] for one in records))
     digits = [name for name in names if name.startswith("digits")]
-    lines = [
-        "# Samples of unseen classes",
-        "",
-        *environment,
-        f"- area under the ROC curve of test rows of the classes learned against those of unseen "
-        f"ones; random_state=0; neighbour {_K} or a tenth of the smallest class",
-        "",
-        "| case | " + " | ".join(SCORES) + " |",
-        "|---|" + "---|" * len(SCORES),
+    notes = [
+        f"area under the ROC curve of test rows of the classes learned against those of unseen "
+        f"ones; random_state=0; neighbour {_K} or a tenth of the smallest class"
     ]
+    rows = []
     groups = {**{name: [name] for name in names}, "digits, mean": digits}
     for title, members in groups.items():
         values = [
             np.mean([r["auroc"] for r in records if r["score"] == score and r["case"] in members])
             for score in SCORES
         ]
-        lines.append(f"| {title} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([title, *(f"{value:.3f}" for value in values)])
+    return page("Samples of unseen classes", environment, notes, table(["case", *SCORES], rows))
 
 
 def main(arguments=None):
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    parser.add_argument("--quick", action="store_true", help="one pair of digits")
-    parser.add_argument("--out", nargs="+", type=output_path, default=[], help=".md or .csv")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__, quick="one pair of digits").parse_args(arguments)
     records, environment = run_limited(run, options)
-    text = report(records, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(records, environment), records, options.out)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ short.
     python benchmarks/out_of_core.py --samples 2000000 --features 512 --folder /data
 """
 
-import argparse
-import multiprocessing
 import tempfile
 import threading
 import time
@@ -17,21 +15,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, page, publish, table
+from _speed_clock import apart, status_bytes
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
-_STATUS = Path("/proc/self/status")
 _BLOCK = 10_000
 
 
 def own_bytes():
     """Bytes of memory that this process has written, without files that it maps."""
-    for line in _STATUS.read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon:"):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"{_STATUS} has no RssAnon: this benchmark needs Linux")
+    return status_bytes("RssAnon")
 
 
 class Peak:
@@ -68,14 +62,7 @@ def write_samples(path, n_samples, n_features, n_classes):
 
 
 def run(path, labels, n_features, chunk_size, shared):
-    """Learn and predict from the file in this process.
-
-    Returns
-    -------
-    record : dict
-        Seconds, and MB above what the process had before.
-    """
-    torch.set_num_threads(1)
+    """Learn and predict from the file; return seconds, and MB above what the process had before."""
     X = np.memmap(path, dtype=np.float32, mode="r", shape=(len(labels), n_features))
     model = FFNBClassifier(
         band_size=0, shared_band_size=shared, chunk_size=chunk_size, random_state=0
@@ -100,29 +87,30 @@ def run(path, labels, n_features, chunk_size, shared):
 def report(records, options):
     """Markdown text."""
     size = 4 * options.samples * options.features / 1e6
-    lines = [
-        "# Learning from a file on disk",
-        "",
-        *environment_lines(ffnb_sklearn.__version__, "cpu"),
-        f"- {options.samples} float32 samples of {options.features} features, {options.classes} "
+    notes = [
+        f"{options.samples} float32 samples of {options.features} features, {options.classes} "
         f"mixed classes: {size:.0f} MB on disk; band_size=0, shared_band_size={options.shared}",
-        "- data: Gaussian classes, seed 0; random_state=0",
-        "- MB: written by the process beyond what it had before, at the peak",
-        "",
-        "| chunk_size | learning, s | learning, MB | predicting, MB | accuracy |",
-        "|---|---|---|---|---|",
+        "data: Gaussian classes, seed 0; random_state=0",
+        "MB: written by the process beyond what it had before, at the peak",
     ]
-    for one in records:
-        lines.append(
-            f"| {one['chunk_size']} | {one['learning_s']:.1f} | {one['learning_mb']:.0f} "
-            f"| {one['predicting_mb']:.0f} | {100 * one['accuracy']:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    columns = ["chunk_size", "learning, s", "learning, MB", "predicting, MB", "accuracy"]
+    rows = [
+        [
+            one["chunk_size"],
+            f"{one['learning_s']:.1f}",
+            f"{one['learning_mb']:.0f}",
+            f"{one['predicting_mb']:.0f}",
+            f"{100 * one['accuracy']:.2f}",
+        ]
+        for one in records
+    ]
+    environment = environment_lines()
+    return page("Learning from a file on disk", environment, notes, table(columns, rows))
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="its rows", threads=False)
     add = parser.add_argument
     add("--samples", type=int, default=400_000)
     add("--features", type=int, default=256)
@@ -130,26 +118,21 @@ def read_options(arguments):
     add("--shared", type=int, default=500, help="neurons of the shared band")
     add("--chunks", type=int, nargs="+", default=[256, 4096, 65536])
     add("--folder", type=Path, help="where to put the file; default: the temporary folder")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: its rows")
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     """Write the file, run every size of chunks in a process of its own, print the report."""
     options = read_options(arguments)
-    context = multiprocessing.get_context("spawn")
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "samples.dat"
         labels = write_samples(path, options.samples, options.features, options.classes)
-        records = []
-        for chunk_size in options.chunks:
-            with context.Pool(1) as pool:
-                given = path, labels, options.features, chunk_size, options.shared
-                records.append(pool.apply(run, given))
-    text = report(records, options)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+        records = [
+            apart(run, path, labels, options.features, chunk_size, options.shared)
+            for chunk_size in options.chunks
+        ]
+    publish(report(records, options), records, options.out)
 
 
 if __name__ == "__main__":

@@ -23,20 +23,7 @@ class IncrementalHead(ClassifierMixin, BaseEstimator):
     _keeps_scatter = True
 
     def fit(self, X, y):
-        """Forget everything, then learn all classes of ``y`` as one task.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        self : object
-            The fitted head.
-        """
+        """Forget everything, then learn all classes of ``y`` as one task."""
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
         return self.partial_fit(X, y)
@@ -44,19 +31,7 @@ class IncrementalHead(ClassifierMixin, BaseEstimator):
     def partial_fit(self, X, y, classes=None):
         """Merge a batch of known classes, new classes or both.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels; new ones are added to ``classes_``.
-        classes : ignored
-            Present for callers that declare labels; only labels that were seen are predicted.
-
-        Returns
-        -------
-        self : object
-            The updated head.
+        ``classes`` is for callers that declare labels; only labels that were seen are predicted.
         """
         X, y = check_X_y(X, y, dtype=np.float64)
         if not hasattr(self, "classes_"):
@@ -69,18 +44,7 @@ class IncrementalHead(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        """Score of every class in ``classes_``, larger is likelier.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes)
-            One column per class.
-        """
+        """Score of every class in ``classes_``, larger is likelier."""
         check_is_fitted(self, "classes_")
         Z = self._lift(check_array(X, dtype=np.float64))
         if getattr(self, "_solution", None) is None:
@@ -88,18 +52,7 @@ class IncrementalHead(ClassifierMixin, BaseEstimator):
         return self._scores(Z)
 
     def predict(self, X):
-        """Label of the largest score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
+        """Label of the largest score."""
         scores = self.decision_function(X)
         return self.classes_[np.argmax(scores, axis=1)]
 

@@ -9,8 +9,6 @@ Seconds are those of the processor. Memory is that of a process which maps the i
     python benchmarks/pretraining.py --networks small --images 256 --memory-images 500 2000
 """
 
-import argparse
-import multiprocessing
 import sys
 import tempfile
 import time
@@ -18,13 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _report import environment_lines, output_path, write
-from _speed_clock import alternate, comparison
+from _report import command_line, environment_lines, limited, page, publish, table
+from _speed_clock import alternate, apart, comparison
 from out_of_core import Peak
-from threadpoolctl import threadpool_limits
 from torch import nn
 
-import ffnb_sklearn
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 NETWORKS = {
@@ -132,13 +128,7 @@ def candidates(network, work, images, labels, *, mixed):
 
 
 def measure_speed(network, work, options, *, mixed):
-    """Measure one row of the table.
-
-    Returns
-    -------
-    record : dict
-        Images per second, and the package's share of the bare loop of the same layout.
-    """
+    """Measure one row of the table: images per second, and the share of the bare loop."""
     images, labels = draw_images(options.images)
     runs = candidates(network, work, images, labels, mixed=mixed)
     # The first call sets up caches and threads, which count for neither.
@@ -159,15 +149,11 @@ def measure_speed(network, work, options, *, mixed):
     return record
 
 
-def peak_megabytes(path, n_images, threads):
-    """Peak memory of pretraining and extraction from a file, in this process.
+def peak_megabytes(path, n_images):
+    """Return the peak memory of pretraining and extraction from a file, in this process.
 
-    Returns
-    -------
-    megabytes : dict of str to float
-        Written by the process beyond what it had before, without the features returned.
+    Megabytes count from what the process had before, without the features returned.
     """
-    torch.set_num_threads(threads)
     images = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *SHAPE))
     labels = np.arange(n_images) % N_CLASSES
     extractor = make_extractor("small", epochs=1, mixed=False)
@@ -186,101 +172,83 @@ def peak_megabytes(path, n_images, threads):
 
 def measure_memory(options):
     """Peak memory by the number of images, each in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    records = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "images.dat"
         draw_images(max(options.memory_images))[0].tofile(path)
-        for n_images in options.memory_images:
-            with context.Pool(1) as pool:
-                given = path, n_images, torch.get_num_threads()
-                records.append(pool.apply(peak_megabytes, given))
-    return records
+        return [apart(peak_megabytes, path, n_images) for n_images in options.memory_images]
 
 
 def speed_lines(records):
     """Markdown table of images per second."""
-    lines = [
-        "| network | work | arithmetic | package | bare loop | package / bare loop "
-        "| least, largest | bare loop, channels first |",
-        "|---" * 8 + "|",
+    columns = ["network", "work", "arithmetic", "package", "bare loop", "package / bare loop"]
+    rows = [
+        [
+            *(one[name] for name in columns[:3]),
+            *(f"{one[name]:.0f}" for name in ("package", "channels last")),
+            f"{100 * one['ratio']:.0f} %",
+            f"{100 * one['ratio_min']:.0f} %, {100 * one['ratio_max']:.0f} %",
+            f"{one['channels first']:.0f}",
+        ]
+        for one in records
     ]
-    for one in records:
-        lines.append(
-            f"| {one['network']} | {one['work']} | {one['arithmetic']} | {one['package']:.0f} "
-            f"| {one['channels last']:.0f} | {100 * one['ratio']:.0f} % "
-            f"| {100 * one['ratio_min']:.0f} %, {100 * one['ratio_max']:.0f} % "
-            f"| {one['channels first']:.0f} |"
-        )
-    return lines
+    return table([*columns, "least, largest", "bare loop, channels first"], rows)
 
 
 def memory_lines(records):
     """Markdown table of peak memory."""
     size = int(np.prod(SHAPE))
-    lines = [
-        "| images | as bytes, MB | as float32, MB | pretraining, MB | extraction, MB |",
-        "|---" * 5 + "|",
-    ]
+    columns = ["images", "as bytes, MB", "as float32, MB", "pretraining, MB", "extraction, MB"]
+    rows = []
     for one in records:
-        lines.append(
-            f"| {one['images']} | {one['images'] * size / 1e6:.0f} "
-            f"| {4 * one['images'] * size / 1e6:.0f} | {one['pretraining']:.0f} "
-            f"| {one['extraction']:.0f} |"
-        )
-    return lines
+        as_bytes = one["images"] * size / 1e6
+        megabytes = as_bytes, 4 * as_bytes, one["pretraining"], one["extraction"]
+        rows.append([one["images"], *(f"{value:.0f}" for value in megabytes)])
+    return table(columns, rows)
 
 
 def report(speed, memory, options):
     """Markdown text."""
-    return "\n".join(
-        [
-            "# Images per second of a backbone",
-            "",
-            *environment_lines(ffnb_sklearn.__version__, "cpu"),
-            f"- {options.images} images of 32 x 32 pixels drawn at random (seed 0), {N_CLASSES} "
-            f"classes; {options.repeats} rounds in turns, medians of the seconds of the processor",
-            "- networks: `ConvNet()` (narrow) and `ConvNet(stem_width=64, widths=(64, 128, 256, "
-            "512))` (full width)",
-            f"- pretraining: one epoch of SGD, batches of {BATCHES['pretraining']}; the package "
-            "also builds and checks the network, scales, shifts and mirrors the images",
-            f"- extraction: batches of {BATCHES['extraction']}; the package also scales the images "
-            "and checks the features",
-            "- bare loop: torch alone, from scaled tensors, bfloat16 by autocast; the channels "
-            "last in memory, as in the package, then the channels first",
-            "",
-            *speed_lines(speed),
-            "",
-            "## Peak memory",
-            "",
-            "MB that a process writes beyond what it had before, with the images mapped from a "
-            "file and a small network; without the features that `transform` returns.",
-            "",
-            *memory_lines(memory),
-            "",
-        ]
+    notes = [
+        f"{options.images} images of 32 x 32 pixels drawn at random (seed 0), {N_CLASSES} "
+        f"classes; {options.repeats} rounds in turns, medians of the seconds of the processor",
+        "networks: `ConvNet()` (narrow) and `ConvNet(stem_width=64, widths=(64, 128, 256, "
+        "512))` (full width)",
+        f"pretraining: one epoch of SGD, batches of {BATCHES['pretraining']}; the package "
+        "also builds and checks the network, scales, shifts and mirrors the images",
+        f"extraction: batches of {BATCHES['extraction']}; the package also scales the images "
+        "and checks the features",
+        "bare loop: torch alone, from scaled tensors, bfloat16 by autocast; the channels "
+        "last in memory, as in the package, then the channels first",
+    ]
+    memory_note = (
+        "MB that a process writes beyond what it had before, with the images mapped from a "
+        "file and a small network; without the features that `transform` returns."
+    )
+    return page(
+        "Images per second of a backbone",
+        environment_lines(),
+        notes,
+        speed_lines(speed),
+        ["## Peak memory", "", memory_note],
+        memory_lines(memory),
     )
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="the speeds")
     add = parser.add_argument
     add("--networks", nargs="+", choices=NETWORKS, default=["narrow", "full width"])
     add("--images", type=int, default=1024, help="of each repetition")
     add("--repeats", type=int, default=3)
     add("--memory-images", type=int, nargs="+", default=[1000, 4000, 16000])
-    add("--threads", type=int, help="threads of torch; default: its own")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: the speeds")
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     """Measure, print the report and write the files that are asked for."""
     options = read_options(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         speed = [
             measure_speed(network, work, options, mixed=mixed)
             for network in options.networks
@@ -288,9 +256,7 @@ def main(arguments=None):
             for mixed in (False, True)
         ]
         text = report(speed, measure_memory(options), options)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, speed)
+    publish(text, speed, options.out)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ constants of ``rank="auto"``.
     python benchmarks/ranks.py --quick
 """
 
-import argparse
-import pickle
 import sys
 from collections import defaultdict
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from _data import Split, default_folder, read_features
-from _report import output_path, run_limited, write
+from _data import Split, read_features
+from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits
-from _speed_clock import seconds_of
+from _speed_clock import seconds_of, state_megabytes
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 
@@ -29,8 +26,14 @@ SETS = [*KINDS, "mixed", "cifar"]
 RANKS = [32, 64, 128, 256, "auto"]
 N_ROWS = 1000
 
-# Columns of the table, and their digits behind the point.
-DIGITS = {"axes": 0, "accuracy": 2, "fit_s": 2, "first_s": 2, "state_mb": 0}
+# Columns of the table by key, and their digits behind the point.
+COLUMNS = {
+    "axes": ("axes per class", 0),
+    "accuracy": ("accuracy %", 2),
+    "fit_s": ("learning, s", 2),
+    "first_s": ("first prediction, s", 2),
+    "state_mb": ("state, MB", 0),
+}
 
 
 def load(name, n_draws, folder, n_rows=N_ROWS):
@@ -72,8 +75,7 @@ def measure(split, rank, seed):
     """Accuracy and costs of a rank on one split."""
     estimator = FFNBClassifier(rank=rank, band_size=0, random_state=seed, device="cpu")
     fit_s = seconds_of(estimator.partial_fit, split.X, split.y)
-    # Before the first prediction, which keeps what it has solved.
-    state_mb = len(pickle.dumps(estimator)) / 1e6
+    state_mb = state_megabytes(estimator)
     first_s = seconds_of(estimator.predict, split.X_test[:1])
     return {
         "axes": float(np.mean([one.rank for one in estimator._state.model.moments])),
@@ -101,33 +103,27 @@ def table_lines(records):
     """Table with a row per set and rank, and the means over the sets."""
     groups = defaultdict(list)
     for one in records:
-        groups[one["set"], one["rank"]].append([one[key] for key in DIGITS])
+        groups[one["set"], one["rank"]].append([one[key] for key in COLUMNS])
     rows = {group: np.mean(values, axis=0) for group, values in groups.items()}
     for rank in dict.fromkeys(rank for _, rank in groups):
         rows["**mean**", rank] = np.mean([rows[one] for one in groups if one[1] == rank], axis=0)
-    lines = [
-        "| set | rank | axes per class | accuracy % | learning, s | first prediction, s "
-        "| state, MB |",
-        "|---|---|---|---|---|---|---|",
+    names, digits = zip(*COLUMNS.values(), strict=True)
+    cells = [
+        [*group, *(f"{one:.{n}f}" for one, n in zip(row, digits, strict=True))]
+        for group, row in rows.items()
     ]
-    for (name, rank), row in rows.items():
-        cells = [f"{one:.{digits}f}" for one, digits in zip(row, DIGITS.values(), strict=True)]
-        lines.append(f"| {name} | {rank} | {' | '.join(cells)} |")
-    return lines
+    return table(["set", "rank", *names], cells)
 
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    quick = "one kind, 100 rows a class, two ranks, one draw"
+    parser = command_line(__doc__, quick=quick, data=True)
     add = parser.add_argument
     add("--sets", nargs="+", choices=SETS, default=SETS)
     add("--ranks", nargs="+", type=rank_of, default=RANKS, help='numbers, "auto" or "none"')
     add("--rows", type=int, default=N_ROWS, help="training rows per class of the generated kinds")
     add("--draws", type=int, default=3)
-    add("--data", type=Path, default=default_folder(), help="feature files")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--quick", action="store_true", help="one kind, 100 rows a class, two ranks, one draw")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.rows, options.draws = ["clusters"], 100, 1
@@ -146,22 +142,15 @@ def main(arguments=None):
     """Run all ranks, and print their table."""
     options = parse(arguments)
     records, environment = run_limited(run, options)
-    lines = [
-        "# Axes kept of large classes",
-        "",
-        *environment,
-        f"- one fit with band_size=0, other parameters are defaults; means over {options.draws} "
+    notes = [
+        f"one fit with band_size=0, other parameters are defaults; means over {options.draws} "
         "draws, whose numbers are random_state; state: the pickled model",
-        f"- {', '.join(KINDS)}: {options.rows} training rows a class, fresh test rows; mixed: "
+        f"{', '.join(KINDS)}: {options.rows} training rows a class, fresh test rows; mixed: "
         "seven classes of three clusters, 54 inputs, about 2100 rows a class; cifar: 30 classes of "
         "CIFAR-100, 400 rows of each, scored on held-out training rows",
-        "",
-        *table_lines(records),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    text = page("Axes kept of large classes", environment, notes, table_lines(records))
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ with the best fixed pair of shrinkage and ridge, chosen by the test rows, and wi
     python benchmarks/sizes.py --quick
 """
 
-import argparse
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import heads
 import numpy as np
-from _report import output_path, run_limited, write
+from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits
 
 from ffnb_sklearn import FFNBClassifier
@@ -78,24 +77,26 @@ def summary(records, peers):
 
 def report(rows, options, environment):
     """The sweep as Markdown."""
-    lines = [
-        "# Samples per class: the default beside the best fixed values and other heads",
-        "",
-        *environment,
-        f"- accuracy in percent after one fit, mean over {options.draws} draws ± its standard "
+    notes = [
+        f"accuracy in percent after one fit, mean over {options.draws} draws ± its standard "
         "error; the best fixed pair and the best peer are chosen by the test rows",
-        f"- fixed pairs: shrinkage {options.shrinkages}, epsilon {options.epsilons}",
-        "",
-        "| kind | samples a class | default | best fixed pair | its gain | best peer | its gain |",
-        "|---|---|---|---|---|---|---|",
+        f"fixed pairs: shrinkage {options.shrinkages}, epsilon {options.epsilons}",
     ]
-    for kind, n, default, error, pair, fixed, peer, other in rows:
-        lines.append(
-            f"| {kind} | {n} | {default:.2f} ± {error:.2f} | {pair}: {fixed:.2f} | "
-            f"{fixed - default:+.2f} | {heads.METHODS[peer].label}: {other:.2f} | "
-            f"{other - default:+.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    columns = ["kind", "samples a class", "default", "best fixed pair", "its gain", "best peer"]
+    cells = [
+        [
+            kind,
+            n,
+            f"{default:.2f} ± {error:.2f}",
+            f"{pair}: {fixed:.2f}",
+            f"{fixed - default:+.2f}",
+            f"{heads.METHODS[peer].label}: {other:.2f}",
+            f"{other - default:+.2f}",
+        ]
+        for kind, n, default, error, pair, fixed, peer, other in rows
+    ]
+    title = "Samples per class: the default beside the best fixed values and other heads"
+    return page(title, environment, notes, table([*columns, "its gain"], cells))
 
 
 def plot(rows, path):
@@ -123,7 +124,7 @@ def plot(rows, path):
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick="one kind, two sizes, two pairs, one peer, one draw")
     add = parser.add_argument
     add("--kinds", nargs="+", choices=KINDS, default=KINDS)
     add("--sizes", nargs="+", type=int, default=SIZES)
@@ -131,10 +132,7 @@ def parse(arguments):
     add("--epsilons", nargs="+", type=float, default=EPSILONS)
     add("--peers", nargs="+", choices=list(heads.METHODS), default=PEERS)
     add("--draws", type=int, default=5)
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--plot", type=Path, help="a .png of the sweep")
-    add("--quick", action="store_true", help="one kind, two sizes, two pairs, one peer, one draw")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
     if options.quick:
         options.kinds, options.sizes, options.draws = ["clusters"], [5, 20], 1
@@ -147,10 +145,7 @@ def main(arguments=None):
     options = parse(arguments)
     records, environment = run_limited(run, options)
     rows = summary(records, options.peers)
-    text = report(rows, options, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(rows, options, environment), records, options.out)
     if options.plot:
         plot(rows, options.plot)
 

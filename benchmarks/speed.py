@@ -10,19 +10,14 @@ largest ratio within one round behind it.
     python benchmarks/speed.py --quick
 """
 
-import argparse
 from dataclasses import replace
-from pathlib import Path
 
 import torch
-from _data import default_folder, read_features
-from _report import environment_lines, output_path, write
+from _data import read_features
+from _report import command_line, environment_lines, limited, table, write
 from _speed_cases import Case, memory_of_case, run_case
 from _speed_pairs import compare_pairs, rank_accuracies
 from _speed_peers import compare_fecam, compare_ranpac, compare_slda
-from threadpoolctl import threadpool_limits
-
-import ffnb_sklearn
 
 BAR = Case()
 TASKS = [
@@ -108,14 +103,10 @@ PARTS = {
 }
 
 
-def table(records):
+def record_table(records):
     """Markdown table of some records; a column for each of their keys."""
     columns = list(dict.fromkeys(key for record in records for key in record))
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    for record in records:
-        cells = (_cell(record.get(column, "")) for column in columns)
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+    return table(columns, [[_cell(one.get(name, "")) for name in columns] for one in records])
 
 
 def _cell(value):
@@ -132,14 +123,10 @@ def flat(part, record):
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="all records", quick="small cases, in seconds", data=True)
     add = parser.add_argument
     add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
-    add("--data", type=Path, default=default_folder(), help="feature files")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--quick", action="store_true", help="small cases, in seconds")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: all records")
     options = parser.parse_args(arguments)
     options.repeats = options.repeats or (2 if options.quick else 5)
     return options
@@ -148,23 +135,21 @@ def read_options(arguments):
 def main(arguments=None):
     """Measure the parts, print each table when it is there, and write the files."""
     options = read_options(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
     rows, lines = [], []
 
     def say(new):
         print("\n".join(new), flush=True)
         lines.extend(new)
 
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         title = f"# Speed, torch threads: {torch.get_num_threads()}"
-        say([title, "", *environment_lines(ffnb_sklearn.__version__, "cpu")])
+        say([title, "", *environment_lines()])
         say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
         say(["- data: Gaussian classes, seed 0, but for accuracy by rank; random_state=0"])
         for part in options.parts:
             records = PARTS[part](options)
             rows += [flat(part, record) for record in records]
-            say(["", f"## {TITLES[part]}", "", *table(records)])
+            say(["", f"## {TITLES[part]}", "", *record_table(records)])
     for path in options.out:
         write(path, "\n".join(lines) + "\n", rows)
 

@@ -7,32 +7,14 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 
-__all__ = ["as_numpy", "as_targets", "check_rows"]
+__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
 
 # Whose frames stand between the code of the user and a check.
 _BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
 
 
 def as_numpy(array, name):
-    """Return an array of another library as NumPy's; leave anything else as it is.
-
-    Parameters
-    ----------
-    array : object
-        Argument as the user passed it.
-    name : str
-        Name of the argument, for the message.
-
-    Returns
-    -------
-    object
-        A NumPy array in place of one of torch, CuPy or another library of the array API.
-
-    Raises
-    ------
-    TypeError
-        If NumPy cannot read the array, because it is on another device or has a gradient.
-    """
+    """Return an array of torch, CuPy or the array API as NumPy's, and anything else as it is."""
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return array
     try:
@@ -47,20 +29,7 @@ def as_numpy(array, name):
 
 
 def check_rows(X, estimator):
-    """Raise if samples have more than one dimension each, and name what makes rows of them.
-
-    Parameters
-    ----------
-    X : object
-        Samples as the user passed them.
-    estimator : estimator
-        Who is named in the message.
-
-    Raises
-    ------
-    ValueError
-        If `X` is an array of three or more dimensions, or a list of arrays of two or more.
-    """
+    """Raise if a sample has more than one dimension, and name what makes rows of it."""
     shape = getattr(X, "shape", None)
     if shape is None and isinstance(X, (list, tuple)) and len(X):
         shape = (len(X), *getattr(X[0], "shape", ()))
@@ -74,18 +43,7 @@ def check_rows(X, estimator):
 
 
 def as_targets(y):
-    """Return targets in one dimension; warn at the user's line if they were a column.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,) or (n_samples, 1)
-        Targets.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The targets.
-    """
+    """Return targets in one dimension; warn at the user's line if they were a column."""
     y = y if hasattr(y, "shape") else np.asarray(y)
     targets = column_or_1d(y)
     if len(y.shape) > 1:
@@ -93,13 +51,13 @@ def as_targets(y):
             "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
             'y["label"] of a data frame or y.ravel() of an array.',
             DataConversionWarning,
-            stacklevel=_level_of_user(),
+            stacklevel=level_of_user(),
         )
     return targets
 
 
-def _level_of_user():
-    """Level, seen from the calling function, of the first frame outside of the libraries."""
+def level_of_user():
+    """Return the level, seen from the calling function, of the first frame outside of libraries."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _library(frame) in _BETWEEN:
         frame, level = frame.f_back, level + 1

@@ -22,13 +22,7 @@ _TOKEN_BYTES = 8
 
 
 class HashedFile:
-    """A file that is written from front to back, and the SHA-256 digest of its bytes.
-
-    Parameters
-    ----------
-    file : file object
-        Binary and writable.
-    """
+    """A file that is written from front to back, and the SHA-256 digest of its bytes."""
 
     def __init__(self, file):
         self._file = file
@@ -49,22 +43,8 @@ def replaced_file(path):
     """Open a file for writing that replaces another if the block ends without an error.
 
     The bytes go to a temporary file in the same folder, which is moved over the old file when they
-    are on the disk. Temporary files of writers that were killed are removed.
-
-    Parameters
-    ----------
-    path : str or path
-        File to replace or to create. A link stays one; the file behind it is replaced.
-
-    Yields
-    ------
-    file object
-        Binary, writable and seekable.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    are on the disk. Temporary files of writers that were killed are removed. A link stays one; the
+    file behind it is replaced.
     """
     path = Path(os.path.realpath(path))
     _remove_leftovers(path)

@@ -1,12 +1,15 @@
 """What every class-incremental classifier here shares: labels, transactions, predictions."""
 
+from numbers import Integral, Real
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._callbacks import CallbackSupportMixin, Epochs, callback_context
 from ._documentation import DocumentedMixin
@@ -33,6 +36,20 @@ class ClassIncrementalClassifier(
     A call reads the state once, when it begins, and `_keep` replaces that state and no other.
     Subclasses define how the model takes in a task (`_updated`).
     """
+
+    # Parameters that all subclasses have.
+    _parameter_constraints: ClassVar[dict] = {
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     # Not fitted.
     _state = None
@@ -152,7 +169,7 @@ class ClassIncrementalClassifier(
 
     def _scores(self, state, X):
         """Scores of the known classes, in order of arrival."""
-        return self._adjusted(state, as_array(state.model.scores(self._samples(state, X))))
+        return as_array(state.model.scores(self._samples(state, X)))
 
     def _samples(self, state, X):
         """Samples as the core takes them, after their checks."""
@@ -164,10 +181,6 @@ class ClassIncrementalClassifier(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _adjusted(self, state, scores):
-        """Scores that allow for the parameters of predictions: here there are none."""
-        return scores
 
     def decision_function(self, X):
         """Return the scores of the classes.
@@ -185,12 +198,10 @@ class ClassIncrementalClassifier(
             values speak for the second.
         """
         state = self._learned_state()
-        scores = self._scores(state, X)
-        full = np.full((len(scores), len(state.classes)), -np.inf)
-        full[:, state.columns] = scores
-        if full.shape[1] == 2:
-            return 0.5 * (full[:, 1] - full[:, 0])
-        return full
+        scores = state.by_class(self._scores(state, X), -np.inf)
+        if scores.shape[1] == 2:
+            return 0.5 * (scores[:, 1] - scores[:, 0])
+        return scores
 
     def predict(self, X):
         """Most likely label of each sample.
@@ -224,10 +235,8 @@ class ClassIncrementalClassifier(
             seen. The largest is that of the label which `predict` gives.
         """
         state = self._learned_state()
-        scores = self._scores(state, X)
-        full = np.zeros((len(scores), len(state.classes)))
-        full[:, state.columns] = self._probabilities(state.model, scores)
-        return full
+        probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
+        return state.by_class(probabilities, 0.0)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
@@ -244,15 +253,10 @@ class ClassIncrementalClassifier(
             infinity for a class that was declared and never seen.
         """
         state = self._learned_state()
-        scores = self._scores(state, X)
-        full = np.full((len(scores), len(state.classes)), -np.inf)
-        full[:, state.columns] = self._log_probabilities(state.model, scores)
-        return full
+        # From the scores, since logarithms of tiny probabilities have lost digits.
+        logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
+        return state.by_class(logarithms, -np.inf)
 
-    def _probabilities(self, model, scores):
-        """Probabilities of the known classes from their scores: the softmax of these."""
-        return np.maximum(softmax(scores, axis=1), LEAST)
-
-    def _log_probabilities(self, model, scores):
-        """Their logarithms, from the scores: those of tiny probabilities keep their digits."""
-        return np.maximum(log_softmax(scores, axis=1), np.log(LEAST))
+    def _logits(self, state, X):
+        """Return scores of the known classes whose softmax is the probability of each."""
+        return self._scores(state, X)

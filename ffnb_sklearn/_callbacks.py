@@ -56,20 +56,7 @@ class _NoCallbacks:
 def callback_context(estimator, task_name, max_subtasks):
     """Begin the bookkeeping of callbacks for a call that learns.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator that learns. Its public method, decorated by `with_callbacks` or by scikit-learn's
-        `_fit_context`, ends the bookkeeping.
-    task_name : str
-        Name of the call, as a progress bar shows it.
-    max_subtasks : int
-        Largest number of subtasks.
-
-    Returns
-    -------
-    sklearn.callback.CallbackContext or _NoCallbacks
-        Context of the call, of the second kind if the estimator has no callbacks.
+    The public method of the estimator, decorated by `with_callbacks` or by `_fit_context`, ends it.
     """
     if not hasattr(estimator, "_skl_callbacks"):
         return _NoCallbacks()
@@ -77,17 +64,7 @@ def callback_context(estimator, task_name, max_subtasks):
 
 
 class Epochs(EpochWatcher):
-    """Report the epochs of a task to callbacks, and print them if `verbose` is 2 or more.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator that learns.
-    context : CallbackContext or _NoCallbacks
-        Context of the task.
-    label : str or None
-        Name of the task in the printed lines; None prints nothing.
-    """
+    """Report the epochs of a task to callbacks, and print them if `verbose` is 2 or more."""
 
     def __init__(self, estimator, context, label):
         self._estimator, self._task = estimator, context

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from ._arrays import level_of_user
 from .datasets._base import shown
 
 __all__ = ["ColumnSpreadWarning", "warn_of_units"]
@@ -29,28 +30,13 @@ class ColumnSpreadWarning(UserWarning):
     """Columns differ so much in spread that neurons see the largest nearly alone."""
 
 
-def warn_of_units(X, moments, names, stacklevel):
+def warn_of_units(X, moments, names):
     """Warn if the columns of a first task seem to have different units.
 
     Two columns do if their standard deviations within the classes differ by more than 100, and
     their ranges too: a column that is seldom other than zero has a small deviation, but the range
     of the others. At least a tenth of the columns must be small; constant ones play no part.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples of the task.
-    moments : sequence of ClassMoments
-        Moments of its classes, the columns of X first.
-    names : ndarray of shape (n_features,) or None
-        Names of the columns.
-    stacklevel : int
-        Frames from the caller of this function to the line that is blamed, itself included.
-
-    Warns
-    -----
-    ColumnSpreadWarning
-        With the columns of the smallest spread.
+    `moments` are those of the classes, the columns of X first.
     """
     deviations = _deviations(moments, X.shape[1])
     lowest, highest = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
@@ -75,7 +61,7 @@ def warn_of_units(X, moments, names, stacklevel):
         "that was fitted to samples of all kinds: "
         "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
         ColumnSpreadWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=level_of_user(),
     )
 
 

@@ -9,6 +9,8 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.random_projection import BaseRandomProjection
 from sklearn.utils import get_tags
 
+from ._arrays import level_of_user
+
 __all__ = ["FrozenTransformerWarning", "warn_of_frozen"]
 
 # Their fit depends on nothing but the number of features.
@@ -28,21 +30,8 @@ class FrozenTransformerWarning(UserWarning):
     """A transformer learns from the samples of the first task alone, and is then frozen."""
 
 
-def warn_of_frozen(steps, stacklevel):
-    """Warn once of all transformers that the first task alone is going to fit.
-
-    Parameters
-    ----------
-    steps : list of (str, estimator)
-        Transformers of a pipeline by name.
-    stacklevel : int
-        As in `warnings.warn`, counted from the caller.
-
-    Warns
-    -----
-    FrozenTransformerWarning
-        If there is one.
-    """
+def warn_of_frozen(steps):
+    """Warn once of all (name, transformer) steps that the first task alone is going to fit."""
     learners = [
         f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
     ]
@@ -55,7 +44,7 @@ def warn_of_frozen(steps, stacklevel):
         "or use transformers that learn nothing from samples, such as HashingVectorizer, "
         "Normalizer or SparseRandomProjection.",
         FrozenTransformerWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=level_of_user(),
     )
 
 

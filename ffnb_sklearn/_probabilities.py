@@ -1,32 +1,83 @@
-"""Probabilities from the scores of the classes."""
+"""Probabilities from the scores of the classes, and priors that these scores allow for."""
+
+from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 
-__all__ = ["LEAST", "SURE", "vote_probabilities"]
+from ._targets import check_labels
+
+__all__ = ["LEAST", "check_priors", "class_priors", "scores_with_priors", "vote_probabilities"]
 
 # Losses below this many are not told apart, which keeps probabilities off 0 and 1.
-SURE = 0.01
+_SURE = 0.01
 
 # Least probability, so that logarithms are finite and agree with what they are logarithms of.
 LEAST = 1e-280
 
+# Smaller priors count as this one, whose logarithm and inverse are far from overflow.
+_LEAST_PRIOR = 1e-200
+
 
 def vote_probabilities(scores):
-    r"""Turn sums of pair outputs into probabilities in the same order.
+    r"""Turn sums of pair outputs into probabilities of the same order and of sum one.
 
     A pair output is the posterior of one class minus that of the other, so
     :math:`L_t = (C - 1 - s_t) / 2` is the number of opponents that class t is expected to lose
     to, and :math:`p_t \propto 1 / L_t`. For two classes that is the pair's posterior itself.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, C)
-        Sums of the pair outputs of all classes.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, C)
-        Rows sum to one, and their largest entry is that of the largest score.
     """
-    votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + SURE)
+    votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + _SURE)
     return np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST)
+
+
+def check_priors(priors, arrived):
+    """Raise if priors do not fit the labels learned; a mapping may have more labels than these."""
+    if isinstance(priors, str) and priors in ("uniform", "empirical"):
+        return
+    if not isinstance(priors, Mapping):
+        raise ValueError(
+            "priors must be 'uniform', 'empirical' or a mapping from labels to positive weights; "
+            f"got {priors!r}."
+        )
+    labels = check_labels(list(priors), arrived, "priors")
+    for label, weight in priors.items():
+        is_number = isinstance(weight, Real) and not isinstance(weight, (bool, np.bool_))
+        if not is_number or not 0.0 < weight < np.inf:
+            raise ValueError(
+                "priors must map each label to a positive finite weight; got "
+                f"{weight!r} for label {label!r}."
+            )
+    missing = np.setdiff1d(arrived, labels) if len(labels) else np.unique(arrived)
+    if len(missing):
+        raise ValueError(
+            "priors must have a weight for every label learned; got weights for "
+            f"{labels.tolist()}, and none for {missing.tolist()}."
+        )
+
+
+def class_priors(priors, arrived, weights):
+    """Return the priors of the labels learned, positive and of sum one."""
+    check_priors(priors, arrived)
+    if isinstance(priors, Mapping):
+        weights = np.array([float(priors[label]) for label in arrived.tolist()])
+    elif priors == "uniform":
+        weights = np.ones(len(arrived))
+    # Divided twice, because the sum of large weights may overflow.
+    relative = weights / weights.max()
+    return np.maximum(relative / relative.sum(), _LEAST_PRIOR)
+
+
+def scores_with_priors(scores, classifier, priors):
+    r"""Return scores whose order and probabilities allow for the priors, which have sum one.
+
+    Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax they add
+    :math:`\log C \pi_c` to the scores. The probabilities of pairs are inverse to the expected
+    losses, which are divided by :math:`C \pi_c`. Equal priors leave both as they are. One-vs-all
+    regression has `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares`.
+    """
+    ratios = len(priors) * priors
+    if classifier == "gaussian":
+        return scores + np.log(ratios)
+    # Losses with the constant of `vote_probabilities`, which probabilities are inverse to.
+    most = len(priors) - 1 + 2.0 * _SURE
+    return most - (most - scores) / ratios

@@ -12,32 +12,17 @@ _N_SEEDS = np.iinfo(np.int32).max
 
 
 def next_seed(random_state):
-    """Return the seed that a random state has next, without drawing it.
+    """Return the seed of 31 bits that a random state has next, without drawing it.
 
     A call that learns uses it, and calls `advance` when nothing can fail any more. So a call that
-    is repeated after an error learns what it would have learned.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        Parameter of an estimator. With None, the seed is drawn from the global generator.
-
-    Returns
-    -------
-    int
-        Seed of 31 bits.
+    is repeated after an error learns what it would have learned. With None, the seed is drawn from
+    the global generator.
     """
     generator = check_random_state(random_state)
     return int((deepcopy(generator) if generator is random_state else generator).randint(_N_SEEDS))
 
 
 def advance(random_state):
-    """Draw the seed that `next_seed` has returned, if the random state is a generator.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        Parameter of an estimator.
-    """
+    """Draw the seed that `next_seed` has returned, if the random state is a generator."""
     if isinstance(random_state, np.random.RandomState):
         random_state.randint(_N_SEEDS)

@@ -62,10 +62,11 @@ class State:
         """Number of inputs of the model: of features, or of columns of the projection."""
         return self.n_features_in if self.projection is None else self.projection.n_columns
 
-    @property
-    def columns(self):
-        """Column in `classes` of each label seen, in order of arrival."""
-        return np.searchsorted(self.classes, self.arrived)
+    def by_class(self, values, missing):
+        """Return the columns of the labels seen as those of `classes`; others hold `missing`."""
+        full = np.full((len(values), len(self.classes)), missing)
+        full[:, np.searchsorted(self.classes, self.arrived)] = values
+        return full
 
     def after_task(self, model, arrived):
         """Return the state after a task: its model, and the labels seen by then."""
@@ -105,22 +106,7 @@ class State:
 
 
 def exchange_state(estimator, before, after):
-    """Replace the state of an estimator, if it is the one that a call began with.
-
-    Parameters
-    ----------
-    estimator : ClassIncrementalClassifier
-        Estimator that learns.
-    before : State or None
-        Its state when the call began.
-    after : State or None
-        Its state after the call.
-
-    Raises
-    ------
-    ConcurrentLearningError
-        If another call has replaced the state meanwhile.
-    """
+    """Replace the state of an estimator; raise if it is not the one a call began with."""
     with _EXCHANGE:
         is_current = estimator._state is before
         if is_current:

@@ -53,27 +53,9 @@ def _without_mask(labels):
 
 
 def check_labels(labels, known, name):
-    """Labels as a one-dimensional array of the kind of the known ones.
+    """Return labels as a one-dimensional array of the kind of the known ones.
 
-    Parameters
-    ----------
-    labels : array-like of shape (n,)
-        Labels of one kind: numbers, strings or booleans.
-    known : ndarray or None
-        Labels seen before, whose kind binds; None where there are none.
-    name : str
-        Name of the argument, for messages.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the labels are continuous, missing, of mixed kinds, or of another kind than those
-        known.
+    Raise if they are continuous, missing, of mixed kinds, or of another kind than those known.
     """
     labels = np.asarray(unmixed(labels, name))
     if labels.dtype.kind == "T":
@@ -106,21 +88,9 @@ def check_labels(labels, known, name):
 
 
 def label_positions(labels, arrived):
-    """Where each label stands among those that have arrived, new ones behind them.
+    """Return the number of each label among those that have arrived, and these.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Labels, possibly repeated.
-    arrived : ndarray of shape (k,) or None
-        Labels known, in order of arrival.
-
-    Returns
-    -------
-    positions : ndarray of shape (n,)
-        Number of each label.
-    arrived : ndarray
-        Labels known now; new ones stand sorted behind the old.
+    New labels stand sorted behind the old.
     """
     found, inverse = np.unique(labels, return_inverse=True)
     if arrived is None:

@@ -22,13 +22,7 @@ _LOCKS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def learning_lock(pipeline):
-    """Return the lock of the calls that learn in one pipeline.
-
-    Raises
-    ------
-    ConcurrentLearningError
-        If it is held by such a call.
-    """
+    """Return the lock of the calls that learn in one pipeline; raise if it is held."""
     lock = _LOCKS.setdefault(pipeline, threading.Lock())
     if lock.locked():
         raise ConcurrentLearningError(
@@ -40,24 +34,7 @@ def learning_lock(pipeline):
 
 
 def all_or_nothing(pipeline, estimators, call, *args, **params):
-    """Make a call; bring the pipeline and some steps back to their state if it raises.
-
-    Parameters
-    ----------
-    pipeline : ContinualPipeline
-        The pipeline.
-    estimators : list of estimators
-        Steps that the call may change in place.
-    call : callable
-        What is called with the other arguments.
-    *args, **params
-        Arguments of the call.
-
-    Returns
-    -------
-    object
-        What the call returns.
-    """
+    """Make a call; bring the pipeline and some steps back to their state if it raises."""
     changed = [pipeline, *estimators]
     states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
     restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
@@ -84,17 +61,7 @@ def columns_of(X):
 
 
 def replace_fitted(estimator, stale, learned):
-    """Set what an estimator has learned, all at once.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose attributes are replaced.
-    stale : iterable of str
-        Names of attributes of an earlier fit that go, if they are there.
-    learned : dict of str to object
-        Attributes that come.
-    """
+    """Replace the attributes of an earlier fit, those named in `stale`, all at once."""
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
     # A single assignment: an interrupt finds the old attributes or the new ones.
     estimator.__dict__ = kept | learned

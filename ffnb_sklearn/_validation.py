@@ -25,6 +25,7 @@ __all__ = [
     "check_mergeable",
     "check_samples",
     "check_settings",
+    "check_unchanged",
     "check_weights",
     "descent_of",
     "validated",
@@ -41,31 +42,29 @@ _HEAVIEST, _LIGHTEST = 1e20, 1e-20
 # Beyond these magnitudes the squares of second moments overflow or vanish.
 _LARGEST, _SMALLEST = 1e70, 1e-70
 
+# Parameters by the plain type that the core takes.
+_PLAIN_TYPES = {
+    int: ("band_size", "rank", "chunk_size"),
+    float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
+    bool: ("skip_connection", "null_space", "batch_norm", "half_bias"),
+    str: ("activation", "init", "covariance", "classifier", "old_statistics", "units"),
+}
+_DESCENT_TYPES = {
+    int: ("max_epochs", "batch_size"),
+    float: ("learning_rate", "momentum", "weight_decay"),
+}
+_TRAINING_TYPES = {
+    int: ("n_folds", "patience"),
+    float: ("standard_errors",),
+    bool: ("adaptive_rate", "draws"),
+}
+
 
 def check_samples(estimator, X, y, *, classes, sample_weight, state):
-    """Check the samples of one call.
+    """Check the arguments of `FFNBClassifier.partial_fit`.
 
-    Parameters
-    ----------
-    estimator : FFNBClassifier
-        Who is to learn them.
-    X, y, classes, sample_weight
-        Arguments of `FFNBClassifier.partial_fit`.
-    state : State or None
-        What is known before; None at the first call.
-
-    Returns
-    -------
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples of positive weight, as `check_inputs` leaves them.
-    y : ndarray of shape (n_samples,)
-        Their labels.
-    classes : ndarray of shape (n_labels,) or None
-        Declared labels.
-    weights : ndarray of shape (n_samples,)
-        Their weights.
-    state : State
-        The state given, or one that knows the inputs alone.
+    Return the samples of positive weight, their labels, the declared labels or None, the weights,
+    and the state given, or one that knows the inputs alone if None was given.
     """
     known = None if state is None else state.classes
     if y is None:
@@ -87,25 +86,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 
 
 def check_weights(sample_weight, X):
-    """Check the weights of samples.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_samples,) or None
-        Argument of a call that learns.
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Weights of at least 0, ones for None.
-
-    Raises
-    ------
-    ValueError
-        If a weight is negative or out of range, or if all are 0.
-    """
+    """Return weights, ones for None; raise if one is out of range, or if all are 0."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -126,23 +107,7 @@ def check_weights(sample_weight, X):
 def check_inputs(estimator, X, *, state, smallest=0.0):
     """Check samples without copying those of float64 or float32, in memory or on disk.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Who is named in messages; its `random_state` gives the seed of a projection.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Samples.
-    state : State or None
-        Whose features they are to have; None at the first call.
-    smallest : float, default=0.0
-        As in `check_magnitude`.
-
-    Returns
-    -------
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples, C-ordered or in CSR form.
-    state : State
-        The state given, or one that knows the inputs alone.
+    Return them C-ordered or in CSR form, and the state given or one that knows the inputs alone.
     """
     X, state = validated(
         estimator, X, state, accept_sparse="csr", dtype=(np.float64, np.float32), order="C"
@@ -181,17 +146,7 @@ def _stand_in(name):
 def check_magnitude(X, *, smallest=0.0):
     """Refuse features whose moments leave the range of floating-point numbers.
 
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples.
-    smallest : float, default=0.0
-        Least magnitude that the largest entry may have, unless all are zero.
-
-    Raises
-    ------
-    ValueError
-        If the largest entry is out of range.
+    `smallest` is the least magnitude that the largest entry may have, unless all are zero.
     """
     values = X.data if issparse(X) else X
     # The absolute values would be a copy of X.
@@ -204,42 +159,7 @@ def check_magnitude(X, *, smallest=0.0):
 
 
 def check_settings(estimator, *, projected=False):
-    """Turn the parameters of an estimator into settings.
-
-    Parameters
-    ----------
-    estimator : FFNBClassifier
-        Whose parameters have passed their own checks one by one.
-    projected : bool, default=False
-        Whether the inputs are a random projection.
-
-    Returns
-    -------
-    Settings
-        Parameters in plain types.
-
-    Raises
-    ------
-    ValueError
-        If parameters do not go together.
-    """
-    p = (
-        estimator.p
-        if isinstance(estimator.p, (list, tuple))
-        else [estimator.p] * estimator.n_layers
-    )
-    if len(p) != estimator.n_layers:
-        raise ValueError(
-            f"p must have one entry per layer, n_layers={estimator.n_layers}; got {len(p)} entries."
-        )
-    for one in p:
-        whole = isinstance(one, Integral) and not isinstance(one, (bool, np.bool_))
-        share = isinstance(one, Real) and not isinstance(one, Integral)
-        if not (whole and one >= 0) and not (share and 0.0 < one < 1.0):
-            raise ValueError(
-                "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
-                f"these; got {one!r}."
-            )
+    """Turn the parameters of an estimator into settings; raise if they do not go together."""
     shared = estimator.shared_band_size
     if shared == "auto":
         shared = 0 if projected else _AUTO_SHARED_BAND_SIZE
@@ -254,62 +174,54 @@ def check_settings(estimator, *, projected=False):
         )
     training = BandTraining() if estimator.training is None else estimator.training
     training._validate_params()
+    values = _plain(estimator, _PLAIN_TYPES)
+    for name in ("shrinkage", "epsilon"):
+        values[name] = None if values[name] == "auto" else values[name]
     return Settings(
-        p=tuple(int(one) if isinstance(one, Integral) else float(one) for one in p),
-        band_size=int(estimator.band_size),
+        p=_kept_axes(estimator),
         shared_band_size=int(shared),
-        skip_connection=bool(estimator.skip_connection),
-        activation=estimator.activation,
-        init=estimator.init,
-        gamma=float(estimator.gamma),
-        null_space=bool(estimator.null_space),
-        covariance=estimator.covariance,
-        shrinkage=None if estimator.shrinkage == "auto" else float(estimator.shrinkage),
-        epsilon=None if estimator.epsilon == "auto" else float(estimator.epsilon),
-        rank=estimator.rank if estimator.rank in (None, "auto") else int(estimator.rank),
-        max_state_mb=None if estimator.max_state_mb is None else float(estimator.max_state_mb),
-        classifier=estimator.classifier,
-        old_statistics=estimator.old_statistics,
-        batch_norm=bool(estimator.batch_norm),
-        chunk_size=int(estimator.chunk_size),
-        units=estimator.units,
-        half_bias=bool(estimator.half_bias),
         left_out=bool(training.left_out),
-        descent=replace(
-            descent_of(estimator),
-            adaptive_rate=bool(training.adaptive_rate),
-            patience=None if training.patience is None else int(training.patience),
-            n_folds=int(training.n_folds),
-            draws=bool(training.draws),
-            standard_errors=training.standard_errors,
-        ),
+        descent=replace(descent_of(estimator), **_plain(training, _TRAINING_TYPES)),
+        **values,
     )
+
+
+def _kept_axes(estimator):
+    """Return the parameter `p` as a tuple of one plain number per layer."""
+    p, n_layers = estimator.p, estimator.n_layers
+    p = p if isinstance(p, (list, tuple)) else [p] * n_layers
+    if len(p) != n_layers:
+        raise ValueError(
+            f"p must have one entry per layer, n_layers={n_layers}; got {len(p)} entries."
+        )
+    for one in p:
+        whole = isinstance(one, Integral) and not isinstance(one, (bool, np.bool_))
+        share = isinstance(one, Real) and not isinstance(one, Integral)
+        if not (whole and one >= 0) and not (share and 0.0 < one < 1.0):
+            raise ValueError(
+                "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
+                f"these; got {one!r}."
+            )
+    return tuple(int(one) if isinstance(one, Integral) else float(one) for one in p)
 
 
 def descent_of(estimator):
-    """Parameters of the gradient descent of an estimator, in plain types."""
-    return Descent(
-        max_epochs=int(estimator.max_epochs),
-        learning_rate=float(estimator.learning_rate),
-        momentum=float(estimator.momentum),
-        weight_decay=float(estimator.weight_decay),
-        batch_size=int(estimator.batch_size),
-    )
+    """Return the parameters of the gradient descent of an estimator, in plain types."""
+    return Descent(**_plain(estimator, _DESCENT_TYPES))
+
+
+def _plain(source, types):
+    """Return parameters in plain types by name; None and "auto" stay as they are."""
+    values = {}
+    for kind, names in types.items():
+        for name in names:
+            value = getattr(source, name)
+            values[name] = value if value is None or value == "auto" else kind(value)
+    return values
 
 
 def check_continuation(before, now):
-    """Refuse parameters that were changed between tasks and that older tasks rest upon.
-
-    Parameters
-    ----------
-    before, now : Settings
-        Settings of the tasks learnt so far, and of the next one.
-
-    Raises
-    ------
-    ValueError
-        If they lead to features of another make.
-    """
+    """Refuse parameters that were changed between tasks and that older tasks rest on."""
     makes = {
         "n_layers": (len(before.p), len(now.p)),
         "shared_band_size": (before.shared_band_size, now.shared_band_size),
@@ -317,11 +229,16 @@ def check_continuation(before, now):
         "band_size=0": (before.band_size == 0, now.band_size == 0),
     }
     for name, (old, new) in makes.items():
-        if old != new:
-            raise ValueError(
-                f"{name} cannot change between tasks: it was {old} when earlier ones were learnt "
-                f"and is {new} now. Set it back, or call fit to start anew."
-            )
+        check_unchanged(name, old, new)
+
+
+def check_unchanged(name, before, now):
+    """Refuse another value of a parameter than in earlier tasks."""
+    if before != now:
+        raise ValueError(
+            f"{name} cannot change between tasks: it was {before} when earlier ones were learnt "
+            f"and is {now} now. Set it back, or call fit to start anew."
+        )
 
 
 def check_mergeable(mine, theirs):
@@ -333,8 +250,7 @@ def check_mergeable(mine, theirs):
     if different:
         raise ValueError(
             "other must have been fitted with the same parameters; it differs in "
-            + ", ".join(different)
-            + "."
+            f"{', '.join(different)}."
         )
     if mine.projection != theirs.projection:
         raise ValueError(

@@ -1,11 +1,7 @@
 """The estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
-from numbers import Integral
-from typing import ClassVar
-
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
@@ -13,46 +9,8 @@ from ._validation import check_mergeable
 from .core.bound import forgetting_bound
 from .core.device import resolve_device
 from .core.revision import forget_classes, merge_models
-from .training import BandTraining
 
 __all__ = ["FFNBClassifier"]
-
-
-# The printed model. Gamma, epsilon and, on skeletons, the weight decay and the first rate are not
-# printed, and p only for SBU (45) and FPHA (75); their values here are ours.
-_PUBLISHED = {
-    "p": 0.99,
-    "band_size": 3,
-    "n_layers": 1,
-    "shared_band_size": 0,
-    "skip_connection": False,
-    "activation": "relu",
-    "init": "multi",
-    "gamma": 1.0,
-    "null_space": True,
-    "covariance": "class",
-    "shrinkage": 0.0,
-    "epsilon": 0.01,
-    "rank": None,
-    "classifier": "ovo",
-    "old_statistics": "zero",
-    "units": "absolute",
-    "half_bias": True,
-    "max_epochs": 250,
-    "learning_rate": 0.01,
-    "momentum": 0.9,
-    "weight_decay": 0.0,
-    "batch_size": 50,
-    "batch_norm": False,
-}
-_PUBLISHED_TRAINING = {
-    "left_out": False,
-    "n_folds": 1,
-    "draws": False,
-    "standard_errors": None,
-    "patience": None,
-    "adaptive_rate": True,
-}
 
 
 class FFNBClassifier(BlockClassifier):
@@ -277,119 +235,6 @@ class FFNBClassifier(BlockClassifier):
     array([0, 1, 2, 3, 4, 5])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **BlockClassifier._parameter_constraints,
-        "p": [
-            Interval(Integral, 0, None, closed="left"),
-            Interval(RealNotInt, 0, 1, closed="neither"),
-            list,
-            tuple,
-        ],
-        "null_space": ["boolean"],
-        "old_statistics": [StrOptions({"gaussian", "zero"})],
-        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
-    }
-
-    def __init__(
-        self,
-        *,
-        p=0.95,
-        band_size=1,
-        n_layers=1,
-        shared_band_size="auto",
-        skip_connection=True,
-        activation="relu",
-        init="multi",
-        gamma=0.1,
-        null_space=True,
-        covariance="class",
-        shrinkage="auto",
-        epsilon="auto",
-        rank="auto",
-        max_state_mb=None,
-        classifier="gaussian",
-        chunk_size=4096,
-        old_statistics="gaussian",
-        units="relative",
-        half_bias=True,
-        training=None,
-        max_epochs=0,
-        learning_rate=0.003,
-        momentum=0.9,
-        weight_decay=0.0,
-        batch_size=50,
-        batch_norm=False,
-        classes_per_task=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-        priors="uniform",
-    ):
-        self.p = p
-        self.band_size = band_size
-        self.n_layers = n_layers
-        self.shared_band_size = shared_band_size
-        self.skip_connection = skip_connection
-        self.activation = activation
-        self.init = init
-        self.gamma = gamma
-        self.null_space = null_space
-        self.covariance = covariance
-        self.shrinkage = shrinkage
-        self.epsilon = epsilon
-        self.rank = rank
-        self.max_state_mb = max_state_mb
-        self.classifier = classifier
-        self.chunk_size = chunk_size
-        self.old_statistics = old_statistics
-        self.units = units
-        self.half_bias = half_bias
-        self.training = training
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.batch_norm = batch_norm
-        self.classes_per_task = classes_per_task
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-        self.priors = priors
-
-    @classmethod
-    def as_published(cls, **parameters):
-        """Make an estimator of the model and the algorithm that the paper prints.
-
-        One feature layer of three neurons per class, which all printed network sizes fit; bands
-        alone for the pairs of classes to see; zeros for old classes; class covariances without
-        shrinkage; absolute gamma and epsilon; and Algorithm 2 without left-out samples, copies,
-        draws, patience or veto. Only the factor 1/2 of the bias is corrected, and
-        ``half_bias=False`` restores the slip. The user guide lists all differences to the default.
-
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator with other values, also those of `training` by names such as
-            ``training__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA) and asks for most of
-            the variance in general, here 0.99. It does not print gamma, epsilon, and on skeletons
-            the weight decay and the first rate; their values here are ours.
-
-        Returns
-        -------
-        FFNBClassifier
-            Ordinary estimator, not fitted.
-
-        Examples
-        --------
-        >>> from ffnb_sklearn import FFNBClassifier
-        >>> clf = FFNBClassifier.as_published(p=75, max_epochs=0)
-        >>> clf.band_size, clf.n_layers, clf.units
-        (3, 1, 'absolute')
-        """
-        published = cls(**_PUBLISHED, training=BandTraining(**_PUBLISHED_TRAINING))
-        return published.set_params(**parameters)
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Forget everything, then learn all classes, `classes_per_task` at a time.
@@ -557,7 +402,7 @@ class FFNBClassifier(BlockClassifier):
             If another thread has let the estimator learn or forget meanwhile.
         """
         mine = self._learned_state()
-        if not isinstance(other, FFNBClassifier):
+        if not isinstance(other, BlockClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         theirs = other._learned_state()
         check_mergeable(mine, theirs)

@@ -201,7 +201,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             is_first = not self.__sklearn_is_fitted__()
             fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
             if is_first:
-                warn_of_frozen(self.steps[:-1], stacklevel=2)
+                warn_of_frozen(self.steps[:-1])
             map_inputs = self._fit_transformers if is_first else self._map
             all_or_nothing(self, fitted_now, self._learn_task, map_inputs, X, y, classes, routed)
         return self

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, va
 from sklearn.utils.multiclass import check_classification_targets
 
 from ._stream_result import StreamResult
+from ._targets import unmixed
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 
@@ -238,7 +239,8 @@ def evaluate_stream(
 
 def _check_labels(y, name):
     """Return the labels as one array of class labels."""
-    _check_one_kind(y, name)
+    is_object = getattr(getattr(y, "dtype", None), "kind", None) == "O"
+    unmixed(list(y) if is_object else y, name)
     labels = column_or_1d(y)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
@@ -247,17 +249,6 @@ def _check_labels(y, name):
         warnings.simplefilter("ignore")
         check_classification_targets(labels)
     return labels
-
-
-def _check_one_kind(y, name):
-    """Reject numbers and missing labels beside strings: NumPy would turn them into strings."""
-    if isinstance(y, list | tuple) or getattr(getattr(y, "dtype", None), "kind", None) == "O":
-        is_text = [isinstance(label, str) for label in y]
-        if any(is_text) and not all(is_text):
-            raise ValueError(
-                f"{name} must hold labels of one kind; got strings beside "
-                f"{list(y)[is_text.index(False)]!r}."
-            )
 
 
 def _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state):

@@ -1,5 +1,6 @@
 """Fixtures shared by the whole suite."""
 
+import csv
 import importlib
 import os
 import sys
@@ -32,3 +33,18 @@ def bench():
     sys.path.remove(str(BENCHMARKS))
     for path in BENCHMARKS.glob("*.py"):
         sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def run_script(bench, capsys, tmp_path):
+    """Run a benchmark that writes both files; return what it prints, and the records."""
+
+    def run(name, *arguments):
+        report, records = tmp_path / f"{name}.md", tmp_path / f"{name}.csv"
+        bench(name).main([*arguments, "--out", str(report), str(records)])
+        printed = capsys.readouterr().out
+        assert report.read_text(encoding="utf-8") == printed
+        with open(records, encoding="utf-8", newline="") as file:
+            return printed, list(csv.DictReader(file))
+
+    return run

@@ -1,5 +1,7 @@
 """Classes that are far apart, and models of them, that tests of classifiers have in common."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -32,6 +34,16 @@ def failing(*arguments, **keywords):
     raise RuntimeError("told to fail")
 
 
+@contextmanager
+def unchanged(model, samples=X):
+    """Check that a block leaves an estimator as it was: the same attributes and predictions."""
+    before, expected = vars(model).copy(), model.predict_proba(samples)
+    yield
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_array_equal(model.predict_proba(samples), expected)
+
+
 def check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, where):
     """Check a fresh and a taught estimator after a call in which one function failed.
 
@@ -47,9 +59,8 @@ def check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, wh
         Full name of the function that fails in it.
     """
     fresh, model = estimator(classes_per_task=1), learned(estimator(classes_per_task=1), [0, 1])
-    before, parameters = vars(model).copy(), vars(fresh).copy()
-    expected = model.predict_proba(X)
-    with monkeypatch.context() as patch:
+    parameters = vars(fresh).copy()
+    with unchanged(model), monkeypatch.context() as patch:
         patch.setattr(where, failing)
         for one in (model, fresh):
             with pytest.raises(RuntimeError, match="told to fail"):
@@ -57,9 +68,6 @@ def check_that_a_failing_call_changes_nothing(monkeypatch, estimator, method, wh
     assert vars(fresh) == parameters
     with pytest.raises(NotFittedError):
         fresh.predict(X)
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[key] is value for key, value in before.items())
-    assert_array_equal(model.predict_proba(X), expected)
     assert_array_equal(
         learned(model, [2]).predict_proba(X), learned(estimator(), [0, 1], [2]).predict_proba(X)
     )

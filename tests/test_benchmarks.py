@@ -289,18 +289,14 @@ def test_report_averages_folds_before_seeds(bench):
     assert row == "| NCM | **70.00 ± 10.00** | 90.00 ± 0.00 | 1 | 0.1 | 2 | 8.5 / 10 |"
 
 
-def test_quick_run_prints_a_table_and_writes_both_files(bench, capsys, tmp_path):
-    heads = bench("heads")
-    out = [tmp_path / "heads.md", tmp_path / "heads.csv"]
-    heads.main(["--quick", "--width", "64", "--out", *map(str, out)])
-    printed = capsys.readouterr().out
-    assert out[0].read_text(encoding="utf-8") == printed
-    for method in heads.METHODS.values():
+def test_quick_run_prints_a_table_and_writes_both_files(bench, run_script):
+    printed, records = run_script("heads", "--quick", "--width", "64")
+    methods = bench("heads").METHODS
+    for method in methods.values():
         assert f"| {method.label} | " in printed
     assert "scikit-learn" in printed
-    lines = out[1].read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 1 + len(heads.METHODS)
-    assert lines[0].startswith("set,split,seed,method,final,average,fit_s")
+    assert [one["method"] for one in records] == list(methods)
+    assert list(records[0])[:7] == ["set", "split", "seed", "method", "final", "average", "fit_s"]
 
 
 def test_own_features_are_streamed(bench, capsys, tmp_path):
@@ -314,9 +310,10 @@ def test_own_features_are_streamed(bench, capsys, tmp_path):
     assert "| nearest class mean | " in printed
 
 
-def test_output_names_are_checked_before_any_run(bench, capsys):
+@pytest.mark.parametrize("script", ["heads", "speed", "many_classes", "devices", "out_of_core"])
+def test_output_names_are_checked_before_any_run(bench, capsys, script):
     with pytest.raises(SystemExit):
-        bench("heads").main(["--quick", "--out", "table.txt"])
+        bench(script).main(["--quick", "--out", "table.txt"])
     assert ".md or .csv" in capsys.readouterr().err
 
 

@@ -12,31 +12,34 @@ def record(n_shared, bands, accuracy, state, **others):
     }
 
 
-def test_quick_run_prints_three_tables_and_writes_both_files(bench, capsys, tmp_path):
-    paths = [tmp_path / "compact.md", tmp_path / "compact.csv"]
-    bench("compact").main(["--quick", "--out", *map(str, paths)])
+def test_quick_run_prints_three_tables_and_writes_both_files(run_script):
+    printed, records = run_script("compact", "--quick")
 
-    printed = capsys.readouterr().out
-    assert paths[0].read_text(encoding="utf-8") == printed
+    assert "hold-outs of a quarter" in printed
     assert "scikit-learn" in printed
     assert [line for line in printed.splitlines() if line.startswith("## ")] == [
         "## What trained bands add and cost",
         "## Accuracy against state",
         "## Energy of the bands",
     ]
-    lines = paths[1].read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 1 + 4
-    assert lines[0].startswith("set,split,shared,bands,accuracy,moved,fit_s,first_s,state_mb")
+    assert len(records) == 4
+    columns = [
+        "set",
+        "split",
+        "shared",
+        "bands",
+        "accuracy",
+        "moved",
+        "fit_s",
+        "first_s",
+        "state_mb",
+    ]
+    assert list(records[0])[:9] == columns
 
 
-def test_test_rows_are_scored_only_on_request(bench, capsys):
-    assert "hold-outs of a quarter" in quick(bench, capsys)
-    assert "test rows" in quick(bench, capsys, "--test").splitlines()[0]
-
-
-def quick(bench, capsys, *more):
-    bench("compact").main(["--quick", *more])
-    return capsys.readouterr().out
+def test_test_rows_are_scored_only_on_request(run_script):
+    printed, _ = run_script("compact", "--quick", "--test")
+    assert "test rows" in printed.splitlines()[0]
 
 
 def test_the_frontier_drops_models_that_a_smaller_one_matches(bench):

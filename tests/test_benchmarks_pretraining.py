@@ -49,20 +49,17 @@ def test_ratio_is_the_share_of_the_loop_with_the_channels_last(pretraining, monk
     assert row == "| small | pretraining | float32 | 3 | 4 | 75 % | 75 %, 75 % | 6 |"
 
 
-def test_report_has_a_row_per_measurement(pretraining, tmp_path, capsys, monkeypatch):
+def test_report_has_a_row_per_measurement(pretraining, run_script, tmp_path, monkeypatch):
     images = tmp_path / "images.dat"
     pretraining.draw_images(50)[0].tofile(images)
 
     def in_this_process(_):
-        return [pretraining.peak_megabytes(images, 50, 1)]
+        return [pretraining.peak_megabytes(images, 50)]
 
     monkeypatch.setattr(_arithmetic, "has_bfloat16", lambda _: True)
     monkeypatch.setattr(pretraining, "measure_memory", in_this_process)
-    paths = [tmp_path / "pretraining.md", tmp_path / "pretraining.csv"]
-    command = ["--networks", "small", "--images", "20", "--repeats", "1"]
-    pretraining.main([*command, "--out", *map(str, paths)])
-    printed = capsys.readouterr().out
-    assert paths[0].read_text(encoding="utf-8") == printed
+    options = ["--networks", "small", "--images", "20", "--repeats", "1"]
+    printed, records = run_script("pretraining", *options)
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| small |")]
     assert [row[1:3] for row in rows] == [
         [work, arithmetic]
@@ -70,4 +67,4 @@ def test_report_has_a_row_per_measurement(pretraining, tmp_path, capsys, monkeyp
         for arithmetic in ("float32", "bfloat16")
     ]
     assert sum(line.startswith("| 50 | 0 | 1 |") for line in printed.splitlines()) == 1
-    assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 1 + 4
+    assert len(records) == 4

@@ -5,23 +5,20 @@ from pathlib import Path
 import pytest
 
 
-def test_quick_run_prints_a_row_per_rank_and_writes_both_files(bench, capsys, tmp_path):
-    paths = [tmp_path / "ranks.md", tmp_path / "ranks.csv"]
-    bench("ranks").main(["--quick", "--out", *map(str, paths)])
+def test_quick_run_prints_a_row_per_rank_and_writes_both_files(run_script):
+    printed, records = run_script("ranks", "--quick")
 
-    printed = capsys.readouterr().out
-    assert paths[0].read_text(encoding="utf-8") == printed
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| clusters |")]
     assert [row[1] for row in rows] == ["32", "auto"]
     assert [row[2] for row in rows] == ["32", "64"]
-    assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 1 + 2
+    assert [one["rank"] for one in records] == ["32", "auto"]
 
 
 def test_means_are_over_draws_and_then_over_sets(bench):
     ranks = bench("ranks")
     values = {"a": (80.0, 90.0), "b": (50.0, 60.0, 70.0)}
     records = [
-        {"set": name, "rank": 64, **dict.fromkeys(ranks.DIGITS, 1.0), "accuracy": accuracy}
+        {"set": name, "rank": 64, **dict.fromkeys(ranks.COLUMNS, 1.0), "accuracy": accuracy}
         for name, accuracies in values.items()
         for accuracy in accuracies
     ]

@@ -1,6 +1,5 @@
 """The speed benchmark: its floors, the published algorithms, and the command lines."""
 
-import csv
 import pickle
 from dataclasses import replace
 
@@ -58,15 +57,15 @@ def test_comparison_takes_the_ratio_of_medians(bench):
 
 def test_peak_of_step_sees_what_a_step_holds_for_a_moment(bench):
     # A matrix of 20 MB is doubled and forgotten: 20 MB more at the peak, and some slack.
-    numbers = bench("_speed_clock").peak_of_step(np.tile, np.ones(2_500_000), 2)
+    clock = bench("_speed_clock")
+    numbers = clock.apart(clock.peak_of_step, np.tile, np.ones(2_500_000), 2)
     assert 35.0 < numbers["added_mb"] < 60.0
     assert numbers["peak_mb"] == pytest.approx(numbers["before_mb"] + numbers["added_mb"])
 
 
-def test_peak_of_step_says_which_step_failed(bench, capfd):
-    with pytest.raises(RuntimeError, match="reshape"):
-        bench("_speed_clock").peak_of_step(np.reshape, np.ones(3), (2, 2))
-    assert "cannot reshape" in capfd.readouterr().err
+def test_errors_of_a_process_of_its_own_are_raised(bench):
+    with pytest.raises(ValueError, match="cannot reshape"):
+        bench("_speed_clock").apart(np.reshape, np.ones(3), (2, 2))
 
 
 @pytest.mark.parametrize(("width", "n_neurons"), [(6, 0), (9, 3), (4, 0)])
@@ -207,11 +206,8 @@ def test_stream_of_many_classes_repeats_and_keeps_test_rows_apart(bench):
     assert not np.isin(stream.rows(4, 6, test=True), X).any()
 
 
-def test_quick_many_classes_prints_every_measurement(bench, capsys, tmp_path):
-    many, out = bench("many_classes"), [tmp_path / "many.md", tmp_path / "many.csv"]
-    many.main(["--quick", "--classes", "20", "--threads", "1", "--out", *map(str, out)])
-    printed = capsys.readouterr().out
-    assert out[0].read_text(encoding="utf-8") == printed
+def test_quick_many_classes_prints_every_measurement(run_script):
+    printed, records = run_script("many_classes", "--quick", "--classes", "20", "--threads", "1")
     for name in (
         "total of partial_fit",
         "exponent of time",
@@ -221,16 +217,14 @@ def test_quick_many_classes_prints_every_measurement(bench, capsys, tmp_path):
         "peak of the process, prediction included",
     ):
         assert f"| {name}" in printed
-    assert len(out[1].read_text(encoding="utf-8").splitlines()) == 1 + 20 // 10
+    assert len(records) == 20 // 10
 
 
-def test_quick_run_prints_every_case_and_writes_both_files(bench, capsys, tmp_path):
-    speed, out = bench("speed"), [tmp_path / "speed.md", tmp_path / "speed.csv"]
+def test_quick_run_prints_every_case_and_writes_both_files(bench, run_script):
+    speed = bench("speed")
     # What a process of its own costs is tested above.
     parts = [part for part in speed.PARTS if part != "memory"]
-    speed.main(["--quick", "--repeats", "1", "--parts", *parts, "--out", *map(str, out)])
-    printed = capsys.readouterr().out
-    assert out[0].read_text(encoding="utf-8") == printed
+    printed, records = run_script("speed", "--quick", "--repeats", "1", "--parts", *parts)
     for part in parts:
         assert f"## {speed.TITLES[part]}" in printed
     cases = [*speed.QUICK_TASKS, *speed.QUICK_SWEEP]
@@ -239,9 +233,16 @@ def test_quick_run_prints_every_case_and_writes_both_files(bench, capsys, tmp_pa
     assert [printed.count(f"| {case.label} |") for case in cases] == n_steps
     for name in ("per-sample SLDA", "FeCAM, inverses per batch", "RanPAC, 17 solutions"):
         assert f"| {name} |" in printed
-    lines = out[1].read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("part,case,step,against,seconds,reference_s,ratio")
-    assert len(lines) == 1 + sum(n_steps) + 1 + 1 + 8
+    assert list(records[0])[:7] == [
+        "part",
+        "case",
+        "step",
+        "against",
+        "seconds",
+        "reference_s",
+        "ratio",
+    ]
+    assert len(records) == sum(n_steps) + 1 + 1 + 8
 
 
 def test_missing_features_are_named(bench, tmp_path):
@@ -250,15 +251,10 @@ def test_missing_features_are_named(bench, tmp_path):
     assert speed.rank_records(options)[0]["note"] == "no cifar100_b50.npz in --data"
 
 
-def test_devices_are_compared_by_step_and_type_of_samples(bench, capsys, tmp_path):
-    out = [tmp_path / "devices.md", tmp_path / "devices.csv"]
-    arguments = ["--device", "cpu", "--quick", "--repeats", "1", "--size", "16"]
-    bench("devices").main([*arguments, "--out", *map(str, out)])
-    printed = capsys.readouterr().out
-    assert out[0].read_text(encoding="utf-8") == printed
+def test_devices_are_compared_by_step_and_type_of_samples(run_script):
+    options = ["--device", "cpu", "--quick", "--repeats", "1", "--size", "16"]
+    printed, records = run_script("devices", *options)
     assert "cpu float32" in printed
-    with open(out[1], encoding="utf-8") as file:
-        records = list(csv.DictReader(file))
     steps = ["partial_fit", "first prediction", "later prediction"]
     assert [(r["samples"], r["step"]) for r in records] == [
         (kind, step) for kind in ("float64", "float32") for step in steps
@@ -271,24 +267,14 @@ def test_devices_are_compared_by_step_and_type_of_samples(bench, capsys, tmp_pat
         assert float(record["speed_up"]) == pytest.approx(float(record["cpu_s"]) / seconds)
 
 
-@pytest.mark.parametrize("script", ["speed", "many_classes", "devices", "out_of_core"])
-def test_output_names_are_checked_before_any_run(bench, capsys, script):
-    with pytest.raises(SystemExit):
-        bench(script).main(["--quick", "--out", "table.txt"])
-    assert ".md or .csv" in capsys.readouterr().err
-
-
-def test_memory_is_measured_for_every_size_of_chunks(bench, capsys, tmp_path):
-    out = [tmp_path / "disk.md", tmp_path / "disk.csv"]
+def test_memory_is_measured_for_every_size_of_chunks(run_script, tmp_path):
     options = ["--samples", "2000", "--features", "20", "--shared", "30", "--classes", "3"]
-    options += ["--chunks", "100", "--folder", str(tmp_path), "--out", *map(str, out)]
-    bench("out_of_core").main(options)
-    printed = capsys.readouterr().out
-    assert out[0].read_text(encoding="utf-8") == printed
+    options += ["--chunks", "100", "--folder", str(tmp_path)]
+    printed, records = run_script("out_of_core", *options)
     assert "| 100 |" in printed
-    assert len(out[1].read_text(encoding="utf-8").splitlines()) == 2
+    assert len(records) == 1
     # The samples are gone.
-    assert set(tmp_path.iterdir()) == set(out)
+    assert {path.name for path in tmp_path.iterdir()} == {"out_of_core.md", "out_of_core.csv"}
 
 
 def test_samples_on_disk_are_those_of_their_labels(bench, tmp_path):

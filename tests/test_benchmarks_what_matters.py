@@ -21,16 +21,12 @@ def accuracy(found, curve, value):
     return round(found[curve][value][0], 1)
 
 
-def test_run_prints_a_table_and_draws_a_figure(bench, capsys, tmp_path):
-    module = bench("what_matters")
-    paths = [tmp_path / "found.md", tmp_path / "found.csv"]
-    options = ["--settings", "columns", "--seeds", "1", "--out", *map(str, paths)]
-    module.main([*options, "--plots", str(tmp_path)])
+def test_run_prints_a_table_and_draws_a_figure(run_script, tmp_path):
+    options = ["--settings", "columns", "--seeds", "1", "--plots", str(tmp_path)]
+    printed, records = run_script("what_matters", *options)
 
-    printed = capsys.readouterr().out
-    assert paths[0].read_text(encoding="utf-8") == printed
     assert "| columns | wine | breast cancer | digits |" in printed
-    assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 1 + 6
+    assert len(records) == 6
     assert (tmp_path / "matters_columns.png").stat().st_size > 5_000
 
 

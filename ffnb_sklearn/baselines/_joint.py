@@ -2,22 +2,12 @@
 
 from sklearn.base import _fit_context
 
-from ..classifier import FFNBClassifier
+from .._block_classifier import BlockClassifier
 
 __all__ = ["JointClassifier"]
 
 
-class _Absent:
-    """An inherited method that a class does not have, so that `hasattr` is False."""
-
-    def __set_name__(self, owner, name):
-        self.message = f"{owner.__name__!r} has no attribute {name!r}: it learns a single task"
-
-    def __get__(self, instance, owner=None):
-        raise AttributeError(self.message)
-
-
-class JointClassifier(FFNBClassifier):
+class JointClassifier(BlockClassifier):
     """The network of `FFNBClassifier`, learned from all classes at once.
 
     The paper [1]_ calls it the multi-task upper bound: one task with every class in it, so that
@@ -47,9 +37,6 @@ class JointClassifier(FFNBClassifier):
     >>> JointClassifier(random_state=0).fit(X, y).score(X, y) > 0.9
     True
     """
-
-    partial_fit, set_partial_fit_request = _Absent(), _Absent()
-    merge, forget, forgetting_bound = _Absent(), _Absent(), _Absent()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

@@ -1,15 +1,15 @@
 """Algorithm 1 of the paper as an estimator: what forgets when nothing is done about it."""
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import ClassVar
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
 from .._seeds import next_seed
-from .._validation import descent_of
+from .._validation import check_unchanged, descent_of
 from ..core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
@@ -117,18 +117,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        **ClassIncrementalClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -205,11 +196,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         task = replace(task, samples=task.X)
         if model is None:
             model = empty_network(task.X, n_layers, next_seed(self.random_state))
-        elif model.n_layers != n_layers:
-            raise ValueError(
-                f"n_layers cannot change between tasks: it was {model.n_layers} when earlier ones "
-                f"were learnt and is {n_layers} now. Set it back, or call fit to start anew."
-            )
+        check_unchanged("n_layers", model.n_layers, n_layers)
         n_new = int(task.classes.max()) + 1 - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)

@@ -19,25 +19,7 @@ _LARGEST = 1e100
 
 
 def user_path(path, name):
-    """Return a path of the user with `~` expanded.
-
-    Parameters
-    ----------
-    path : str or path-like
-        What the user gave.
-
-    name : str
-        Parameter, for the message.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If the path begins with the home of a user that there is not.
-    """
+    """Return a path of the user with `~` expanded; `name` is the parameter, for the message."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
@@ -104,28 +86,8 @@ def read_lines(path):
 def read_frames(path, shape, *, separator=None):
     """Read one skeleton sequence: a frame number, then the joints, on each line.
 
-    Parameters
-    ----------
-    path : Path
-        The text file.
-
-    shape : tuple of int
-        Shape of one frame, such as ``(21, 3)``; a line holds 1 + prod(shape) fields.
-
-    separator : bytes, default=None
-        What separates the fields; None stands for any run of blanks.
-
-    Returns
-    -------
-    ndarray of shape (n_frames, *shape), float64
-        The values of the file, unchanged.
-
-    Raises
-    ------
-    ValueError
-        If a line has the wrong number of fields, a field that is not a finite number up to
-        1e100, or a frame number that does not exceed the one before; the message names file
-        and line.
+    Return an array of shape (n_frames, *shape) with the values of the file, unchanged. The fields
+    are separated by `separator`, or by any run of blanks. An error names file and line.
     """
     n_fields = 1 + int(np.prod(shape))
     rows = [_numbers(path, i, line, separator, n_fields) for i, line in read_lines(path)]

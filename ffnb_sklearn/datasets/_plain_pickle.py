@@ -52,21 +52,9 @@ class Record:
 def read_pickle(file):
     """Return the content of a pickle: plain data, and a `Record` for every array.
 
-    Parameters
-    ----------
-    file : binary file
-        Open for reading, at the first byte of the pickle. Strings of Python 2 are read as bytes.
-
-    Returns
-    -------
-    object
-        Numbers, text, bytes, lists, tuples, dictionaries with text or bytes as keys, and records.
-
-    Raises
-    ------
-    ValueError
-        If the stream is cut short, inconsistent, or has an instruction that plain data does not
-        need.
+    The binary file is open at the first byte of the pickle. Strings of Python 2 are read as bytes.
+    Raise `ValueError` if the stream is cut short, inconsistent, or has an instruction that plain
+    data does not need.
     """
     machine = _Machine(file)
     while (code := machine.read(1)) != pickle.STOP:
@@ -90,10 +78,7 @@ def read_pickle(file):
 def uint8_array(value):
     """Return the array of uint8 that a record describes, as a read-only view of its bytes.
 
-    Raises
-    ------
-    ValueError
-        If the value is no record of such an array, or if its shape does not fit its bytes.
+    Raise `ValueError` if the value is no such record, or if its shape does not fit its bytes.
     """
     match value:
         case Record(

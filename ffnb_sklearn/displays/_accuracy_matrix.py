@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_accuracy_matrix
-from ..streams import evaluate_stream
-from ._runs import as_runs, single_classes
+from ._runs import StreamDisplay, as_runs, single_classes
 
 # In points: a cell smaller than this cannot hold a readable number.
 _SMALLEST_CELL = 11.0
@@ -16,7 +15,7 @@ _MOST_NUMBERED = 20
 _MOST_TICKS = 25
 
 
-class AccuracyMatrixDisplay:
+class AccuracyMatrixDisplay(StreamDisplay):
     """Task-by-task accuracies as a heat map.
 
     Row i shows how well each task is known after task i was learned: a column that fades downwards
@@ -178,75 +177,6 @@ class AccuracyMatrixDisplay:
         if task_labels is None:
             task_labels = single_classes(runs)
         return cls(matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        X,
-        y,
-        X_test,
-        y_test,
-        *,
-        classes_per_task=1,
-        first_task_classes=None,
-        class_order=None,
-        random_state=None,
-        declare_classes="auto",
-        score_future=False,
-        task_labels=None,
-        ax=None,
-        **plot_kw,
-    ):
-        """Stream the tasks through a clone of the estimator and draw its heat map.
-
-        Parameters
-        ----------
-        estimator : classifier with `partial_fit` and `predict`
-            A clone of it learns the stream.
-
-        X, y : training samples and labels
-            See :func:`evaluate_stream`.
-
-        X_test, y_test : test samples and labels
-            See :func:`evaluate_stream`.
-
-        classes_per_task, first_task_classes, class_order, random_state : stream parameters
-            See :func:`evaluate_stream`.
-
-        declare_classes, score_future : evaluation parameters
-            See :func:`evaluate_stream`.
-
-        task_labels : sequence of n_tasks str, default=None
-            Names of the tasks on both axes. None: the labels of the classes if each task has a
-            single class, else 1 to n_tasks.
-
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-
-        **plot_kw : dict
-            More arguments of :meth:`plot`.
-
-        Returns
-        -------
-        display : AccuracyMatrixDisplay
-            The display, drawn.
-        """
-        check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        result = evaluate_stream(
-            estimator,
-            X,
-            y,
-            X_test,
-            y_test,
-            classes_per_task=classes_per_task,
-            first_task_classes=first_task_classes,
-            class_order=class_order,
-            random_state=random_state,
-            declare_classes=declare_classes,
-            score_future=score_future,
-        )
-        return cls.from_stream(result, task_labels=task_labels, ax=ax, **plot_kw)
 
     def _check_labels(self, n_tasks):
         """Return one label per task."""

@@ -6,8 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_fractions
-from ..streams import evaluate_stream
-from ._runs import as_runs, curve_of, single_classes
+from ._runs import StreamDisplay, as_runs, curve_of, single_classes
 
 # Okabe and Ito's colours, told apart by most colour-blind readers; each with a marker of its own.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -21,7 +20,7 @@ _MOST_LETTERS = 60
 _BAND_ALPHA = 0.18
 
 
-class IncrementalAccuracyDisplay:
+class IncrementalAccuracyDisplay(StreamDisplay):
     """Accuracy over all classes learned so far, as the classes arrive.
 
     One curve per estimator. The legend gives both numbers that papers quote: the mean of the curve
@@ -222,72 +221,6 @@ class IncrementalAccuracyDisplay:
             class_names=_names_of_classes(results.values()),
         )
         return display.plot(ax=ax, **line_kw)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator,
-        X,
-        y,
-        X_test,
-        y_test,
-        *,
-        classes_per_task=1,
-        first_task_classes=None,
-        class_order=None,
-        random_state=None,
-        declare_classes="auto",
-        name=None,
-        ax=None,
-        **line_kw,
-    ):
-        """Stream the tasks through a clone of the estimator and draw its curve.
-
-        Parameters
-        ----------
-        estimator : classifier with `partial_fit` and `predict`
-            A clone of it learns the stream.
-
-        X, y : training samples and labels
-            See :func:`evaluate_stream`.
-
-        X_test, y_test : test samples and labels
-            See :func:`evaluate_stream`.
-
-        classes_per_task, first_task_classes, class_order, random_state : stream parameters
-            See :func:`evaluate_stream`.
-
-        declare_classes : bool or "auto", default="auto"
-            See :func:`evaluate_stream`.
-
-        name : str, default=None
-            Name of the curve. None: the class of the estimator.
-
-        ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
-
-        **line_kw : dict
-            More arguments of ``matplotlib.pyplot.plot``.
-
-        Returns
-        -------
-        display : IncrementalAccuracyDisplay
-            The display, drawn.
-        """
-        check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        result = evaluate_stream(
-            estimator,
-            X,
-            y,
-            X_test,
-            y_test,
-            classes_per_task=classes_per_task,
-            first_task_classes=first_task_classes,
-            class_order=class_order,
-            random_state=random_state,
-            declare_classes=declare_classes,
-        )
-        return cls.from_stream(result, name=name, ax=ax, **line_kw)
 
     def _check_curves(self):
         """Return the curves as (numbers of classes, accuracies, name, spread or None)."""

@@ -1,10 +1,75 @@
 """Finished runs as the displays read them: one, or several of different seeds."""
 
 import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from ..streams import StreamResult
+from ..streams import StreamResult, evaluate_stream
 
-__all__ = ["as_runs", "curve_of", "single_classes"]
+__all__ = ["StreamDisplay", "as_runs", "curve_of", "single_classes"]
+
+
+class StreamDisplay:
+    """Base of displays that have a method `from_stream`."""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        X_test,
+        y_test,
+        *,
+        classes_per_task=1,
+        first_task_classes=None,
+        class_order=None,
+        random_state=None,
+        declare_classes="auto",
+        score_future=False,
+        **display_kw,
+    ):
+        """Stream the tasks through a clone of the estimator and draw what was measured.
+
+        Parameters
+        ----------
+        estimator : classifier with `partial_fit` and `predict`
+            A clone of it learns the stream.
+
+        X, y : training samples and labels
+            See :func:`evaluate_stream`.
+
+        X_test, y_test : test samples and labels
+            See :func:`evaluate_stream`.
+
+        classes_per_task, first_task_classes, class_order, random_state : stream parameters
+            See :func:`evaluate_stream`.
+
+        declare_classes, score_future : evaluation parameters
+            See :func:`evaluate_stream`.
+
+        **display_kw : dict
+            More arguments of :meth:`from_stream`, such as `ax`.
+
+        Returns
+        -------
+        display : instance of this class
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        result = evaluate_stream(
+            estimator,
+            X,
+            y,
+            X_test,
+            y_test,
+            classes_per_task=classes_per_task,
+            first_task_classes=first_task_classes,
+            class_order=class_order,
+            random_state=random_state,
+            declare_classes=declare_classes,
+            score_future=score_future,
+        )
+        return cls.from_stream(result, **display_kw)
 
 
 def as_runs(runs, name=None, argument="results"):
@@ -30,17 +95,9 @@ def curve_of(runs, name):
 
 
 def single_classes(runs):
-    """Return the label of each task, if each has a single class and all runs have the same.
+    """Return the label of each task, in order of arrival, or None.
 
-    Parameters
-    ----------
-    runs : list of StreamResult
-        Runs of one stream.
-
-    Returns
-    -------
-    list or None
-        The labels, in order of arrival.
+    It is None unless each task has a single class, and all runs have the same order of them.
     """
     orders = {
         tuple(labels.tolist()[0] for labels in run.task_classes if len(labels) == 1) for run in runs

@@ -79,8 +79,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     True
     """
     import_dask()
-    # JointClassifier is an FFNBClassifier that does not learn task by task.
-    if not isinstance(estimator, FFNBClassifier) or not hasattr(estimator, "partial_fit"):
+    if not isinstance(estimator, FFNBClassifier):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
     shards = list_of_shards(X, y, sample_weight)
     estimator._validate_params()

@@ -25,18 +25,7 @@ def import_dask():
 
 
 def list_of_shards(X, y, sample_weight):
-    """Shards as a list of delayed objects, futures, or tuples of these.
-
-    Parameters
-    ----------
-    X, y, sample_weight
-        Arguments of `partial_fit_shards`.
-
-    Returns
-    -------
-    list
-        At least one shard.
-    """
+    """Return the arguments of `partial_fit_shards` as a list of one or more shards."""
     if isinstance(X, import_dask().array.Array):
         return _blocks(X, y, sample_weight)
     if not isinstance(X, (list, tuple)) or not len(X):

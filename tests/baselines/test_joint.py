@@ -44,7 +44,7 @@ def test_it_does_not_learn_incrementally(name):
 
     assert hasattr(FFNBClassifier, name)
     assert not hasattr(JointClassifier, name)
-    with pytest.raises(AttributeError, match=f"'JointClassifier' has no attribute '{name}'"):
+    with pytest.raises(AttributeError, match=f"'JointClassifier' object has no attribute '{name}'"):
         getattr(model, name)
     assert not hasattr(make_continual_pipeline(model), "partial_fit")
     assert not hasattr(model, "set_partial_fit_request")

@@ -1,32 +1,13 @@
 """The curves of the accuracy as classes arrive."""
 
-import subprocess
-import sys
-
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from sklearn.datasets import load_digits
 from sklearn.linear_model import Perceptron, SGDClassifier
 
 from ffnb_sklearn.displays import IncrementalAccuracyDisplay
 from ffnb_sklearn.streams import StreamResult, evaluate_stream
-
-matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(return_X_y=True)
-    return X[:1200], y[:1200], X[1200:], y[1200:]
 
 
 @pytest.fixture(scope="module")
@@ -277,28 +258,6 @@ def test_from_stream_names_a_single_run(results):
     assert legend(display)[1].startswith("mine (")
 
 
-def test_from_estimator_passes_the_stream_on(digits):
-    options = {
-        "classes_per_task": 4,
-        "first_task_classes": 2,
-        "class_order": "random",
-        "random_state": 3,
-        "declare_classes": True,
-    }
-    model = SGDClassifier(random_state=0)
-    _, ax = plt.subplots()
-    display = IncrementalAccuracyDisplay.from_estimator(
-        model, *digits, **options, name="mine", ax=ax, lw=3
-    )
-
-    expected = evaluate_stream(model, *digits, **options)
-    np.testing.assert_array_equal(display.lines_[0].get_ydata(), expected.accuracies)
-    assert display.lines_[0].get_xdata().tolist() == [2, 6, 10]
-    assert display.lines_[0].get_linewidth() == 3
-    assert display.ax_ is ax
-    assert legend(display)[0].startswith("mine (")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -328,20 +287,3 @@ def test_refuses_to_draw_no_curve():
     with pytest.raises(ValueError, match="name of one curve at least; got none"):
         IncrementalAccuracyDisplay.from_stream({})
     assert plt.get_fignums() == []
-
-
-def test_says_that_matplotlib_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-    with pytest.raises(ImportError, match=r"IncrementalAccuracyDisplay\.plot requires matplotlib"):
-        two_curves().plot()
-    with pytest.raises(ImportError, match=r"from_stream requires matplotlib"):
-        IncrementalAccuracyDisplay.from_stream({})
-    with pytest.raises(ImportError, match=r"from_estimator requires matplotlib"):
-        IncrementalAccuracyDisplay.from_estimator(None, None, None, None, None)
-
-
-def test_importing_the_displays_does_not_import_matplotlib():
-    code = "import sys, ffnb_sklearn.displays; sys.exit('matplotlib' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
