@@ -8,12 +8,11 @@ an error one divisor of the logarithms would mend.
     python benchmarks/calibration.py --quick
 """
 
-import argparse
 import warnings
 
 import numpy as np
 from _data import default_folder, known_problems
-from _report import output_path, run_limited, write
+from _report import command_line, publish, run_limited
 from _sets import study_sets
 from scipy.special import log_softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -136,21 +135,15 @@ def report(records, options, environment):
 
 def main(arguments=None):
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick="iris alone, one split, two heads")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--heads", nargs="+", choices=list(HEADS), default=list(HEADS))
     parser.add_argument("--splits", type=int, default=5, help="splits of each set, at most")
-    parser.add_argument("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    parser.add_argument("--quick", action="store_true", help="iris alone, one split, two heads")
-    parser.add_argument("--out", nargs="+", type=output_path, default=[], help=".md or .csv")
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.heads, options.splits = ["iris"], ["gaussian", "LDA"], 1
     records, environment = run_limited(run, options)
-    text = report(records, options, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(records, options, environment), records, options.out)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,16 @@ standardise.
     python benchmarks/columns.py --sets wine --repeats 1
 """
 
-import argparse
 import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import torch
 from _data import Split, default_folder, known_problems
-from _report import output_path, run_limited, write
+from _report import command_line, page, publish, run_limited, table
 from _sets import StudySet, study_sets
 from defaults import hold_outs, method_of
 from heads import Context, run_stream
@@ -40,7 +38,7 @@ _SETS = ["pendigits", "satimage", "segment", "digits", "equal", "unequal", "low-
 _TEXT = {"n_classes": 10, "n_words": 1000, "n_rows": 60, "length": 40}
 
 
-def table(load):
+def bundled(load):
     """Return all rows of a table of scikit-learn, in their own units."""
     X, y = load(return_X_y=True)
     return [Split("table", X, y, X, y)]
@@ -71,7 +69,7 @@ def all_sets(folder):
     known = {**known_problems(folder), **study_sets(folder)}
     common = {"classes_per_task": 1, "width": 1000}
     sets = {
-        name: StudySet(name, "", partial(table, load), kind="", repeats=12, **common)
+        name: StudySet(name, "", partial(bundled, load), kind="", repeats=12, **common)
         for name, load in _TABLES.items()
     }
     text = partial(word_counts, **_TEXT)
@@ -118,44 +116,35 @@ def run(options):
 
 def report(records, environment):
     """The table as Markdown."""
-    lines = ["# Columns of different units", "", *environment]
-    lines += [
-        "- accuracy in percent after the last task on hold-outs of training rows, and the mean "
+    note = (
+        "accuracy in percent after the last task on hold-outs of training rows, and the mean "
         "difference from the default ± its standard error; units: every column times 10^u, u "
-        "uniform in [-1, 1]",
-        "",
-        "| set | " + " | ".join(ROWS.values()) + " |",
-        "|---" * (1 + len(ROWS)) + "|",
-    ]
+        "uniform in [-1, 1]"
+    )
+    rows = []
     for name in dict.fromkeys(one["set"] for one in records):
         here = [one for one in records if one["set"] == name]
-        values = {
-            row: np.array([one["accuracy"] for one in here if one["row"] == row]) for row in ROWS
-        }
-        cells = [f"{values['default'].mean():.2f}"]
-        for row in list(ROWS)[1:]:
-            gaps = values[row] - values["default"]
-            error = gaps.std() / max(len(gaps) - 1, 1) ** 0.5
-            cells.append(f"{gaps.mean():+.2f} ± {error:.2f}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        default, *others = (
+            np.array([one["accuracy"] for one in here if one["row"] == row]) for row in ROWS
+        )
+        error = max(len(default) - 1, 1) ** -0.5
+        gaps = [values - default for values in others]
+        cells = [f"{one.mean():+.2f} ± {error * one.std():.2f}" for one in gaps]
+        rows.append([name, f"{default.mean():.2f}", *cells])
+    return page(
+        "Columns of different units", environment, [note], table(["set", *ROWS.values()], rows)
+    )
 
 
 def main(arguments=None):
     """Run the study and print its report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--sets", nargs="+", choices=list(all_sets(default_folder())), help="default: all")
-    add("--repeats", type=int, help="hold-outs per set")
-    add("--data", type=Path, default=default_folder(), help="feature files")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
+    parser = command_line(__doc__, data=True)
+    known = list(all_sets(default_folder()))
+    parser.add_argument("--sets", nargs="+", choices=known, help="default: all")
+    parser.add_argument("--repeats", type=int, help="hold-outs per set")
     options = parser.parse_args(arguments)
     records, environment = run_limited(run, options)
-    text = report(records, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(records, environment), records, options.out)
 
 
 if __name__ == "__main__":
