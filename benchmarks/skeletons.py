@@ -6,7 +6,7 @@ sequences are left out in turn. Test sequences are scored with the chosen candid
 arrive as in the other tables. Run from anywhere:
 
     python benchmarks/skeletons.py --out skeletons.md skeletons.csv
-    python benchmarks/skeletons.py --sets sbu --candidates default unordered
+    python benchmarks/skeletons.py --sets sbu --candidates default ordered
 """
 
 import argparse
@@ -39,7 +39,10 @@ class Candidate:
 
 CANDIDATES = {
     "default": Candidate("default"),
-    "unordered": Candidate("unordered persons", ({"persons": "unordered"},), sets=("sbu",)),
+    "ordered": Candidate("ordered persons", ({"persons": "ordered"},), sets=("sbu",)),
+    "no-duration": Candidate(
+        "without the duration", ({"blocks": SkeletonDescriptor().blocks[:-1]},)
+    ),
     "speeds": Candidate(
         "velocities over 2, 4, 8 and 16 frames",
         ({}, *({"blocks": SPEEDS, "half_window": h} for h in (1, 4, 8))),

@@ -20,7 +20,11 @@ BLOCK_SCALES = {
     "speed": 6.0,
     "distance_speed": 35.0,
     "spread": 5.0,
+    "duration": 1.0,
 }
+
+# Blocks of whole sequences, without temporal chunks.
+_WHOLE = {"distance_speed", "duration"}
 
 
 def batches(sequences):
@@ -132,14 +136,19 @@ def describe(sequences, parameters):
 def _block(block, frames, parameters):
     """Compute the columns of one block."""
     values = _BLOCKS[block](frames, parameters)
-    if parameters.persons == "ordered":
+    if block == "duration" or not is_unordered(parameters.persons, frames.joints.shape[1]):
         return values
     chunks = values.reshape(len(values), _n_chunks(block, parameters), -1)
     return unordered(chunks, block, frames.joints.shape[2]).reshape(values.shape)
 
 
+def is_unordered(persons, n_persons):
+    """Tell whether rows do not depend on who of two persons is listed first."""
+    return persons == "unordered" or (persons == "auto" and n_persons == 2)
+
+
 def _n_chunks(block, parameters):
-    return 1 if block == "distance_speed" else parameters.n_chunks
+    return 1 if block in _WHOLE else parameters.n_chunks
 
 
 def _root_mean(frames, root):
@@ -183,6 +192,10 @@ def _spread_block(frames, parameters):
     return frames.variance(_centred_joints(frames, parameters)) ** 0.25
 
 
+def _duration_block(frames, parameters):
+    return np.log(frames.lengths)[:, np.newaxis]
+
+
 _BLOCKS = {
     "joints": _joints_block,
     "trajectory": _trajectory_block,
@@ -190,11 +203,14 @@ _BLOCKS = {
     "speed": _speed_block,
     "distance_speed": _distance_speed_block,
     "spread": _spread_block,
+    "duration": _duration_block,
 }
 
 
 def block_names(block, shape, parameters):
     """Name the columns of one block."""
+    if block == "duration":
+        return ["duration_c0"]
     n_persons, n_joints, n_dims = shape
     axes = "xyz"[:n_dims] if n_dims <= 3 else [f"d{i}" for i in range(n_dims)]
     points = [(p, j) for p in range(n_persons) for j in range(n_joints)]
@@ -208,7 +224,7 @@ def block_names(block, shape, parameters):
         elif block in ("joints", "spread") and parameters.centring == "frame":
             points = [(p, j) for p, j in points if j != parameters.root]
         columns = [f"p{p}_j{j}_{axis}" for p, j in points for axis in axes]
-    if parameters.persons == "unordered":
+    if is_unordered(parameters.persons, n_persons):
         columns = unordered_names(columns, block, n_joints)
     n_chunks = _n_chunks(block, parameters)
     return [f"{block}_c{c}_{column}" for c in range(n_chunks) for column in columns]

@@ -25,7 +25,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     blocks : tuple of str, default=("joints", "trajectory", "distances", "speed", \
-"distance_speed", "spread")
+"distance_speed", "spread", "duration")
         The groups of columns, in the order wanted:
 
         - "joints": positions relative to the joint `root` of the same person;
@@ -34,7 +34,8 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         - "speed": square roots of the absolute velocities of the joints, per coordinate;
         - "distance_speed": square roots of the absolute rates of change of the distances,
           averaged over the whole sequence;
-        - "spread": square roots of the standard deviations of "joints" within each chunk.
+        - "spread": square roots of the standard deviations of "joints" within each chunk;
+        - "duration": the logarithm of the number of frames, which no other block keeps.
 
         Square roots keep a few fast frames from dominating a row.
 
@@ -49,11 +50,12 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         Whether "joints" are relative to the root in the same frame, or to the mean position of
         the root over the sequence, which leaves the motion of the whole body in them.
 
-    persons : {"ordered", "unordered"}, default="ordered"
+    persons : {"auto", "ordered", "unordered"}, default="auto"
         Whether the first person of a frame has a role of its own. "unordered" is for two persons:
         columns of one person and the same columns of the other are replaced by their sum and the
         absolute value of their difference, both divided by the square root of 2. Rows do not then
-        depend on who is listed first, and their width stays the same.
+        depend on who is listed first, and their width stays the same. "auto" is "unordered" for
+        two persons and "ordered" for other numbers.
 
     half_window : int, default=2
         Velocities are measured between the frames t - half_window and t + half_window, clipped
@@ -103,6 +105,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     "speed"           6
     "distance_speed"  35
     "spread"          5
+    "duration"        1
     ================  ======
 
     Distances assume one unit on all axes; see the `coordinates` of
@@ -134,7 +137,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         "n_chunks": [Interval(Integral, 1, None, closed="left")],
         "root": [Interval(Integral, 0, None, closed="left")],
         "centring": [StrOptions({"frame", "sequence"})],
-        "persons": [StrOptions({"ordered", "unordered"})],
+        "persons": [StrOptions({"auto", "ordered", "unordered"})],
         "half_window": [Interval(Integral, 1, None, closed="left")],
         "length_unit": [Interval(Real, 0, None, closed="neither"), None],
         "scales": [dict, None],
@@ -144,11 +147,11 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        blocks=("joints", "trajectory", "distances", "speed", "distance_speed", "spread"),
+        blocks=tuple(BLOCK_SCALES),
         n_chunks=8,
         root=0,
         centring="frame",
-        persons="ordered",
+        persons="auto",
         half_window=2,
         length_unit=None,
         scales=None,

@@ -52,15 +52,15 @@ def test_the_best_candidate_is_tested_alone(bench, data, monkeypatch, tmp_path, 
     monkeypatch.setattr(skeletons, "load", lambda *_: data)
     monkeypatch.setattr(skeletons, "ROOTS", {"sbu": 0})
     paths = [tmp_path / "page.md", tmp_path / "runs.csv"]
-    command = ["--sets", "sbu", "--candidates", "default", "unordered", "--seeds", "0", "1"]
+    command = ["--sets", "sbu", "--candidates", "default", "ordered", "--seeds", "0", "1"]
     skeletons.main([*command, "--out", *map(str, paths)])
     printed = capsys.readouterr().out
     assert paths[0].read_text(encoding="utf-8") == printed
     rows = [line.split(" | ") for line in printed.splitlines() if " | " in line]
-    default, unordered = rows[1:3]
-    assert [default[0], unordered[0]] == ["| default", "| unordered persons"]
-    assert float(default[2]) < float(unordered[2])
-    assert [default[3], unordered[3]] == ["- |", "fold 0, fold 1 |"]
+    default, ordered = rows[1:3]
+    assert [default[0], ordered[0]] == ["| default", "| ordered persons"]
+    assert float(default[2]) > float(ordered[2])
+    assert [default[3], ordered[3]] == ["fold 0, fold 1 |", "- |"]
     assert "Test accuracy of the choice: " in printed
     assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 1 + 2 * 2 * 2
 

@@ -55,8 +55,8 @@ def test_rows_of_unordered_persons_ignore_the_order(centring):
     pairs = hands(frame=(2, 5, 3))
     swapped = [frames[:, ::-1] for frames in pairs]
     options = {"root": 2, "n_chunks": 3, "centring": centring}
-    ordered = SkeletonDescriptor(**options).fit(pairs)
-    unordered = SkeletonDescriptor(**options, persons="unordered").fit(pairs)
+    ordered = SkeletonDescriptor(**options, persons="ordered").fit(pairs)
+    unordered = SkeletonDescriptor(**options).fit(pairs)
     X = unordered.transform(pairs)
     assert np.abs(ordered.transform(pairs) - ordered.transform(swapped)).max() > 0.1
     np.testing.assert_allclose(unordered.transform(swapped), X, atol=1e-12)
@@ -80,13 +80,18 @@ def test_rows_of_unordered_persons_ignore_the_order(centring):
 def test_unordered_persons_need_two():
     with pytest.raises(ValueError, match="two persons, got 1 in frames of shape"):
         SkeletonDescriptor(persons="unordered").fit(hands())
+    three = hands(frame=(3, 4, 3))
+    np.testing.assert_array_equal(
+        SkeletonDescriptor().fit_transform(three),
+        SkeletonDescriptor(persons="ordered").fit_transform(three),
+    )
     lone = SkeletonDescriptor(persons="unordered", blocks=("joints", "trajectory"))
     assert lone.fit_transform(hands(frame=(2, 1, 3))).shape == (6, 8 * 2 * 3)
 
 
 def test_trajectories_are_relative_to_the_mean_of_all_roots():
     sequence = hands((12,), frame=(2, 4, 3))[0]
-    rows = block("trajectory", [sequence], n_chunks=3, root=1)
+    rows = block("trajectory", [sequence], n_chunks=3, root=1, persons="ordered")
     roots = sequence[:, :, 1]
     relative = roots - roots.mean(axis=(0, 1))
     np.testing.assert_allclose(rows[0], relative.reshape(3, 4, -1).mean(axis=1).ravel(), atol=1e-12)
@@ -95,7 +100,7 @@ def test_trajectories_are_relative_to_the_mean_of_all_roots():
 def test_distances_of_all_pairs_within_and_between_persons():
     sequence = hands((6,), frame=(2, 3, 3))[0]
     descriptor = SkeletonDescriptor(
-        blocks=("distances",), n_chunks=2, length_unit=1.0, scales=UNIT_SCALES
+        blocks=("distances",), n_chunks=2, persons="ordered", length_unit=1.0, scales=UNIT_SCALES
     )
     rows = descriptor.fit_transform([sequence])
     names = list(descriptor.get_feature_names_out())
@@ -118,6 +123,11 @@ def test_distance_speed_is_averaged_over_the_whole_sequence():
     sequence = np.zeros((6, 2, 3))
     sequence[:, 1, 0] = 1 + 4 * np.arange(6)
     np.testing.assert_allclose(block("distance_speed", [sequence]), [[2.0]])
+
+
+def test_duration_is_the_logarithm_of_the_number_of_frames():
+    rows = block("duration", hands((1, 7, 20)))
+    np.testing.assert_allclose(rows, np.log([[1], [7], [20]]))
 
 
 def test_spread_is_the_root_of_the_standard_deviation_in_the_chunk():
@@ -267,7 +277,11 @@ def test_names_stand_in_the_order_of_the_columns():
     sequence = np.zeros((8, 2, 3, 3))
     sequence[4:, 1, 2, 1] = 7.0
     descriptor = SkeletonDescriptor(
-        blocks=("trajectory", "joints"), n_chunks=2, length_unit=1.0, scales=UNIT_SCALES
+        blocks=("trajectory", "joints"),
+        n_chunks=2,
+        persons="ordered",
+        length_unit=1.0,
+        scales=UNIT_SCALES,
     )
     rows = descriptor.set_output(transform="pandas").fit_transform([sequence])
     assert isinstance(rows, pd.DataFrame)

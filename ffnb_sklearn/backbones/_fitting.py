@@ -86,10 +86,8 @@ def _pretrained(extractor, rows, y, inputs, context):
     module = Blueprint.of(extractor).build(extractor.weights, seed)
     # Before the training, which would be lost with an error after it. A copy, because what a
     # network keeps of a call in inference mode cannot be trained.
-    pair, extraction = (
-        differing_pair(rows),
-        Extraction.of(extractor, freeze(deepcopy(module)), inputs),
-    )
+    extraction = Extraction.of(extractor, freeze(deepcopy(module)), inputs)
+    pair = differing_pair(rows)
     extraction.probe(pair)
     (n_features,) = replace(extraction, readout=Readout()).probe(pair)
     history, n_epochs = pretrain(

@@ -58,6 +58,7 @@ n_persons, n_joints, n_dims)
         blocks=("joints", "trajectory"),
         n_chunks=n_chunks,
         root=root,
+        persons="ordered",
         scales={"joints": 1.0, "trajectory": 1.0},
     )
     rows = descriptor.fit_transform(sequences)
