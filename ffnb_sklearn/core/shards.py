@@ -148,7 +148,7 @@ def learn_band(
         moment = principal_rows(past_in_regression(model, 1, device), task.weighted(task.X))
         ridge = code_ridge(settings.gamma, moment.square().sum() / task.X.shape[1], settings.units)
         coordinates = NullSpace(as_tensor(kept, device=device)).coordinates(task.X)
-        if not fits_samples(coordinates, task.classes[:, None], task.weights, ridge):
+        if not fits_samples(coordinates, task.weights, ridge):
             moment = moment[:0]
     return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 

@@ -166,7 +166,7 @@ def regression_rows(
     system = code_system(moment, ridge)
     rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
     responses = open_part @ null_space.coordinates(rows).T
-    if leave_out and fits_samples(open_part, codes, weights, ridge):
+    if leave_out and fits_samples(open_part, weights, ridge):
         responses = left_out(system, open_part, responses, codes, weights)
     return _measured(rows, responses, open_part, lengths, weights)
 
@@ -214,10 +214,8 @@ def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
     return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
 
 
-def fits_samples(
-    open_part: torch.Tensor, codes: torch.Tensor, weights: torch.Tensor, ridge: torch.Tensor
-) -> bool:
-    """Return whether the regression of codes fits single samples, not their mean alone.
+def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Tensor) -> bool:
+    """Return whether the regression of codes fits single samples, and not their mean alone.
 
     The leverages of the samples around their mean add up to at most their energy over the ridge. If
     that is below 1, as with a large offset of all samples, leaving a sample out moves the mean code
@@ -227,20 +225,19 @@ def fits_samples(
     ----------
     open_part : Tensor of shape (n_samples, m)
         Samples in residual coordinates.
-    codes : Tensor of shape (n_samples, n_neurons)
-        C; equal codes have no mean to be moved.
     weights : Tensor of shape (n_samples,)
-        Sample weights.
+        Sample weights. With a sum of at most 1 the mean is a single sample.
     ridge : Tensor of shape ()
         Ridge of the regression.
 
     Returns
     -------
     bool
-        Whether `left_out` responses differ from the others by more than that.
+        Whether `left_out` responses tell more than those to all samples.
     """
-    centred = open_part - weights @ open_part / weights.sum()
-    return bool(weights @ centred.square().sum(1) >= ridge) or bool((codes == codes[0]).all())
+    total = weights.sum()
+    centred = open_part - weights @ open_part / total
+    return bool((weights @ centred.square().sum(1) >= ridge) | (total <= 1.0))
 
 
 def left_out(

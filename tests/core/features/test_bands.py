@@ -168,7 +168,7 @@ def test_no_sample_is_left_out_of_a_regression_that_fits_the_mean_alone():
     assert_allclose(fitted.responses.numpy(), problem.Z @ fitted.rows.numpy().T, rtol=1e-12)
 
 
-def test_a_task_of_equal_codes_leaves_samples_out():
+def test_a_single_sample_is_left_out_of_its_own_mean():
     problem = Problem(n=1)
     problem.codes[:] = problem.weights[:] = 1.0
 
