@@ -12,10 +12,12 @@ def exact(array):
 
 def moments(X, weights):
     """Return the mean, as a row, and the scatter of weighted samples."""
-    rows, masses = exact(X), exact(weights)
-    mean = (masses.T * rows) / mp.fsum(masses)
-    centred = rows - mp.ones(len(masses), 1) * mean
-    return mean, centred.T * (mp.diag(list(masses)) * centred)
+    masses, columns = exact(weights), [[mp.mpf(x) for x in column] for column in X.T.tolist()]
+    means = [mp.fdot(masses, column) / mp.fsum(masses) for column in columns]
+    centred = [[x - mean for x in column] for column, mean in zip(columns, means, strict=True)]
+    weighted = [[w * x for w, x in zip(masses, column, strict=True)] for column in centred]
+    scatter = [[mp.fdot(one, other) for other in centred] for one in weighted]
+    return mp.matrix([means]), mp.matrix(scatter)
 
 
 class Classes:
