@@ -26,6 +26,7 @@ from .classifier import FFNBClassifier
 from .core.bound import ForgettingBound, LayerBound
 from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
+from .core.revision import MergedBandsWarning
 from .datasets import load_cifar100, load_fpha, load_sbu
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
 from .distributed import partial_fit_shards
@@ -59,6 +60,7 @@ __all__ = [
     "Jitter",
     "JointClassifier",
     "LayerBound",
+    "MergedBandsWarning",
     "MirrorShift",
     "ModelFileError",
     "NaiveIncrementalClassifier",

@@ -400,6 +400,11 @@ class FFNBClassifier(BlockClassifier):
             If it differs in its features, its kind of labels, a parameter or its seed.
         ConcurrentLearningError
             If another thread has let the estimator learn or forget meanwhile.
+
+        Warns
+        -----
+        MergedBandsWarning
+            If neurons of both for the same classes have come to outnumber all other features.
         """
         mine = self._learned_state()
         if not isinstance(other, BlockClassifier):

@@ -1,5 +1,6 @@
 """Merge models; forget classes."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -14,7 +15,11 @@ from .features.nullspace import moment_rows
 from .model import Model
 from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
-__all__ = ["forget_classes", "merge_models"]
+__all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
+
+
+class MergedBandsWarning(UserWarning):
+    """Merged models brought more spare neurons than there are other features."""
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -74,6 +79,11 @@ def merge_models(
     -------
     Model
         Model of all classes.
+
+    Warns
+    -----
+    MergedBandsWarning
+        If it is the first to have more spare neurons than inputs and shared neurons.
     """
     left = _with_bands_of(first, second, device)
     right = _with_bands_of(second, first, device)
@@ -87,6 +97,9 @@ def merge_models(
     new = ((position, one.take(order)) for position, one in aligned)
     settings = first.settings
     moments = merge_classes(left.moments, new, settings.rank, device=device)
+    n_spare = _n_spare(left, len(moments))
+    if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
+        _warn_of_spare_neurons(n_spare, end, len(moments))
     return replace(
         left,
         moments=within_state(moments, settings.max_state_mb),
@@ -97,6 +110,26 @@ def merge_models(
         null_space_dims=first.null_space_dims + second.null_space_dims,
         kept_axes=(),
         loss_curve=(),
+    )
+
+
+def _n_spare(model: Model, n_classes: int) -> int:
+    """Return the number of trained neurons beyond those that learning each class once brings."""
+    settings = model.settings
+    n_trained = sum(len(band.weights) for band in model.features.bands)
+    return n_trained - n_classes * settings.band_size * len(settings.p)
+
+
+def _warn_of_spare_neurons(n_spare: int, n_features: int, n_classes: int) -> None:
+    """Warn of neurons that two models have for the same classes."""
+    warnings.warn(
+        f"{n_spare} of the {n_features} features are neurons that {n_classes} classes learned once "
+        "would not have. A merge keeps the neurons of both models, those of classes that both know "
+        "included, so the features and the time of a prediction grow with every merge. With "
+        "band_size=0 a merge adds no features, and equals one fit; or merge models of different "
+        "classes.",
+        MergedBandsWarning,
+        stacklevel=4,
     )
 
 

@@ -15,7 +15,7 @@ import torch
 
 from .device import as_array, as_tensor
 from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
-from .features.bands import code_ridge, code_system, left_out
+from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .model import Model, Task, updated_moments
@@ -142,10 +142,14 @@ def learn_band(
     """
     task, settings = _stand_ins(moments, device), model.settings
     extended, _ = append_drafts(model, task, draft_bands(model, task))
+    (kept,), band = extended.kept_axes, extended.features.bands[-1]
     moment = task.X[:0]
     if settings.init != "random" and settings.left_out:
         moment = principal_rows(past_in_regression(model, 1, device), task.weighted(task.X))
-    (kept,), band = extended.kept_axes, extended.features.bands[-1]
+        ridge = code_ridge(settings.gamma, moment.square().sum() / task.X.shape[1], settings.units)
+        coordinates = NullSpace(as_tensor(kept, device=device)).coordinates(task.X)
+        if not fits_samples(coordinates, task.weights, ridge):
+            moment = moment[:0]
     return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 
 

@@ -58,6 +58,17 @@ def test_band_and_what_it_gives_without_each_sample(init, activation, unit):
         assert_allclose(one.scatter(), other.scatter(), atol=1e-10 * its.scale**2)
 
 
+def test_no_sample_is_left_out_of_the_mean_of_a_large_offset():
+    old, new = (type(one)(one.X + 1e4, one.classes, one.weights) for one in (OLD, NEW))
+    model = learnt([old], p=(1,))
+    extended, band = learn_band(model, sums_of(model, new), device=CPU)
+    _, fresh = append_drafts(model, new, draft_bands(model, new))
+    codes = band_codes(new.X, new.classes - 3, new.weights, 1)
+    outputs = band.outputs(new.X, codes, new.weights)
+    assert_allclose(outputs.numpy(), extended.features(new.X).numpy()[:, -2:])
+    assert_allclose(outputs.numpy(), fresh.numpy(), atol=1e-9 * band.band.scale)
+
+
 def test_past_of_the_inputs():
     model = learnt([OLD], p=(2,))
     grown = with_past_of(model, sums_of(model, NEW), device=CPU).past[0]

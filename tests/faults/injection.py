@@ -5,6 +5,7 @@ import sys
 import threading
 from _thread import LockType, RLock
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import ffnb_sklearn
@@ -31,12 +32,19 @@ class Outcome:
     n_unwinding: int = 0
 
 
+@cache
+def is_of_package(file):
+    """Whether a file is one of the package."""
+    return file.startswith(PACKAGE)
+
+
 def is_inside(frame):
     """Whether a frame is of the package, or was called by it."""
+    code = frame.f_code
     # Not generators, since an error in one that is being closed would be lost.
-    is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
-    files = frame.f_code.co_filename, frame.f_back.f_code.co_filename
-    return not is_generator and any(file.startswith(PACKAGE) for file in files)
+    if code.co_flags & inspect.CO_GENERATOR:
+        return False
+    return is_of_package(code.co_filename) or is_of_package(frame.f_back.f_code.co_filename)
 
 
 def is_of_a_lock(function):

@@ -12,6 +12,7 @@ __all__ = [
     "band_codes",
     "code_ridge",
     "code_system",
+    "fits_samples",
     "left_out",
     "random_rows",
     "regression_rows",
@@ -149,7 +150,8 @@ def regression_rows(
     units : {"relative", "absolute"}, default="relative"
         Whether the ridge is relative to the mean energy of a feature.
     leave_out : bool, default=True
-        Whether each sample responds to a fit without it, or to W.
+        Whether each sample responds to a fit without it, or to W; to W too if `fits_samples` denies
+        that it makes a difference.
 
     Returns
     -------
@@ -160,10 +162,11 @@ def regression_rows(
     energy = past.square().sum() + weights @ lengths.square()
     open_part = null_space.coordinates(features)
     moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
-    system = code_system(moment, code_ridge(gamma, energy / features.shape[1], units))
+    ridge = code_ridge(gamma, energy / features.shape[1], units)
+    system = code_system(moment, ridge)
     rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
     responses = open_part @ null_space.coordinates(rows).T
-    if leave_out:
+    if leave_out and fits_samples(open_part, weights, ridge):
         responses = left_out(system, open_part, responses, codes, weights)
     return _measured(rows, responses, open_part, lengths, weights)
 
@@ -209,6 +212,32 @@ def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
     """
     name = "the moment of a band's initialisation"
     return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
+
+
+def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Tensor) -> bool:
+    """Return whether the regression of codes fits single samples, and not their mean alone.
+
+    The leverages of the samples around their mean add up to at most their energy over the ridge. If
+    that is below 1, as with a large offset of all samples, leaving a sample out moves the mean code
+    alone: away from the sample's own code, by more than the classes differ in their responses.
+
+    Parameters
+    ----------
+    open_part : Tensor of shape (n_samples, m)
+        Samples in residual coordinates.
+    weights : Tensor of shape (n_samples,)
+        Sample weights. With a sum of at most 1 the mean is a single sample.
+    ridge : Tensor of shape ()
+        Ridge of the regression.
+
+    Returns
+    -------
+    bool
+        Whether `left_out` responses tell more than those to all samples.
+    """
+    total = weights.sum()
+    centred = open_part - weights @ open_part / total
+    return bool((weights @ centred.square().sum(1) >= ridge) | (total <= 1.0))
 
 
 def left_out(

@@ -158,6 +158,25 @@ def test_responses_are_those_of_really_leaving_each_sample_out(init, n, d):
         assert_allclose(responses[i], refit @ problem.Z[i], rtol=1e-8, atol=1e-11)
 
 
+def test_no_sample_is_left_out_of_a_regression_that_fits_the_mean_alone():
+    problem = Problem()
+    problem.Z += 1e4
+    problem.kept = problem.kept[:0]
+
+    fitted = problem.fit(problem.past[:0])
+
+    assert_allclose(fitted.responses.numpy(), problem.Z @ fitted.rows.numpy().T, rtol=1e-12)
+
+
+def test_a_single_sample_is_left_out_of_its_own_mean():
+    problem = Problem(n=1)
+    problem.codes[:] = problem.weights[:] = 1.0
+
+    fitted = problem.fit(problem.past[:0])
+
+    assert (fitted.responses == 0.0).all()
+
+
 def test_features_of_zero_give_rows_of_zero():
     problem = Problem()
     problem.Z[:] = 0.0

@@ -1,0 +1,63 @@
+"""Record relative errors of the package against mpmath: python -m tests.numerics."""
+
+import platform
+import time
+import warnings
+from functools import partial
+
+import mpmath
+import numpy
+import torch
+
+from ffnb_sklearn import EmptyNullSpaceWarning
+from tests.numerics.errors import call_errors, merge_errors, model_errors
+
+DRAWS = range(5)
+MODELS = {
+    **{f"offset {offset:.0e}": {"offset": offset} for offset in (0, 1e2, 1e4, 1e6, 1e8, 1e10)},
+    **{f"scale {scale:.0e}": {"scale": scale} for scale in (1e-70, 1e-35, 1e35, 1e70)},
+}
+OFFSETS = (0, 1e10)
+N_MERGES, N_CALLS = 10_000, 5_000
+
+
+def worst(**case):
+    """Return the largest error of each quantity in several draws."""
+    errors = [model_errors(**case, seed=seed) for seed in DRAWS]
+    return {name: max(one[name] for one in errors) for name in errors[0]}
+
+
+def print_table(title, cases):
+    """Print the errors of cases, each a name and a function that computes them."""
+    widths = None
+    for name, compute in cases.items():
+        errors = compute()
+        if widths is None:
+            widths = [max(len(key), 7) + 2 for key in errors]
+            cells = (f"{key:>{width}}" for key, width in zip(errors, widths, strict=True))
+            print(f"\n{title:<16}" + "".join(cells))
+        cells = (f"{x:>{width}.1e}" for x, width in zip(errors.values(), widths, strict=True))
+        print(f"{name:<16}" + "".join(cells), flush=True)
+
+
+def main():
+    """Print the tables."""
+    start = time.perf_counter()
+    torch.set_num_threads(1)
+    versions = ", ".join(f"{one.__name__} {one.__version__}" for one in (numpy, torch, mpmath))
+    print(f"Python {platform.python_version()}, {versions}")
+    print(f"relative errors, the largest of seeds {DRAWS[0]} to {DRAWS[-1]}; below, of seed 0")
+    # A large offset leaves nothing but rounding to the second band, as the warning says.
+    warnings.simplefilter("ignore", EmptyNullSpaceWarning)
+    print_table("models", {name: partial(worst, **case) for name, case in MODELS.items()})
+    for title, compute, count in (
+        (f"{N_MERGES} merges", merge_errors, N_MERGES),
+        (f"{N_CALLS} calls", call_errors, N_CALLS),
+    ):
+        cases = {f"offset {one:.0e}": partial(compute, count, one) for one in OFFSETS}
+        print_table(title, cases)
+    print(f"\n{time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

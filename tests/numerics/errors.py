@@ -1,0 +1,107 @@
+"""Relative errors of what the package computes, against the arithmetic of mpmath."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.bound import forgetting_bound
+from ffnb_sklearn.core.model import Task
+from ffnb_sklearn.core.statistics import merge, moments_of
+from tests.core.small_models import CPU, SETTINGS, learnt
+from tests.numerics.exact import Classes, bound, moments, relative_error
+
+N_CLASSES, N_FEATURES, N_SAMPLES = 3, 4, 12
+INPUTS = replace(SETTINGS, p=(2,), band_size=0, shared_band_size=0)
+BANDS = replace(INPUTS, p=(1,), band_size=1, skip_connection=False)
+
+
+def draw(offset=0.0, scale=1.0, seed=0):
+    """Return weighted samples of three classes, the samples of each class, and new samples."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(N_CLASSES), N_SAMPLES)
+    centres = 2.0 * rng.standard_normal((N_CLASSES, N_FEATURES))
+    X = scale * (offset + centres[labels] + rng.standard_normal((len(labels), N_FEATURES)))
+    weights = rng.uniform(0.5, 2.0, len(labels))
+    parts = [(X[labels == one], weights[labels == one]) for one in range(N_CLASSES)]
+    new = scale * (offset + 2.0 * rng.standard_normal((6, N_FEATURES)))
+    return Task(*(torch.as_tensor(one) for one in (X, labels, weights))), parts, new
+
+
+def model_errors(offset=0.0, scale=1.0, seed=0):
+    """Return the error of each quantity of a model, by its name.
+
+    The samples are `scale` times normal numbers around `offset`.
+    """
+    task, parts, new = draw(offset, scale, seed)
+    model = learnt([task], INPUTS)
+    classes = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon)
+    exactly = [moments(*part) for part in parts]
+    pairs = list(zip(model.moments, exactly, strict=True))
+    fisher = model.solution(CPU).classifier
+    distances = learnt([task], INPUTS, classifier="gaussian").solution(CPU).classifier
+    rows = torch.as_tensor(new)
+    errors = {
+        "means": max(relative_error(one.mean[None], mean) for one, (mean, _) in pairs),
+        "scatters": max(relative_error(one.scatter(), scatter) for one, (_, scatter) in pairs),
+        "planes": relative_error(fisher.planes, classes.planes()[:, :-1]),
+        "pair scores": relative_error(fisher.scores(rows).numpy(), classes.pair_scores(new)),
+        "distances": relative_error(distances.log_ratios(rows).numpy(), classes.log_ratios(new)),
+    }
+    return {**errors, "bound": bound_error(offset, scale, seed)}
+
+
+def bound_error(offset, scale, seed=0):
+    """Return the error of the bound on forgetting of a band of the second task."""
+    whole, parts, _ = draw(offset, scale, seed)
+    first = whole.classes < 2
+    tasks = [
+        Task(whole.X[some], whole.classes[some], whole.weights[some]) for some in (first, ~first)
+    ]
+    model = learnt(tasks, BANDS)
+    band, (kept,) = model.features.bands[-1], model.kept_axes
+    old = np.concatenate([X for X, _ in parts[:2]])
+    found = forgetting_bound(model, torch.as_tensor(old)).bound
+    expected = bound(band.scale * band.weights, kept, old)
+    return float(abs(found - expected) / expected)
+
+
+def merge_errors(n_merges, offset=0.0, seed=0):
+    """Return the errors of mean and scatter after merging single samples in a random tree."""
+    rng = np.random.default_rng(seed)
+    X, weights = _samples(n_merges + 1, offset, rng)
+    pool = [
+        moments_of([(torch.as_tensor(row[None]), torch.as_tensor(weight[None]))])
+        for row, weight in zip(X, weights, strict=True)
+    ]
+    while len(pool) > 1:
+        first, second = (pool.pop(int(rng.integers(len(pool)))) for _ in range(2))
+        pool.append(merge([first, second], device=CPU))
+    return _errors_of(pool[0], X, weights)
+
+
+def call_errors(n_calls, offset=0.0, seed=0):
+    """Return the errors of mean and scatter after calls with one or two samples."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 3, n_calls)
+    X, weights = _samples(int(counts.sum()), offset, rng)
+    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None, device="cpu")
+    for rows in np.split(np.arange(len(X)), counts.cumsum()[:-1]):
+        model.partial_fit(X[rows], np.zeros(len(rows)), sample_weight=weights[rows])
+    return _errors_of(model._learned_state().model.moments[0], X, weights)
+
+
+def _samples(n_samples, offset, rng):
+    """Return samples around an offset, and their weights."""
+    X = offset + rng.standard_normal((n_samples, N_FEATURES))
+    return X, rng.uniform(0.5, 2.0, n_samples)
+
+
+def _errors_of(found, X, weights):
+    """Return the errors of mean and scatter."""
+    mean, scatter = moments(X, weights)
+    return {
+        "means": relative_error(found.mean[None], mean),
+        "scatters": relative_error(found.scatter(), scatter),
+    }

@@ -1,0 +1,60 @@
+"""Errors on small problems, against mpmath; python -m tests.numerics records more of them."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from ffnb_sklearn import EmptyNullSpaceWarning, FFNBClassifier
+
+pytest.importorskip("mpmath")
+
+from tests.numerics.errors import call_errors, merge_errors, model_errors
+
+EPS = np.finfo(float).eps
+
+
+@pytest.mark.parametrize("scale", [1e-70, 1.0, 1e70])
+def test_errors_do_not_depend_on_the_scale(scale):
+    errors = model_errors(scale=scale)
+    # The bound has a slack of 1e-13, which keeps it above the drift.
+    assert errors.pop("bound") < 2e-13
+    assert max(errors.values()) < 30 * EPS
+
+
+@pytest.mark.filterwarnings(f"ignore::{EmptyNullSpaceWarning.__module__}.EmptyNullSpaceWarning")
+@pytest.mark.parametrize("offset", [1e3, 1e7, 1e10])
+def test_errors_grow_with_the_offset_no_faster_than_the_digits_are_lost(offset):
+    errors = model_errors(offset)
+    assert errors.pop("means") < 4 * EPS
+    # The bound multiplies by the energy in the residual axes, which is a difference of squares.
+    assert errors.pop("bound") < 1e-3
+    assert max(errors.values()) < 10 * EPS * offset
+
+
+@pytest.mark.parametrize(("offset", "error"), [(0.0, 1e-14), (1e10, 1e-5)])
+@pytest.mark.parametrize("errors_of", [merge_errors, call_errors])
+def test_many_small_pieces_add_up(errors_of, offset, error):
+    errors = errors_of(60, offset)
+    assert errors["means"] < 20 * EPS
+    assert errors["scatters"] < error
+
+
+@pytest.mark.filterwarnings(f"ignore::{EmptyNullSpaceWarning.__module__}.EmptyNullSpaceWarning")
+@pytest.mark.parametrize("n_classes", [1, 2])
+@pytest.mark.parametrize("band_size", [1, 3])
+def test_bands_do_no_harm_at_a_large_offset(band_size, n_classes):
+    X, y = make_blobs(400, n_features=2, centers=8, cluster_std=2.0, random_state=1)
+    X, X_test, y, y_test = X[::2] + 1e10, X[1::2] + 1e10, y[::2], y[1::2]
+
+    def predictions(band_size):
+        model = FFNBClassifier(band_size=band_size, shared_band_size=0, random_state=0)
+        for first in range(0, 8, n_classes):
+            task = (y >= first) & (y < first + n_classes)
+            model.partial_fit(X[task], y[task])
+        return model.predict(X_test)
+
+    plain, banded = predictions(0), predictions(band_size)
+    assert np.mean(plain == banded) > 0.97
+    lda = LinearDiscriminantAnalysis().fit(X - X.mean(axis=0), y)
+    assert np.mean(banded == y_test) > lda.score(X_test - X.mean(axis=0), y_test) - 0.01
