@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 from _data import Split, known_problems, read_arrays, test_masks
 from _paper_settings import BACKBONES, PRETRAINING, PRETRAINING_PEOPLE, UnavailableError
-
 from sklearn.model_selection import StratifiedKFold
 
 from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
@@ -26,16 +25,16 @@ class PooledGCN(SkeletonGCN):
 
     Parameters
     ----------
-    n_nodes : int
-        Number of joints.
+    n_nodes, n_node_features : int
+        Joints, and numbers of each.
     pooled : bool, default=False
         Whether to take the means; if not, this is a `SkeletonGCN`.
     **parameters
         Of `SkeletonGCN`.
     """
 
-    def __init__(self, n_nodes, *, pooled=False, **parameters):
-        super().__init__(n_nodes, **parameters)
+    def __init__(self, n_nodes, n_node_features, *, pooled=False, **parameters):
+        super().__init__(n_nodes, n_node_features, **parameters)
         self.n_pooled = n_nodes if pooled else 1
         self.n_features //= self.n_pooled
 
@@ -44,7 +43,17 @@ class PooledGCN(SkeletonGCN):
         return super().forward(nodes).unflatten(1, (self.n_pooled, -1)).mean(dim=1)
 
 
-def load_splits(data_set, folder, *, features, pretraining, seed, device="cpu", only_printed=False, hold_out=False):
+def load_splits(
+    data_set,
+    folder,
+    *,
+    features,
+    pretraining,
+    seed,
+    device="cpu",
+    only_printed=False,
+    hold_out=False,
+):
     """Load a data set as rows of features.
 
     Parameters

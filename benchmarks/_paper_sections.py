@@ -83,11 +83,11 @@ def _tasks(table, rows, runs):
 
 
 def _losses(table, rows, runs):
-    """Epochs and losses of each task, means over runs."""
+    """Epochs and losses of each task of fine-tuned rows, means over runs."""
     data_set = rows[0].data_set
     title = "Hinge loss after the first and the last epoch (epochs)"
     lines = _head(title, table.rows_are, *task_names(data_set))
-    for row in rows:
+    for row in (row for row in rows if row.settings["max_epochs"]):
         chosen = on_printed_split(row, runs)
         losses = np.array([run.losses for run in chosen])
         # A task without an epoch had no loss to begin with.

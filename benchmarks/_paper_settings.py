@@ -50,7 +50,7 @@ CIFAR_NETWORK = {
 BEST_NETWORK = {"n_layers": 1, "band_size": 1, "p": 0.8, "old_statistics": "gaussian"}
 
 # The graph convolution of each data set, by the name of its features. Narrow ones have the printed
-# widths, 60 and 168. On SBU these are means over the joints, of 4 lengths for each of all 15 shifts.
+# widths, 60 and 168. Those of SBU are means over the joints, of 4 lengths for each of 15 shifts.
 BACKBONES = {
     "gcn": {
         "sbu": {"n_filters": 48, "n_pairings": 4},
