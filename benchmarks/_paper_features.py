@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 from _data import Split, known_problems, read_arrays, test_masks
 from _paper_settings import BACKBONES, PRETRAINING, PRETRAINING_PEOPLE, UnavailableError
+from sklearn.model_selection import StratifiedKFold
 
 from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
 
@@ -19,7 +20,40 @@ ROOTS = {"sbu": 2, "fpha": 0}
 _N_CHUNKS = 8
 
 
-def load_splits(data_set, folder, *, features, pretraining, seed, device="cpu", only_printed=False):
+class PooledGCN(SkeletonGCN):
+    """A graph convolution whose features are means over all joints.
+
+    Parameters
+    ----------
+    n_nodes, n_node_features : int
+        Joints, and numbers of each.
+    pooled : bool, default=False
+        Whether to take the means; if not, this is a `SkeletonGCN`.
+    **parameters
+        Of `SkeletonGCN`.
+    """
+
+    def __init__(self, n_nodes, n_node_features, *, pooled=False, **parameters):
+        super().__init__(n_nodes, n_node_features, **parameters)
+        self.n_pooled = n_nodes if pooled else 1
+        self.n_features //= self.n_pooled
+
+    def forward(self, nodes):
+        """Compute the features of skeletons."""
+        return super().forward(nodes).unflatten(1, (self.n_pooled, -1)).mean(dim=1)
+
+
+def load_splits(
+    data_set,
+    folder,
+    *,
+    features,
+    pretraining,
+    seed,
+    device="cpu",
+    only_printed=False,
+    hold_out=False,
+):
     """Load a data set as rows of features.
 
     Parameters
@@ -38,6 +72,9 @@ def load_splits(data_set, folder, *, features, pretraining, seed, device="cpu", 
         Where the backbone runs.
     only_printed : bool, default=False
         Whether to leave out splits without printed figures.
+    hold_out : bool, default=False
+        Whether to hold out training rows of the printed split in turn, in place of test rows: those
+        of each other fold, or stratified quarters where there are no folds. Skeletons alone.
 
     Returns
     -------
@@ -55,10 +92,14 @@ def load_splits(data_set, folder, *, features, pretraining, seed, device="cpu", 
         splits = _fixed_splits(folder, data_set.name)
         return [split for split in splits if split.name == data_set.split or not only_printed]
     skeletons = _read_skeletons(folder / f"{data_set.name}.npz")
+    masks = {name: (~test, test) for name, test in skeletons["masks"].items()}
+    if hold_out:
+        masks = _hold_outs(skeletons, data_set.split)
+    elif only_printed:
+        masks = {data_set.split: masks[data_set.split]}
     return [
-        _extract(data_set, skeletons, name, test, features, pretraining, seed, device)
-        for name, test in skeletons["masks"].items()
-        if name == data_set.split or not only_printed
+        _extract(data_set, skeletons, name, *rows, features, pretraining, seed, device)
+        for name, rows in masks.items()
     ]
 
 
@@ -122,14 +163,26 @@ def _read_skeletons(path):
     }
 
 
-def _extract(data_set, skeletons, name, test, features, pretraining, seed, device):
+def _hold_outs(skeletons, printed):
+    """Masks of the rows to learn and of those held out, all of them training rows."""
+    train = ~skeletons["masks"][printed]
+    others = {name: mask for name, mask in skeletons["masks"].items() if name != printed}
+    if not others:
+        rows = np.flatnonzero(train)
+        quarters = StratifiedKFold(4, shuffle=True, random_state=0)
+        parts = [rows[part] for _, part in quarters.split(rows, skeletons["labels"][rows])]
+        others = {f"quarter {k}": np.isin(np.arange(len(train)), p) for k, p in enumerate(parts)}
+    return {f"{name} held out": (train & ~mask, mask) for name, mask in others.items()}
+
+
+def _extract(data_set, skeletons, name, train, test, features, pretraining, seed, device):
     """Send the sequences of one split through a backbone."""
     nodes, labels = skeletons["nodes"], skeletons["labels"]
-    pretrain, train = _deal(data_set, skeletons, ~test, pretraining, seed)
+    pretrain, stream = _deal(data_set, skeletons, train, pretraining, seed)
     n_nodes = skeletons["n_nodes"]
     shape = (n_nodes, nodes.shape[1] // n_nodes)
     extractor = TorchFeatureExtractor(
-        SkeletonGCN,
+        PooledGCN,
         backbone_params={
             "n_nodes": shape[0],
             "n_node_features": shape[1],
@@ -142,9 +195,9 @@ def _extract(data_set, skeletons, name, test, features, pretraining, seed, devic
         device=device,
         **(PRETRAINING if len(pretrain) else {}),
     )
-    seen = pretrain if len(pretrain) else train[:2]
+    seen = pretrain if len(pretrain) else stream[:2]
     X = extractor.fit(nodes[seen], labels[seen]).transform(nodes).astype(np.float64)
-    return Split(name, X[train], labels[train], X[test], labels[test])
+    return Split(name, X[stream], labels[stream], X[test], labels[test])
 
 
 def _deal(data_set, skeletons, train, pretraining, seed):

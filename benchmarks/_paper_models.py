@@ -26,6 +26,8 @@ class Logged(BaseEstimator):
         Number of parameters after each task, nan where the classifier has no such attribute.
     epochs_ : list of int
         Epochs of each task.
+    losses_ : list of tuple of float
+        Loss after the first and the last epoch of each task, nan where it had none.
     """
 
     def __init__(self, estimator):
@@ -34,10 +36,13 @@ class Logged(BaseEstimator):
     def partial_fit(self, X, y):
         """Learn one more task."""
         if not hasattr(self, "estimator_"):
-            self.estimator_, self.sizes_, self.epochs_ = clone(self.estimator), [], []
+            self.estimator_, self.sizes_ = clone(self.estimator), []
+            self.epochs_, self.losses_ = [], []
         self.estimator_.partial_fit(X, y)
         self.sizes_.append(getattr(self.estimator_, "n_parameters_", float("nan")))
         self.epochs_.append(getattr(self.estimator_, "n_iter_", 0))
+        losses = getattr(self.estimator_, "loss_curve_", None) or [float("nan")]
+        self.losses_.append((losses[0], losses[-1]))
         return self
 
     def predict(self, X):

@@ -37,6 +37,8 @@ class Run:
         Accuracy over all classes seen so far, after each task.
     seconds, epochs, sizes : ndarray of shape (n_tasks,)
         Time and epochs of each task, and the number of parameters after it.
+    losses : ndarray of shape (n_tasks, 2)
+        Hinge loss after the first and the last epoch of each task; nan where it had none.
     bound, drift : float
         Bound on forgetting in the last task, and the drift that it bounds; nan if not asked for.
     """
@@ -51,6 +53,7 @@ class Run:
     seconds: np.ndarray
     epochs: np.ndarray
     sizes: np.ndarray
+    losses: np.ndarray
     bound: float = np.nan
     drift: float = np.nan
 
@@ -75,6 +78,8 @@ class Run:
                 "seconds": self.seconds[i],
                 "epochs": self.epochs[i],
                 "parameters": self.sizes[i],
+                "first_loss": self.losses[i, 0],
+                "last_loss": self.losses[i, 1],
                 "bound": self.bound if last else np.nan,
                 "drift": self.drift if last else np.nan,
             }
@@ -90,6 +95,7 @@ class Plan:
     device: str
     max_epochs: int | None = None
     quick: bool = False
+    hold_out: bool = False
 
 
 class Runner:
@@ -161,6 +167,7 @@ class Runner:
                 seed=seed,
                 device=self.plan.device,
                 only_printed=self.plan.quick,
+                hold_out=self.plan.hold_out,
             )
             if self.plan.quick:
                 splits = [thin(split, *QUICK_SAMPLES) for split in splits]
@@ -201,6 +208,7 @@ def _stream(model, row, split, seed):
         seconds=result.fit_seconds,
         epochs=np.array(logged.epochs_),
         sizes=np.array(logged.sizes_),
+        losses=np.array(logged.losses_),
     )
     if row.model != "paper" or model.batch_norm:
         return run
@@ -231,6 +239,7 @@ def _fit_jointly(model, row, split, seed):
         seconds=_only_last(n_tasks, seconds),
         epochs=_only_last(n_tasks, getattr(model, "n_iter_", 0)),
         sizes=_only_last(n_tasks, getattr(model, "n_parameters_", np.nan)),
+        losses=np.full((n_tasks, 2), np.nan),
     )
 
 

@@ -13,8 +13,9 @@ from _paper_printed import (
 
 
 def on_printed_split(row, runs):
-    """Runs of a row on the split that has printed figures."""
-    return [run for run in runs[row.label] if run.split == row.data_set.split]
+    """Runs of a row on the split that has printed figures; all where rows are held out."""
+    printed = [run for run in runs[row.label] if run.split == row.data_set.split]
+    return printed or runs[row.label]
 
 
 def mean_percent(values):
@@ -78,6 +79,22 @@ def _tasks(table, rows, runs):
         unknown = [nan] * data_set.n_tasks
         ours = mean_percent([run.accuracies for run in chosen]) if chosen else unknown
         lines.append(_line(row.label, *map(_beside, ours, row.accuracies or unknown)))
+    return lines
+
+
+def _losses(table, rows, runs):
+    """Epochs and losses of each task of fine-tuned rows, means over runs."""
+    data_set = rows[0].data_set
+    title = "Hinge loss after the first and the last epoch (epochs)"
+    lines = _head(title, table.rows_are, *task_names(data_set))
+    for row in (row for row in rows if row.settings["max_epochs"]):
+        chosen = on_printed_split(row, runs)
+        losses = np.array([run.losses for run in chosen])
+        # A task without an epoch had no loss to begin with.
+        losses = np.nan_to_num(losses).mean(axis=0)
+        epochs = np.mean([run.epochs for run in chosen], axis=0)
+        cells = zip(losses[:, 0], losses[:, 1], epochs, strict=True)
+        lines.append(_line(row.label, *(f"{a:.3f}, {b:.3f} ({n:.0f})" for a, b, n in cells)))
     return lines
 
 
@@ -180,6 +197,7 @@ def _methods(table, rows, runs):
 SECTIONS = {
     "finals": _finals,
     "tasks": _tasks,
+    "losses": _losses,
     "costs": _costs,
     "bounds": _bounds,
     "averages": _averages,
@@ -223,8 +241,9 @@ def _right(chosen):
     """Mean number of right answers after the last task, and of all."""
     if not chosen:
         return "-"
-    n_test = chosen[0].n_test.sum()
-    return f"{n_test * np.mean([run.final for run in chosen]):.1f} / {n_test}"
+    sizes = [run.n_test.sum() for run in chosen]
+    right = np.mean([size * run.final for size, run in zip(sizes, chosen, strict=True)])
+    return f"{right:.1f} / {np.mean(sizes):g}"
 
 
 def _means_over_folds(runs):

@@ -50,16 +50,14 @@ CIFAR_NETWORK = {
 BEST_NETWORK = {"n_layers": 1, "band_size": 1, "p": 0.8, "old_statistics": "gaussian"}
 
 # The graph convolution of each data set, by the name of its features. Narrow ones have the printed
-# widths, 60 and 168. Evenly spread shifts of 30 joints begin with 15, which gives each length
-# twice. The two shifts of SBU are those of 91 pairs below 15 with the best closed form of the
-# printed model, p=45, on hold-outs of the training pairs of fold 4 (each other fold in turn).
+# widths, 60 and 168. Those of SBU are means over the joints, of 4 lengths for each of 15 shifts.
 BACKBONES = {
     "gcn": {
         "sbu": {"n_filters": 48, "n_pairings": 4},
         "fpha": {"n_filters": 48, "n_pairings": 4},
     },
     "gcn-narrow": {
-        "sbu": {"n_filters": 0, "shifts": (12, 14), "n_length_filters": 1},
+        "sbu": {"n_filters": 0, "n_pairings": 15, "n_length_filters": 4, "pooled": True},
         "fpha": {"n_filters": 5, "n_pairings": 1, "n_length_filters": 3},
     },
 }

@@ -315,6 +315,24 @@ STUDIES = (
         _switches(batch_norm=_ON_OFF, covariance=_COVARIANCE),
     ),
     Study(
+        "ridges",
+        "Ridges of the closed form, and what Algorithm 2 adds",
+        "epsilon / gamma / first rate",
+        {"fpha": ""},
+        own_rows=tuple(
+            Row(
+                f"{epsilon:g} / {gamma:g} / {rate or 'closed form'}",
+                parameters={
+                    "epsilon": epsilon,
+                    "gamma": gamma,
+                    **({"learning_rate": rate} if rate else _NOT_TUNED),
+                },
+            )
+            for epsilon, gamma, rate in product((0.01, 0.1), (1.0, 10.0), (None, 0.01, 0.1))
+        ),
+        sections=("finals", "tasks", "losses"),
+    ),
+    Study(
         "finetuning",
         "Closed form and fine-tuning",
         "bands",

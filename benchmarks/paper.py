@@ -3,6 +3,7 @@
     python benchmarks/paper.py --table sbu-p --data FOLDER --out FOLDER
     python benchmarks/paper.py --table all --quick
     python benchmarks/paper.py --table sbu-finetuning --rows joint
+    python benchmarks/paper.py --table sbu-p --features gcn-narrow --published --hold-out
     python benchmarks/paper.py --list
 
 Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
@@ -28,6 +29,8 @@ from threadpoolctl import threadpool_limits
 
 from ffnb_sklearn.core.device import resolve_device
 
+HOLD_OUT_SECTIONS = ("finals", "losses")
+
 
 def parse(arguments, tables):
     """Read the command line."""
@@ -41,6 +44,7 @@ def parse(arguments, tables):
     add("--data", type=Path, default=default_folder(), help="data files")
     add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
     add("--published", action="store_true", help="skeletons: `as_published`, closed form")
+    add("--hold-out", action="store_true", help="skeletons: hold out training rows, test none")
     add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
     add("--epochs", type=int, help="most epochs of fine-tuning, also with --published")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
@@ -78,6 +82,7 @@ def make_plan(options):
         device=str(resolve_device(options.device)),
         max_epochs=epochs,
         quick=options.quick,
+        hold_out=options.hold_out,
     )
 
 
@@ -85,6 +90,7 @@ def varied(table, options):
     """Return a table under a name and a title of its own, if features or network are not usual."""
     words = [options.features] if options.features != FEATURES[0] else []
     words += ["published"] if options.published else []
+    words += ["held-out"] if options.hold_out else []
     if not words or all(row.data_set.name == "cifar" for row in table.rows):
         return table
     if options.published:
@@ -93,6 +99,11 @@ def varied(table, options):
             for row in table.rows
         ]
         table = replace(table, rows=tuple(rows))
+    if options.hold_out:
+        # Printed figures are of the test rows.
+        rows = [replace(row, accuracies=()) for row in table.rows]
+        sections = tuple(one for one in table.sections if one in HOLD_OUT_SECTIONS)
+        table = replace(table, rows=tuple(rows), sections=sections)
     name, title = "_".join([table.name, *words]), f"{table.title} ({', '.join(words)})"
     return replace(table, name=name, title=title)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from ffnb_sklearn.backbones import SkeletonGCN, skeleton_nodes
 
@@ -16,13 +17,27 @@ def test_features_of_random_walks_have_full_rank(bench, name, shape, root):
     n_nodes = np.prod(shape[:-1])
     nodes = torch.as_tensor(skeleton_nodes(sequences, root=root)).reshape(300, n_nodes, -1)
     settings = bench("_paper_settings").BACKBONES["gcn-narrow"][name]
-    network = SkeletonGCN(n_nodes, nodes.shape[2], adjacency=name, random_state=0, **settings)
+    network = bench("_paper_features").PooledGCN(
+        n_nodes, nodes.shape[2], adjacency=name, random_state=0, **settings
+    )
 
     X = network.double()(nodes).detach().numpy()
 
     assert X.shape[1] == WIDTHS[name]
     assert np.linalg.matrix_rank(X) == WIDTHS[name]
     assert np.linalg.matrix_rank(X - X.mean(axis=0)) == WIDTHS[name]
+
+
+def test_pooled_features_are_means_over_the_joints(bench):
+    nodes = torch.as_tensor(np.random.default_rng(0).normal(size=(5, 6, 12)))
+    settings = {"n_filters": 2, "n_pairings": 3, "n_length_filters": 4, "random_state": 0}
+    plain = SkeletonGCN(6, 12, **settings).double()
+    pooled = bench("_paper_features").PooledGCN(6, 12, pooled=True, **settings).double()
+
+    X = pooled(nodes).detach().numpy()
+
+    assert X.shape == (5, pooled.n_features) == (5, 14)
+    assert_allclose(X, plain(nodes).detach().numpy().reshape(5, 6, 14).mean(axis=1))
 
 
 @pytest.mark.parametrize("name", WIDTHS)

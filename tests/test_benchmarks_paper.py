@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     _write_sequences(path / "sbu.npz", rng, 8, (2, 15, 3), fold=np.tile(np.arange(5), 16))
-    _write_sequences(path / "fpha.npz", rng, 6, (21, 3), split=np.tile([0, 1], 18))
+    _write_sequences(path / "fpha.npz", rng, 6, (21, 3), split=np.tile([0, 1], 24))
     rows = rng.normal(size=(80, 50)), np.repeat(np.arange(8), 10), np.tile(np.arange(5), 16)
     np.savez(path / "sbu_features.npz", **dict(zip(("X", "y", "fold"), rows, strict=True)))
     centres = rng.normal(size=(100, 20))
@@ -293,6 +293,31 @@ def test_narrow_backbones_have_the_printed_widths(bench, folder, name, n_splits,
     assert printed.name == getattr(settings, name).split
 
 
+@pytest.mark.parametrize(("name", "n_splits"), [("SBU", 4), ("FPHA", 4)])
+def test_held_out_rows_are_training_rows_of_the_printed_split(bench, folder, name, n_splits):
+    settings, load = bench("_paper_settings"), bench("_paper_features").load_splits
+    choice = {"features": "gcn-narrow", "pretraining": settings.Pretraining(), "seed": 0}
+    data_set = getattr(settings, name)
+    (printed,) = load(data_set, folder, **choice, only_printed=True)
+    splits = load(data_set, folder, **choice, hold_out=True)
+
+    everyone = {row.tobytes() for row in printed.X}
+    assert len(splits) == n_splits
+    for split in splits:
+        assert len(split.X) + len(split.X_test) == len(printed.X)
+        assert everyone == {row.tobytes() for row in (*split.X, *split.X_test)}
+    held_out = [row.tobytes() for split in splits for row in split.X_test]
+    assert len(held_out) == len(set(held_out)) == len(printed.X)
+
+
+def test_a_held_out_run_has_no_printed_figures(bench, folder, capsys):
+    flags = ["--table", "fpha-ridges", "--data", folder, "--features", "gcn-narrow", "--quick"]
+    report = run(bench, capsys, *flags, "--published", "--hold-out", "--epochs", 1)
+    assert "(gcn-narrow, published, held-out)" in report
+    assert "paper |" not in report
+    assert "## Hinge loss after the first and the last epoch" in report
+
+
 def test_fixed_descriptors_are_not_pretrained(bench, folder):
     settings, features = bench("_paper_settings"), bench("_paper_features")
     with pytest.raises(settings.UnavailableError, match="cannot be pretrained"):
@@ -315,7 +340,17 @@ def test_sections_compare_ours_with_the_paper(bench, tables):
         steps = np.full(8, 2.0)
         n_test = np.diff([0, *SBU_TESTED])
         return runs_module.Run(
-            row.label, split, seed, ("0-0",) * 8, np.eye(8), n_test, accuracies, steps, steps, steps
+            row.label,
+            split,
+            seed,
+            ("0-0",) * 8,
+            np.eye(8),
+            n_test,
+            accuracies,
+            steps,
+            steps,
+            steps,
+            np.zeros((8, 2)),
         )
 
     finals = {(0, "fold 3"): 0.8, (0, "fold 4"): 0.6, (1, "fold 3"): 0.9, (1, "fold 4"): 0.7}
