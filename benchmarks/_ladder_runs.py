@@ -13,7 +13,7 @@ from _paper_runs import QUICK_SAMPLES
 from _paper_settings import CIFAR, FPHA, SBU, Pretraining
 from threadpoolctl import threadpool_limits
 
-from ffnb_sklearn import EmptyNullSpaceWarning, evaluate_stream
+from ffnb_sklearn import EmptyNullSpaceWarning, class_incremental_tasks
 
 DATA_SETS = {one.name: one for one in (FPHA, SBU, CIFAR["S10"])}
 
@@ -56,23 +56,24 @@ def _splits(name, folder, features, seed, quick):
 
 
 def _streamed(estimator, split, data_set):
-    """Stream the classes of a split."""
+    """Stream the classes of a split, and score the last model.
+
+    Scores of earlier models would need discriminants of their own, which take most of the time.
+    """
     start = time.perf_counter()
+    tasks = class_incremental_tasks(
+        split.y,
+        classes_per_task=data_set.classes_per_task,
+        first_task_classes=data_set.first_task_classes,
+    )
     with warnings.catch_warnings():
         # Few samples, of --quick, have nothing left beside the axes that are kept.
         warnings.simplefilter("ignore", EmptyNullSpaceWarning)
-        result = evaluate_stream(
-            estimator,
-            split.X,
-            split.y,
-            split.X_test,
-            split.y_test,
-            classes_per_task=data_set.classes_per_task,
-            first_task_classes=data_set.first_task_classes,
-        )
+        for task in tasks:
+            estimator.partial_fit(split.X[task], split.y[task])
+        final = estimator.score(split.X_test, split.y_test)
     return {
-        "final": result.accuracies[-1],
-        "average": result.average_incremental_accuracy,
+        "final": final,
         "n_test": len(split.y_test),
         "seconds": time.perf_counter() - start,
     }
