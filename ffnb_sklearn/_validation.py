@@ -34,6 +34,10 @@ __all__ = [
 # there are none, since as many further columns of it are worth more (docs/benchmarks/sparse.md).
 _AUTO_SHARED_BAND_SIZE = 2000
 
+# Rank "auto" of models whose inputs stay sparse: twice the axes take twice the time and gain less
+# than a point (docs/benchmarks/sparse.md).
+_SPARSE_RANK = 8
+
 # Beyond these weights, ratios of classes overflow or vanish; a sum of weights that differ by more
 # than 1e16 has lost the smaller anyway.
 _HEAVIEST, _LIGHTEST = 1e20, 1e-20
@@ -167,7 +171,7 @@ def validated(estimator, X, state, **checks):
     X = validate_data(stand_in, X, reset=state is None, **checks)
     if state is None:
         names = getattr(stand_in, "feature_names_in_", None)
-        projection = projection_for(X, estimator.random_state)
+        projection = projection_for(X, estimator)
         state = State(stand_in.n_features_in_, names, projection)
     return X, state
 
@@ -203,15 +207,15 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
-def check_settings(estimator, *, projected=False):
+def check_settings(estimator, *, projection=None):
     """Turn the parameters of an estimator into settings.
 
     Parameters
     ----------
     estimator : FFNBClassifier
         Whose parameters have passed their own checks one by one.
-    projected : bool, default=False
-        Whether the inputs are a random projection.
+    projection : RandomProjection or None, default=None
+        Projection of sparse samples.
 
     Returns
     -------
@@ -242,7 +246,7 @@ def check_settings(estimator, *, projected=False):
             )
     shared = estimator.shared_band_size
     if shared == "auto":
-        shared = 0 if projected else _AUTO_SHARED_BAND_SIZE
+        shared = _AUTO_SHARED_BAND_SIZE if projection is None else 0
     if not (estimator.skip_connection or shared or estimator.band_size):
         raise ValueError(
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
@@ -252,6 +256,9 @@ def check_settings(estimator, *, projected=False):
         raise ValueError(
             'epsilon="auto" is a ridge relative to the variance; units="absolute" needs a number.'
         )
+    rank = estimator.rank
+    if rank == "auto" and projection is not None and projection.keeps_sparse:
+        rank = _SPARSE_RANK
     training = BandTraining() if estimator.training is None else estimator.training
     training._validate_params()
     return Settings(
@@ -266,7 +273,7 @@ def check_settings(estimator, *, projected=False):
         covariance=estimator.covariance,
         shrinkage=None if estimator.shrinkage == "auto" else float(estimator.shrinkage),
         epsilon=None if estimator.epsilon == "auto" else float(estimator.epsilon),
-        rank=estimator.rank if estimator.rank in (None, "auto") else int(estimator.rank),
+        rank=rank if rank in (None, "auto") else int(rank),
         max_state_mb=None if estimator.max_state_mb is None else float(estimator.max_state_mb),
         classifier=estimator.classifier,
         old_statistics=estimator.old_statistics,
@@ -328,6 +335,12 @@ def check_mergeable(mine, theirs):
     """Refuse to merge with the state of an estimator that measures other features."""
     _check_feature_names(mine, theirs)
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
+    if mine.projection != theirs.projection:
+        raise ValueError(
+            "other must project its samples alike: the first samples of both must be sparse, or of "
+            "both dense, and both need the same integer random_state; got the projections "
+            f"{theirs.projection} and, here, {mine.projection}."
+        )
     ours, others = (_named_settings(state.model.settings) for state in (mine, theirs))
     different = [name for name, value in ours.items() if value != others[name]]
     if different:
@@ -335,12 +348,6 @@ def check_mergeable(mine, theirs):
             "other must have been fitted with the same parameters; it differs in "
             + ", ".join(different)
             + "."
-        )
-    if mine.projection != theirs.projection:
-        raise ValueError(
-            "other must project its samples alike: the first samples of both must be sparse, or of "
-            "both dense, and both need the same integer random_state; got the projections "
-            f"{theirs.projection} and, here, {mine.projection}."
         )
     if mine.model.seed != theirs.model.seed:
         raise ValueError(
