@@ -2,8 +2,8 @@
 
 Generated documents arrive in tasks of new classes. FFNB is compared with one epoch of
 SGDClassifier on the same stream, and, on as many documents as can be held densely, with its own
-dense fit and with projections onto fewer columns. Every run is a process of its own; memory is its largest resident size, with the
-interpreter, the libraries and the data.
+dense fit and with projections onto fewer columns. Every run is a process of its own; memory is its
+largest resident size, with the interpreter, the libraries and the data.
 
     python benchmarks/sparse.py --threads 2 --out sparse.md sparse.csv
     python benchmarks/sparse.py --documents 3000 --words 5000 --subset 500

@@ -21,8 +21,8 @@ __all__ = [
     "samples_on",
 ]
 
-# Columns of a projection that becomes dense, for a model with neurons: the time that a class of many
-# samples takes grows with the square of their number. Narrower samples are not projected.
+# Columns of a projection that becomes dense, for a model with neurons: the time that a class of
+# many samples takes grows with the square of their number. Narrower samples are not projected.
 N_COLUMNS = 2000
 
 # Most columns of a projection that stays sparse, for a model without neurons. With 16384 columns
@@ -37,8 +37,9 @@ N_TERMS = 4
 class RandomProjection:
     """Random projection of wide sparse samples onto fewer columns; a seed determines it.
 
-    With as many columns as features it is the identity. Else each feature has the entry 0.5 or -0.5 in four columns, one in each quarter of them [1]_. So no
-    feature is lost, and the mean square norm of a sample is its own.
+    With as many columns as features it is the identity. Else each feature has the entry 0.5 or -0.5
+    in four columns, one in each quarter of them [1]_. So no feature is lost, and the mean square
+    norm of a sample is its own.
 
     Attributes
     ----------

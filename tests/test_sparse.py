@@ -15,11 +15,11 @@ from ffnb_sklearn import (
     JointClassifier,
     ModelFileError,
     NaiveIncrementalClassifier,
+    _sparse,
     load,
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn import _sparse
 from ffnb_sklearn._sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
 from ffnb_sklearn.core.sparse import class_moments
 from ffnb_sklearn.core.statistics import moments_of

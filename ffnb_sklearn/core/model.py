@@ -181,21 +181,23 @@ class Model:
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
-            choice = self.solution(X.device).choice
-            sparse = isinstance(X, SparseInputs)
-            relative = fit_sparse_likeness(self.moments, self.settings, choice) if sparse else None
-            self._relative.append(
-                relative
-                or solve_novelty(
-                    self.features, self.moments, self.settings, choice, device=X.device
-                )
-            )
-        relative = self._relative[0]
-        if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
-            parts = [relative.likeness(X.sparse(rows)) for rows in self._chunks(X)]
-        else:
-            parts = [relative.likeness(self.view(X[rows].double())) for rows in self._chunks(X)]
+            self._relative.append(self._solve_novelty(X))
+        relative, parts = self._relative[0], []
+        for rows in self._chunks(X):
+            if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
+                parts.append(relative.likeness(X.sparse(rows)))
+            elif isinstance(relative, RelativeDistances):
+                parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
+
+    def _solve_novelty(self, X: Samples) -> RelativeDistances | SparseLikeness:
+        """Solve the likeness for samples of the form of X."""
+        choice = self.solution(X.device).choice
+        if isinstance(X, SparseInputs):
+            sparse = fit_sparse_likeness(self.moments, self.settings, choice)
+            if sparse is not None:
+                return sparse
+        return solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
 
     def _chunks(self, X: Samples) -> list[slice]:
         """Return the rows of samples whose features are computed together."""

@@ -136,26 +136,29 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
 
 def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
-    reduced, parts = _reduced(classifier)
-    return reduced.scores(_responses(X, parts))
-
-
-def _reduced(classifier: Classifier) -> tuple[Classifier, list[torch.Tensor]]:
-    """Return a classifier over the responses of its own rows, and these rows."""
-    names = ["planes", "rows"] if isinstance(classifier, GaussianDistances) else ["planes"]
-    parts = [as_tensor(getattr(classifier, name), device=_CPU) for name in names]
-    identity = torch.eye(sum(map(len, parts)), dtype=torch.float64, device=_CPU)
-    units = torch.split(identity, [len(part) for part in parts])
-    changes = {name: as_array(unit) for name, unit in zip(names, units, strict=True)}
     if isinstance(classifier, GaussianDistances):
-        centre = as_tensor(classifier.centre, device=_CPU)
-        changes["centre"] = as_array(torch.cat([part @ centre for part in parts]))
-    return replace(classifier, **changes), parts
+        reduced, responses = _reduced(classifier, X)
+        return reduced.scores(responses)
+    responses = X.times(as_tensor(classifier.planes, device=_CPU).T)
+    return replace(classifier, planes=np.eye(len(classifier.planes))).scores(responses)
 
 
-def _responses(X: SparseInputs, parts: list[torch.Tensor]) -> torch.Tensor:
-    """Return the responses of blocks of rows, side by side."""
-    return torch.cat([X.times(part.T) for part in parts], dim=1)
+def _reduced(
+    classifier: GaussianDistances, X: SparseInputs
+) -> tuple[GaussianDistances, torch.Tensor]:
+    """Return distances over the responses of the planes and own axes, and these responses."""
+    planes, rows, centre = (
+        as_tensor(one, device=_CPU)
+        for one in (classifier.planes, classifier.rows, classifier.centre)
+    )
+    units = np.eye(len(planes) + len(rows))
+    reduced = replace(
+        classifier,
+        centre=as_array(torch.cat([planes @ centre, rows @ centre])),
+        planes=units[: len(planes)],
+        rows=units[len(planes) :],
+    )
+    return reduced, torch.cat([X.times(planes.T), X.times(rows.T)], dim=1)
 
 
 @dataclass(frozen=True)
@@ -212,8 +215,8 @@ class SparseLikeness:
     def likeness(self, X: SparseInputs) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
         centre = as_tensor(self.classes.centre, device=_CPU)
-        reduced, parts = _reduced(self.classes)
-        ratios = reduced.log_ratios(_responses(X, parts)).amax(1)
+        reduced, responses = _reduced(self.classes, X)
+        ratios = reduced.log_ratios(responses).amax(1)
         nearest = (self.shared.distances(X, centre) - 2.0 * ratios).clamp_min_(0.0)
         return -nearest / (self.total.distances(X, centre) + self.mean_distance)
 

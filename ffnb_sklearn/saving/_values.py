@@ -22,8 +22,10 @@ _MT_WORDS = 624
 # NumPy's types of numbers by name, as in the parameter `dtype` of a vectorizer.
 _NUMBER_TYPES = {
     name: np.dtype(name).type
-    for name in ("bool", "float16", "float32", "float64", "complex64", "complex128")
-    + tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
+    for name in (
+        *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+        *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    )
 }
 
 
