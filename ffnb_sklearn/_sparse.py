@@ -25,8 +25,8 @@ __all__ = [
 # many samples takes grows with the square of their number. Narrower samples are not projected.
 N_COLUMNS = 2000
 
-# Most columns of a projection that stays sparse, for a model without neurons. With 16384 columns
-# two of five kinds of text lose one point or more (docs/benchmarks/sparse.md).
+# Most columns of a projection that stays sparse, for a model without neurons. Fewer columns lose
+# accuracy (docs/benchmarks/sparse.md), and what is kept of a class takes 5 MB with so many.
 MOST_SPARSE_COLUMNS = 65536
 
 # Columns that each feature is added to. A single one mixes up the features that share it.
