@@ -18,6 +18,7 @@ from ._probabilities import (
     vote_probabilities,
 )
 from ._seeds import next_seed
+from ._sparse import WideSamples
 from ._state import learned_attribute
 from ._validation import check_continuation, check_settings
 from .core.device import as_array, resolve_device
@@ -219,7 +220,7 @@ class BlockClassifier(
 
     def _begun(self, state):
         """The model before a task, a new one if there is none, and the settings of the task."""
-        settings = check_settings(self, projected=state.projection is not None)
+        settings = check_settings(self, projection=state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
             return state.model, settings
@@ -287,12 +288,16 @@ class BlockClassifier(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features_out)
+        ndarray or sparse array of shape (n_samples, n_features_out)
             Inputs where ``skip_connection=True``, shared band, last layer of trained bands. Of a
-            model that projects its samples, the inputs are the columns of the projection.
+            model that projects its samples, the inputs are the columns of the projection: a sparse
+            array if there are more than 2000.
         """
         state = self._learned_state()
-        samples = self._samples(state, X).double()
+        samples = self._samples(state, X)
+        if isinstance(samples, WideSamples):
+            return samples.matrix
+        samples = samples.double()
         features = state.model.view(samples)
         # Where there are no neurons these are the samples themselves, which are the caller's.
         return as_array(features.clone() if features is samples else features)
@@ -317,7 +322,7 @@ class BlockClassifier(
         # scikit-learn evaluates every name in `dir`: in its own `__dir__`, which would solve the
         # classifier and is bypassed here, and when a notebook displays the fitted attributes.
         names, state = set(super(BaseEstimator, self).__dir__()), self._state
-        if state is None or not state.model.is_solved:
+        if state is None or state.model.solved is None:
             names -= {"shrinkage_", "epsilon_"}
         # As there, methods that are not available are left out.
         return [name for name in names if hasattr(self, name)]

@@ -35,6 +35,10 @@ __all__ = [
 # there are none, since as many further columns of it are worth more (docs/benchmarks/sparse.md).
 _AUTO_SHARED_BAND_SIZE = 2000
 
+# Rank "auto" of models whose inputs stay sparse: twice the axes take twice the time and gain less
+# than a point (docs/benchmarks/sparse.md).
+_SPARSE_RANK = 8
+
 # Beyond these weights, ratios of classes overflow or vanish; a sum of weights that differ by more
 # than 1e16 has lost the smaller anyway.
 _HEAVIEST, _LIGHTEST = 1e20, 1e-20
@@ -132,7 +136,7 @@ def validated(estimator, X, state, **checks):
     X = validate_data(stand_in, X, reset=state is None, **checks)
     if state is None:
         names = getattr(stand_in, "feature_names_in_", None)
-        projection = projection_for(X, estimator.random_state)
+        projection = projection_for(X, estimator)
         state = State(stand_in.n_features_in_, names, projection)
     return X, state
 
@@ -158,11 +162,11 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
-def check_settings(estimator, *, projected=False):
+def check_settings(estimator, *, projection=None):
     """Turn the parameters of an estimator into settings; raise if they do not go together."""
     shared = estimator.shared_band_size
     if shared == "auto":
-        shared = 0 if projected else _AUTO_SHARED_BAND_SIZE
+        shared = _AUTO_SHARED_BAND_SIZE if projection is None else 0
     if not (estimator.skip_connection or shared or estimator.band_size):
         raise ValueError(
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
@@ -177,6 +181,8 @@ def check_settings(estimator, *, projected=False):
     values = _plain(estimator, _PLAIN_TYPES)
     for name in ("shrinkage", "epsilon"):
         values[name] = None if values[name] == "auto" else values[name]
+    if values["rank"] == "auto" and projection is not None and projection.keeps_sparse:
+        values["rank"] = _SPARSE_RANK
     return Settings(
         p=_kept_axes(estimator),
         shared_band_size=int(shared),
@@ -245,18 +251,18 @@ def check_mergeable(mine, theirs):
     """Refuse to merge with the state of an estimator that measures other features."""
     _check_feature_names(mine, theirs)
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
+    if mine.projection != theirs.projection:
+        raise ValueError(
+            "other must project its samples alike: the first samples of both must be sparse, or of "
+            "both dense, and both need the same integer random_state; got the projections "
+            f"{theirs.projection} and, here, {mine.projection}."
+        )
     ours, others = (_named_settings(state.model.settings) for state in (mine, theirs))
     different = [name for name, value in ours.items() if value != others[name]]
     if different:
         raise ValueError(
             "other must have been fitted with the same parameters; it differs in "
             f"{', '.join(different)}."
-        )
-    if mine.projection != theirs.projection:
-        raise ValueError(
-            "other must project its samples alike: the first samples of both must be sparse, or of "
-            "both dense, and both need the same integer random_state; got the projections "
-            f"{theirs.projection} and, here, {mine.projection}."
         )
     if mine.model.seed != theirs.model.seed:
         raise ValueError(

@@ -181,7 +181,7 @@ class FFNBClassifier(BlockClassifier):
 
     The first prediction after a call that learns solves the classifier, and takes longer than
     others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
-    the ridge is too small. What was solved is kept in memory and is no part of a pickle.
+    the ridge is too small. What was solved is part of a pickle and of a file.
 
     With more than three times as many features as `rank`, the axes of a class of many samples come
     from a randomised subspace iteration [2]_, whose directions are drawn with a seed of their own:
@@ -200,11 +200,11 @@ class FFNBClassifier(BlockClassifier):
     with "empirical" it is the plain ridge regression of the indicators.
 
     X may be sparse in every method. If the first samples are sparse and have more than 2000
-    features, a sparse random projection [4]_ onto 2000 columns takes the place of the inputs of
-    this model, and later samples may be sparse or dense. The projection depends on `random_state`
-    and the number of features alone, and `chunk_size` samples are projected at a time. All other
-    sparse samples have the results of dense ones. Trained bands need the inputs of all samples of a
-    task at once; ``band_size=0`` does not.
+    features, the inputs of a model without neurons (``band_size=0`` and a `shared_band_size` of 0
+    or "auto") stay sparse, and `rank` "auto" is 8. More than 65536 features are projected onto so
+    many columns by a sparse random projection [4]_. A model with neurons sees a projection onto
+    2000 columns. The projection depends on `random_state` and the number of features alone, and
+    later samples may be sparse or dense. All other sparse samples have the results of dense ones.
 
     What is kept of the data are weights, means and scatters of classes, and with
     ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see

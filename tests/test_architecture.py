@@ -18,6 +18,7 @@ FLOORS = [
     ["statistics"],
     ["features"],
     ["classifier"],
+    ["sparse"],
     ["model"],
     ["drafts", "bound"],
     ["tuning", "revision", "shards"],
@@ -32,12 +33,13 @@ ARROWS = {
     "statistics": {"device", "linalg"},
     "features": {"device", "linalg", "statistics"},
     "classifier": {"settings", "device", "linalg", "statistics", "features"},
-    "model": {"settings", "statistics", "features", "classifier"},
+    "sparse": {"settings", "device", "linalg", "statistics", "features", "classifier"},
+    "model": {"settings", "statistics", "features", "classifier", "sparse"},
     "drafts": {"device", "statistics", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "features", "model", "drafts"},
-    "shards": {"device", "statistics", "features", "model", "drafts"},
+    "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
     "learning": {"features", "model", "drafts", "tuning"},
 }
 

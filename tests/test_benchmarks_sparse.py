@@ -43,7 +43,9 @@ def test_a_quick_run_prints_a_row_per_method_and_writes_both_files(
 
 def test_projected_rows_are_those_of_the_classifier(bench):
     X = sparse.random_array((5, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
-    rows = bench("sparse").projected(X, 1000)
+    converted = bench("sparse").converted
+    rows = converted(X, 1000, True)
     assert rows.shape == (5, 1000)
     assert rows == pytest.approx(X.toarray() @ RandomProjection(3000, 0, 1000).matrix.toarray())
-    assert (bench("sparse").projected(X, None) == X.toarray()).all()
+    assert (converted(X, 1000, False).toarray() == rows).all()
+    assert (converted(X, None, True) == X.toarray()).all()

@@ -6,6 +6,7 @@ import warnings
 import dask
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -14,11 +15,14 @@ from ffnb_sklearn import (
     JointClassifier,
     ModelFileError,
     NaiveIncrementalClassifier,
+    _sparse,
     load,
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._sparse import N_COLUMNS, RandomProjection, SparseSamples
+from ffnb_sklearn._sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
+from ffnb_sklearn.core.sparse import class_moments
+from ffnb_sklearn.core.statistics import moments_of
 from tests.saving.model_files import closed, opened
 
 RNG = np.random.default_rng(0)
@@ -55,6 +59,11 @@ def estimator(**parameters):
     return FFNBClassifier(**{"band_size": 0, "random_state": 0, **parameters})
 
 
+def dense(result):
+    """The result of a method as an array."""
+    return result.toarray() if sparse.issparse(result) else result
+
+
 def learned(model, X, tasks=([0, 1], [2, 3], [4, 5]), convert=lambda X: X):
     """The model after some tasks, of which all but the first are converted."""
     for number, task in enumerate(tasks):
@@ -75,20 +84,27 @@ def reference():
 def test_every_format_gives_the_same_results(reference, kind):
     model = learned(estimator(), WIDE, convert=FORMATS[kind])
     for method in METHODS:
-        expected = getattr(reference, method)(WIDE)
-        assert_array_equal(getattr(model, method)(FORMATS[kind](WIDE)), expected)
+        expected = dense(getattr(reference, method)(WIDE))
+        assert_array_equal(dense(getattr(model, method)(FORMATS[kind](WIDE))), expected)
     assert model.n_features_in_ == N_WIDE
     assert model.score(WIDE, CODES) == 1.0
 
 
-def test_the_projection_is_the_feature_map(reference):
-    projected = reference.transform(WIDE)
-    matrix = RandomProjection(N_WIDE, reference._state.projection.seed).matrix
-    assert_allclose(projected, WIDE.toarray() @ matrix.toarray(), atol=1e-12)
-    # "auto" has no shared band beside a projection; a number is one of neurons over its columns.
-    assert projected.shape == (len(CODES), N_COLUMNS)
-    with_band = estimator(shared_band_size=30).fit(WIDE, CODES).transform(WIDE)
-    assert with_band.shape == (len(CODES), N_COLUMNS + 30)
+@pytest.mark.parametrize("most", [4000, 10**6])
+def test_the_projection_is_the_feature_map(most, monkeypatch):
+    monkeypatch.setattr(_sparse, "MOST_SPARSE_COLUMNS", most)
+    model = estimator().fit(WIDE, CODES)
+    n_columns = min(most, N_WIDE)
+    matrix = RandomProjection(N_WIDE, model._state.projection.seed, n_columns).matrix
+    assert_allclose(dense(model.transform(WIDE)), (WIDE @ matrix).toarray(), atol=1e-12)
+    assert model.score(WIDE, CODES) == 1.0
+
+
+def test_neurons_see_fewer_columns():
+    projected = estimator(shared_band_size=30).fit(WIDE, CODES).transform(WIDE)
+    matrix = RandomProjection(N_WIDE, estimator().fit(WIDE, CODES)._state.projection.seed).matrix
+    assert projected.shape == (len(CODES), N_COLUMNS + 30)
+    assert_allclose(projected[:, :N_COLUMNS], (WIDE @ matrix).toarray(), atol=1e-12)
 
 
 def test_the_projection_keeps_every_feature_and_angles():
@@ -123,6 +139,15 @@ def test_other_models_see_the_same_projection(model):
     assert_array_equal(model.predict_proba(WIDE.toarray()), model.predict_proba(WIDE))
 
 
+def test_no_dense_row_of_wide_samples_is_made(monkeypatch):
+    many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE]))
+    monkeypatch.setattr(SparseSamples, "__getitem__", None)
+    monkeypatch.setattr(SparseSamples, "double", None)
+    model = estimator(chunk_size=20).fit(many, np.tile(CODES, 2))
+    assert_array_equal(model.predict(WIDE), CODES)
+    assert model.score_samples(WIDE).mean() > model.score_samples(WIDE[:, ::-1]).mean()
+
+
 def test_no_dense_copy_of_all_samples_is_made(monkeypatch):
     sizes, compute = [], SparseSamples.__getitem__
 
@@ -133,10 +158,33 @@ def test_no_dense_copy_of_all_samples_is_made(monkeypatch):
 
     monkeypatch.setattr(SparseSamples, "__getitem__", watched)
     monkeypatch.setattr(SparseSamples, "double", None)
-    model = estimator(chunk_size=20).fit(WIDE, CODES)
+    model = estimator(chunk_size=20, shared_band_size=30).fit(WIDE, CODES)
     model.predict(WIDE)
     model.score_samples(WIDE)
     assert sizes == 3 * [*4 * [(20, N_COLUMNS)], (10, N_COLUMNS)]
+
+
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("shrinkage", ["auto", 0.3])
+def test_products_give_the_results_of_dense_rows(classifier, shrinkage):
+    parameters = {"classifier": classifier, "shrinkage": shrinkage, "epsilon": 0.5, "rank": None}
+    X = sparse.csr_array(WIDE * np.linspace(0.5, 1.5, N_WIDE))
+    model = estimator(**parameters).fit(X, CODES, sample_weight=1.0 + CODES)
+    parameters |= {"shared_band_size": 0, "shrinkage": model.shrinkage_}
+    other = estimator(**parameters).fit(X.toarray(), CODES, sample_weight=1.0 + CODES)
+    for method in ("decision_function", "score_samples"):
+        expected = getattr(other, method)(X.toarray())
+        assert_allclose(getattr(model, method)(X), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_moments_of_many_rows_are_those_of_dense_rows():
+    weights = torch.from_numpy(1.0 + RNG.random(len(CODES)))
+    samples = WideSamples(WIDE, RandomProjection(N_WIDE, 0, N_WIDE), torch.device("cpu"))
+    ((_, found),) = class_moments(samples, torch.zeros(len(CODES)), weights, rank=4)
+    expected = moments_of([(torch.from_numpy(WIDE.toarray()), weights)], 4)
+    assert_allclose(found.weight, expected.weight)
+    assert_allclose(found.mean, expected.mean, atol=1e-12)
+    assert_allclose(found.scatter(), expected.scatter(), atol=1e-9)
 
 
 # ---- samples that are not projected
@@ -187,7 +235,6 @@ def test_merge(reference):
 def test_merge_refuses_another_projection(other):
     model = learned(estimator(), WIDE, tasks=[[0, 1]])
     X, seed = (WIDE.toarray(), 0) if other == "dense" else (WIDE, 1)
-    # Of equal sizes, so that nothing else differs.
     another = estimator(random_state=seed, shared_band_size=0).fit(X[CODES > 3], CODES[CODES > 3])
     before = model.predict_proba(WIDE)
     with pytest.raises(ValueError, match="other must project its samples alike: "):
@@ -210,7 +257,7 @@ def test_pickles_and_files_hold_no_projection(reference, tmp_path):
         assert_array_equal(copy.predict_proba(WIDE), reference.predict_proba(WIDE))
 
 
-@pytest.mark.parametrize("n_columns", [0, 2, 1999, N_WIDE + 1, 2000.0])
+@pytest.mark.parametrize("n_columns", [0, 2, 1999, N_WIDE - 1, N_WIDE + 1, 2000.0])
 def test_a_forged_projection_is_refused(reference, tmp_path, n_columns):
     path = tmp_path / "model.ffnb"
     save(reference, path)

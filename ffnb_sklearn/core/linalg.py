@@ -15,6 +15,7 @@ References
 """
 
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -29,8 +30,10 @@ __all__ = [
     "NotPositiveDefiniteError",
     "cholesky",
     "column_energies",
+    "is_few",
     "longest_rows",
     "longest_rows_of_gram",
+    "longest_rows_of_products",
     "lower_gram",
     "solve_in_place",
 ]
@@ -240,6 +243,21 @@ class DiagonalPlusGram:
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
 
+    def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the inverse of A as :math:`\mathrm{diag}(\delta)^{-1} - V^\top V`.
+
+        Returns
+        -------
+        Tensor of shape (d,)
+            Inverse of the diagonal.
+        Tensor of shape (m, d)
+            V; R must have fewer rows than columns.
+        """
+        if self._rows is None:
+            raise ValueError("the parts of the inverse need fewer rows than columns.")
+        inner = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
+        return self._root.square().reciprocal(), inner.div_(self._root)
+
     def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
         r"""Multiply rows of R by the inverse of A.
 
@@ -288,12 +306,42 @@ def longest_rows(
     Tensor of shape (m, d)
         The longest first, each a mixture of the rows. Fewer than `count` only if n is smaller.
     """
-    if count is None or not nearly or len(rows) <= _n_directions(count):
+    if count is None or not nearly or is_few(len(rows), count):
         return _mixed(rows, count)
     length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
     span = (rows @ _directions(rows.shape[1], count, rows.device)).div_(length)
     span = rows @ (rows.T @ span).div_(length)
     return _mixed(torch.linalg.qr(span).Q.T @ rows, count)
+
+
+def longest_rows_of_products(
+    times: Callable[[torch.Tensor], torch.Tensor],
+    transposed_times: Callable[[torch.Tensor], torch.Tensor],
+    length: float,
+    n_columns: int,
+    count: int,
+) -> torch.Tensor:
+    """Return nearly the longest principal rows of the scatter of many rows that are not dense.
+
+    Parameters
+    ----------
+    times, transposed_times : callable
+        Products of R and of its transpose with a few dense columns.
+    length : float
+        Root of the energy of R, positive.
+    n_columns : int
+        d.
+    count : int
+        Most rows.
+
+    Returns
+    -------
+    Tensor of shape (count, d)
+        As `longest_rows` returns them.
+    """
+    span = times(_directions(n_columns, count, torch.device("cpu"))).div_(length)
+    span = times(transposed_times(span).div_(length))
+    return _mixed(transposed_times(torch.linalg.qr(span).Q).T.contiguous(), count)
 
 
 def longest_rows_of_gram(
@@ -328,6 +376,11 @@ def longest_rows_of_gram(
     above_rounding = values > SUM_ROUNDING * values[-1]
     scale = (energy / values[above_rounding]).sqrt()
     return _mixed(scale[:, None] * (mixing[:, above_rounding].T @ seen.T), count)
+
+
+def is_few(n_rows: int, count: int | None) -> bool:
+    """Return whether so many rows are decomposed exactly, whatever their number of columns."""
+    return count is None or n_rows <= _n_directions(count)
 
 
 def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:

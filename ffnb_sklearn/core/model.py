@@ -4,8 +4,8 @@ A model is immutable: every function returns a new model, so a failure leaves th
 Only the solved classifier is cached. Classes are numbered in order of arrival.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
@@ -18,6 +18,13 @@ from .classifier.solve import Solution, n_classifier_weights, solve, solve_novel
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
+from .sparse import (
+    SparseInputs,
+    SparseLikeness,
+    class_moments,
+    fit_sparse_likeness,
+    sparse_scores,
+)
 from .statistics import Array, ClassMoments, merge_classes, moments_of, within_state
 
 __all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
@@ -111,7 +118,7 @@ class Model:
     loss_curve: tuple[float, ...] = ()
     # The only caches: solutions, once they have been asked for. They change no result.
     _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
-    _relative: list[RelativeDistances] = field(
+    _relative: list[RelativeDistances | SparseLikeness] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -130,9 +137,15 @@ class Model:
         return {**vars(self), "_relative": []}
 
     @property
-    def is_solved(self) -> bool:
-        """Whether the classifier has been asked for before."""
-        return bool(self._solved)
+    def solved(self) -> Solution | None:
+        """The solved classifier; None before it has been asked for."""
+        return self._solved[0] if self._solved else None
+
+    def with_solution(self, solution: Solution) -> "Model":
+        """Return the model with a classifier that was solved before."""
+        model = replace(self)
+        model._solved.append(solution)
+        return model
 
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
@@ -159,19 +172,32 @@ class Model:
         size = (len(X), len(self.moments))
         scores = torch.empty(size, dtype=torch.float64, device=X.device)
         for rows in self._chunks(X):
-            scores[rows] = classifier.scores(self.view(X[rows].double()))
+            if isinstance(X, SparseInputs):
+                scores[rows] = sparse_scores(classifier, X.sparse(rows))
+            else:
+                scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
-            choice = self.solution(X.device).choice
-            self._relative.append(
-                solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
-            )
-        relative = self._relative[0]
-        parts = [relative.likeness(self.view(X[rows].double())) for rows in self._chunks(X)]
+            self._relative.append(self._solve_novelty(X))
+        relative, parts = self._relative[0], []
+        for rows in self._chunks(X):
+            if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
+                parts.append(relative.likeness(X.sparse(rows)))
+            elif isinstance(relative, RelativeDistances):
+                parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
+
+    def _solve_novelty(self, X: Samples) -> RelativeDistances | SparseLikeness:
+        """Solve the likeness for samples of the form of X."""
+        choice = self.solution(X.device).choice
+        if isinstance(X, SparseInputs):
+            sparse = fit_sparse_likeness(self.moments, self.settings, choice)
+            if sparse is not None:
+                return sparse
+        return solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
 
     def _chunks(self, X: Samples) -> list[slice]:
         """Return the rows of samples whose features are computed together."""
@@ -218,8 +244,12 @@ def updated_moments(
         Moments of known classes, then of new classes.
     """
     rank = model.settings.rank
-    pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
-    new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
+    new: Iterable[tuple[int, ClassMoments]]
+    if isinstance(task.samples, SparseInputs):
+        new = class_moments(task.samples, task.classes, task.weights, rank)
+    else:
+        pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
+        new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
     moments = merge_classes(model.moments, new, rank, device=task.classes.device)
     return within_state(moments, model.settings.max_state_mb)
 

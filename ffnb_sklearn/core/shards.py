@@ -19,6 +19,7 @@ from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .model import Model, Task, updated_moments
+from .sparse import SparseInputs
 from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
 __all__ = [
@@ -28,8 +29,13 @@ __all__ = [
     "only_inputs",
     "pooled",
     "shard_moments",
+    "shard_rank",
     "with_past_of",
 ]
+
+# Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
+# have more axes than their union keeps.
+_SHARD_RANKS = 4
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ def with_past_of(
 def shard_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
-    """Compute the exact moments of the classes of a shard.
+    """Compute the moments of the classes of a shard: exact ones, unless it is wide and sparse.
 
     Parameters
     ----------
@@ -192,10 +198,17 @@ def shard_moments(
     Returns
     -------
     tuple of ClassMoments
-        Moments by class, without a limit on the rank.
+        Moments by class, without a limit on the rank or with that of `shard_rank`.
     """
-    exact = replace(model.settings, rank=None, max_state_mb=None)
+    rank = shard_rank(model) if isinstance(task.samples, SparseInputs) else None
+    exact = replace(model.settings, rank=rank, max_state_mb=None)
     return updated_moments(replace(model, moments=(), settings=exact), task, fresh)
+
+
+def shard_rank(model: Model) -> int | None:
+    """Return the most rows of a factor of wide sparse shards: exact factors would be too large."""
+    rank = model.settings.rank
+    return _SHARD_RANKS * rank if isinstance(rank, int) else None
 
 
 def learn_moments(

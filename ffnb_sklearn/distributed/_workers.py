@@ -12,7 +12,7 @@ from .._validation import check_samples, validated
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task
-from ..core.shards import ShardBand, pooled, shard_moments
+from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
 __all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
@@ -99,8 +99,10 @@ def statistics_of(plan, shard):
 
 
 def added(plan, parts):
-    """Return the exact statistics of several groups of shards together."""
-    return _merged(plan, parts, None)
+    """Return the statistics of several groups of shards together, exact if they are."""
+    projection = plan.blank._state.projection
+    wide = projection is not None and projection.keeps_sparse
+    return _merged(plan, parts, shard_rank(plan.model) if wide else None)
 
 
 def whole(plan, parts):

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
@@ -172,6 +174,8 @@ _KINDS = {
         _Kind(ContinualPipeline, {}),
         _Kind(FrozenEstimator, {}),
         _Kind(Normalizer, {}),
+        _Kind(FeatureHasher, {}),
+        _Kind(HashingVectorizer, {}),
         _Kind(
             StandardScaler,
             {
@@ -212,7 +216,7 @@ _KINDS = {
 }
 
 # Attributes that are no part of a file: what is computed again where it is missing, and callbacks.
-_LEFT_OUT = {"_built", *CALLBACK_ATTRIBUTES}
+_LEFT_OUT = {"_built", "_stop_words_id", *CALLBACK_ATTRIBUTES}
 
 
 def write_other(writer, value, where):

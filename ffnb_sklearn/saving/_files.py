@@ -17,7 +17,7 @@ __all__ = ["load", "save"]
 
 # Version of the content. Whoever changes what it means raises it, lets `load` read all older
 # versions, and adds a file of the new version to tests/saving.
-_VERSION = 1
+_VERSION = 2
 
 
 def save(estimator, path):
@@ -31,8 +31,9 @@ def save(estimator, path):
     estimator : estimator
         `FFNBClassifier`, `JointClassifier`, `NaiveIncrementalClassifier`, `BandTraining`,
         `TorchFeatureExtractor`, `SkeletonDescriptor`, or a `ContinualPipeline` of these and of
-        scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer` and
-        `FrozenEstimator`. Fitted or not; it is not changed.
+        scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`,
+        `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`. Fitted or not; it is not
+        changed.
     path : str or path
         File to write. An existing file is replaced.
 
@@ -52,8 +53,9 @@ def save(estimator, path):
 
     Notes
     -----
-    What was solved is no part of the file: the first prediction after loading solves the
-    classifier again. Callbacks are no part of it either.
+    A classifier that was solved is part of the file, so that the first prediction after loading
+    does not wait, unless it takes more than twice the memory of the moments, as many pairs of
+    classes do. Callbacks are no part of the file.
 
     Examples
     --------

@@ -6,7 +6,7 @@ does not check is checked here, so that no file gives a state that learning coul
 
 import sys
 from collections import defaultdict
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
 from ..core.tuning.naive import NaiveNetwork, Outputs
 from ._errors import misfit
+from ._solutions import is_stored, read_solution
 
 __all__ = ["read_state", "write_state"]
 
@@ -35,7 +36,7 @@ def write_state(state, writer):
     names, projection = state.feature_names_in, state.projection
     return {
         # Without a projection the file is one that earlier versions read.
-        **({} if projection is None else {"projection": _write_projection(projection)}),
+        **({} if projection is None else {"projection": _projection(projection)}),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
@@ -77,16 +78,30 @@ def read_state(node, *, naive):
     return replace(state, model=read(parts["model"], state.n_inputs, len(state.arrived)))
 
 
-def _write_projection(projection):
+def _projection(projection):
     """Return the JSON of a projection."""
     return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
+
+
+def written(value, writer, where):
+    """Return the JSON of a core object: its fields by name, its arrays by number."""
+    if is_dataclass(value):
+        names = [one.name for one in fields(value)]
+        return {name: written(getattr(value, name), writer, where) for name in names}
+    if hasattr(value, "_fields"):
+        return {name: written(one, writer, where) for name, one in value._asdict().items()}
+    if isinstance(value, np.ndarray):
+        return writer.array(value, where)
+    if isinstance(value, tuple | list):
+        return [written(one, writer, where) for one in value]
+    return writer.plain(value.item() if isinstance(value, np.generic) else value, where)
 
 
 def _read_projection(node, n_features):
     """Return a projection of samples of a given width onto fewer columns."""
     seed, n_columns = node.fields("seed", "n_columns")
     width = n_columns.integer(N_TERMS, n_features)
-    n_columns.require(width % N_TERMS == 0, f"a multiple of {N_TERMS}")
+    n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
     return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)
 
 
@@ -242,20 +257,13 @@ def _checked(allowed, nodes):
 
 def _write_model(model, writer):
     """Return the JSON of a model."""
+    names = ("seed", "moments", "past", "null_space_dims", "kept_axes", "loss_curve")
     return {
         "settings": _write_settings(model.settings, writer),
-        "seed": int(model.seed),
-        "shared": {
-            "rows": writer.array(model.features.shared.rows, "the shared band"),
-            "mirrored": bool(model.features.shared.mirrored),
-            "n_cosines": int(model.features.shared.n_cosines),
-        },
-        "bands": [_write_band(band, writer) for band in model.features.bands],
-        "moments": [_write_moments(one, writer) for one in model.moments],
-        "past": [writer.array(rows, "the past") for rows in model.past],
-        "null_space_dims": [[int(n) for n in dims] for dims in model.null_space_dims],
-        "kept_axes": [writer.array(rows, "the kept axes") for rows in model.kept_axes],
-        "loss_curve": [writer.plain(float(one), "loss_curve_") for one in model.loss_curve],
+        "shared": written(model.features.shared, writer, "the shared band"),
+        "bands": written(model.features.bands, writer, "a band"),
+        **{name: written(getattr(model, name), writer, name) for name in names},
+        "solution": written(model.solved, writer, "solution") if is_stored(model) else None,
     }
 
 
@@ -263,14 +271,18 @@ def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
     names = ("settings", "seed", "shared", "bands", "moments")
     more = ("past", "null_space_dims", "kept_axes", "loss_curve")
-    settings, seed, shared, bands, moments, past, dims, kept, curve = node.fields(*names, *more)
+    # Format 1 has no solution.
+    parts = node.some_fields({*names, *more, "solution"}, {*names, *more})
+    settings, seed, shared, bands, moments, past, dims, kept, curve = (
+        parts[name] for name in (*names, *more)
+    )
     settings = _read_settings(settings)
     n_layers = len(settings.p)
     read_bands, widths = _read_bands(bands, n_inputs, n_layers)
     features = FeatureMap(n_inputs, _read_shared(shared, n_inputs, settings), read_bands)
     bands.require(settings.band_size or not features.bands, "empty with band_size=0")
     n_past = n_layers if settings.band_size else 0
-    return Model(
+    model = Model(
         settings,
         seed.integer(0, _LARGEST_SEED),
         features,
@@ -283,6 +295,10 @@ def _read_model(node, n_inputs, n_classes):
         _read_kept_axes(kept, features.bands[-n_layers:], widths),
         tuple(_read_loss(one) for one in curve.entries()),
     )
+    solution = parts.get("solution")
+    if solution is None or solution.value is None:
+        return model
+    return model.with_solution(read_solution(solution, model))
 
 
 def _read_kept_axes(node, newest, widths):
@@ -309,22 +325,6 @@ def _read_shared(node, n_inputs, settings):
     return SharedBand(
         rows.array(n_neurons, n_inputs + 1), mirrored.flag(), n_cosines.integer(0, n_neurons)
     )
-
-
-def _write_band(band, writer):
-    """Return the JSON of a band."""
-    norm = band.batch_norm
-    return {
-        "layer": int(band.layer),
-        "weights": writer.array(band.weights, "a band"),
-        "activation": band.activation,
-        "batch_norm": norm
-        and {
-            "mean": writer.array(norm.mean, "batch_norm"),
-            "variance": writer.array(norm.variance, "batch_norm"),
-        },
-        "scale": float(band.scale),
-    }
 
 
 def _read_bands(node, n_inputs, n_layers):
@@ -354,16 +354,6 @@ def _read_norm(node, n_neurons):
     return BatchNorm(mean.array(n_neurons), variance.array(n_neurons, least=0.0))
 
 
-def _write_moments(moments, writer):
-    """Return the JSON of the moments of a class."""
-    return {
-        "weight": float(moments.weight),
-        "mean": writer.array(moments.mean, "the moments"),
-        "blocks": [writer.array(block, "the moments") for block in moments.blocks],
-        "residual": writer.array(moments.residual, "the moments"),
-    }
-
-
 def _read_moments(node, n_features):
     """Return the moments of a class."""
     weight, mean, blocks, residual = node.fields("weight", "mean", "blocks", "residual")
@@ -381,20 +371,10 @@ def _read_moments(node, n_features):
 
 def _write_network(network, writer):
     """Return the JSON of a naive network."""
+    names = ("seed", "n_layers", "scale", "outputs", "n_trainings", "loss_curve")
     return {
-        "seed": int(network.seed),
-        "n_layers": int(network.n_layers),
-        "scale": float(network.scale),
-        "bands": [_write_band(band, writer) for band in network.features.bands],
-        "outputs": [
-            {
-                "weights": writer.array(one.weights, "the outputs"),
-                "offsets": writer.array(one.offsets, "the outputs"),
-            }
-            for one in network.outputs
-        ],
-        "n_trainings": int(network.n_trainings),
-        "loss_curve": [writer.plain(float(one), "loss_curve_") for one in network.loss_curve],
+        "bands": written(network.features.bands, writer, "a band"),
+        **{name: written(getattr(network, name), writer, name) for name in names},
     }
 
 

@@ -19,6 +19,15 @@ __all__ = ["Node", "Reader", "Writer"]
 
 _MT_WORDS = 624
 
+# NumPy's types of numbers by name, as in the parameter `dtype` of a vectorizer.
+_NUMBER_TYPES = {
+    name: np.dtype(name).type
+    for name in (
+        *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+        *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    )
+}
+
 
 class Writer:
     """Turns values into JSON, and collects the arrays.
@@ -82,6 +91,8 @@ class Writer:
             return {"scalar": self.array(value, where)["array"]}
         if kind is torch.Tensor and value.dtype != torch.bfloat16:
             return {"tensor": self.array(value.detach().cpu().numpy(), where)["array"]}
+        if value in _NUMBER_TYPES.values():
+            return {"number_type": np.dtype(value).name}
         if isinstance(value, Path):
             return {"path": str(value)}
         if kind is np.random.RandomState:
@@ -200,11 +211,10 @@ class Node:
         self.require(holds, f"an integer from {least} to {most}")
         return self.value
 
-    def number(self, least=-math.inf, *, above=False):
-        """Return a finite float, of at least or above a limit."""
-        holds = type(self.value) is float and math.isfinite(self.value)
-        holds = holds and (self.value > least if above else self.value >= least)
-        self.require(holds, f"a finite number of at least {least}")
+    def number(self, least=-math.inf, most=sys.float_info.max, *, above=False):
+        """Return a finite float in a range, without its lower end if the float must be above it."""
+        holds = type(self.value) is float and least <= self.value <= most
+        self.require(holds and not (above and self.value == least), f"from {least} to {most}")
         return self.value
 
     def flag(self):
@@ -318,6 +328,11 @@ def _made_generator(node):
     return found
 
 
+def _read_number_type(node):
+    """Return a NumPy type of numbers, which a file only names."""
+    return _NUMBER_TYPES[node.text(*_NUMBER_TYPES)]
+
+
 # How the content of each kind is read.
 _KINDS = {
     "float": lambda node: float(node.text("nan", "inf", "-inf")),
@@ -329,4 +344,5 @@ _KINDS = {
     "tensor": _read_tensor,
     "path": lambda node: Path(node.text()),
     "generator": _read_generator,
+    "number_type": _read_number_type,
 }

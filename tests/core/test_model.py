@@ -101,8 +101,8 @@ def test_pickles_carry_the_solved_classifier():
     model.likeness(TASK.X)
     after = pickle.loads(pickle.dumps(model))
 
-    assert not before.is_solved
-    assert after.is_solved
+    assert before.solved is None
+    assert after.solved is after.solution(CPU)
     # The distances of novelty are as large as two matrices, and rarely asked for.
     assert not after._relative
     for one in (before, after):

@@ -29,6 +29,13 @@ def deep_classifier():
     return learned(model, [4, 1], [6, 0])
 
 
+def solved_classifier():
+    """Return a classifier that has been solved."""
+    model = learned(classifier(), [4, 1], [6])
+    model.predict(X)
+    return model
+
+
 def naive_classifier():
     """Return a naive classifier of string labels."""
     model = NaiveIncrementalClassifier(n_layers=2, band_size=2, max_epochs=2, random_state=0)
@@ -40,7 +47,12 @@ def pipeline():
     return learned(ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier())]), [2, 3])
 
 
-ESTIMATORS = {"deep": deep_classifier, "naive": naive_classifier, "pipeline": pipeline}
+ESTIMATORS = {
+    "deep": deep_classifier,
+    "solved": solved_classifier,
+    "naive": naive_classifier,
+    "pipeline": pipeline,
+}
 
 
 def saved(estimator, path):

@@ -1,4 +1,4 @@
-"""Files of every version of the format load for ever, and predict what they predicted."""
+"""Files of every version of the format load for ever, and hold what they held."""
 
 from pathlib import Path
 
@@ -9,19 +9,24 @@ from sklearn.preprocessing import StandardScaler
 from ffnb_sklearn import ContinualPipeline, FFNBClassifier, load
 from tests.separated_classes import CODES, NAMES, X, learned
 
-# Written by `golden_pipeline` with version 0.1.0.dev0, and never again.
+# Written by `golden_pipeline` with version 0.1.0.dev0, and never again; since format 2 the
+# classifier is solved before.
 FILES = sorted(Path(__file__).parent.glob("golden_*.ffnb"))
 
-# Its scores of the first sample of each class, in the order of `classes_`, up to their temperature.
-SCORES = [
-    [-0.254938734, 1.81072569, -4.36261131],
-    [-1.03540395, -2.82420832, 2.0323375],
-    [1.57411177, -0.347324727, -3.61439316],
+# Sums of the features of the first sample of each class, and of the scatter of each class.
+FEATURES = [17.36716546, 2.65931285, 16.57780263]
+SCATTERS = [421.7998557878013, 175.0335155297198, 403.55793147642277]
+
+# Scores of the solution in the file of format 2.
+SOLVED = [
+    [1.47023617, 47.14301489, -133.58286082],
+    [-38.19171653, -89.46770953, 60.19082021],
+    [30.08677281, -7.26582221, -99.4679024],
 ]
 
 
 def golden_pipeline():
-    """Return what the file of format 1 holds."""
+    """Return what the file of each format holds."""
     parameters = {"shared_band_size": 4, "n_layers": 2, "rank": 2, "random_state": 0}
     classifier = FFNBClassifier(**parameters)
     model = ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier)])
@@ -34,20 +39,26 @@ def first_samples():
 
 
 def test_there_is_a_file_of_each_format():
-    assert [path.name for path in FILES] == ["golden_1.ffnb"]
+    assert [path.name for path in FILES] == ["golden_1.ffnb", "golden_2.ffnb"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_file_loads_and_predicts_as_ever(path):
+def test_file_holds_what_it_held(path):
     model = load(path)
     assert model.classes_.tolist() == sorted([NAMES[1], NAMES[2], NAMES[4]])
     assert model.predict(first_samples()).tolist() == [NAMES[1], NAMES[2], NAMES[4]]
-    scores = model.decision_function(first_samples())
-    ratios = scores / SCORES
-    np.testing.assert_allclose(ratios, np.repeat(ratios[:, :1], 3, axis=1), rtol=1e-6)
-    assert (ratios > 0.0).all()
+    sums = model.transform(first_samples()).sum(axis=1)
+    np.testing.assert_allclose(sums, FEATURES, rtol=1e-7)
+    scatters = [one.scatter().sum() for one in model[-1]._state.model.moments]
+    np.testing.assert_allclose(scatters, SCATTERS, rtol=1e-7)
     assert model[-1].get_params()["rank"] == 2
     assert model[-1].task_classes_[1].tolist() == [""]
+
+
+def test_file_with_a_solution_predicts_the_same_whatever_solves_later():
+    model = load(FILES[1])
+    assert model[-1]._state.model.solved is not None
+    np.testing.assert_allclose(model.decision_function(first_samples()), SOLVED, rtol=1e-7)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

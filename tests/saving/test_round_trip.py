@@ -8,6 +8,8 @@ import torch
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -35,6 +37,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn.core import model as core_model
 from tests.saving.model_files import classifier, scores
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -294,6 +297,10 @@ class _Subclass(FFNBClassifier):
         (_Subclass(), "_Subclass"),
         (Pipeline([("clf", classifier())]), "Pipeline"),
         (make_continual_pipeline(FunctionTransformer(np.log), classifier()), "FunctionTransformer"),
+        (
+            make_continual_pipeline(HashingVectorizer(tokenizer=str.split), classifier()),
+            "tokenizer",
+        ),
         (TorchFeatureExtractor(nn.Linear(6, 2)), "Linear"),
         (TorchFeatureExtractor(ConvNet, augment=np.sin), "augment of TorchFeatureExtractor"),
         ([classifier()], "must be an estimator"),
@@ -343,6 +350,47 @@ def test_numpy_reads_the_arrays(tmp_path):
     with np.load(path, allow_pickle=False) as archive:
         assert {"model.json", "arrays/0"} <= set(archive.files)
         assert archive["arrays/0"].dtype.kind == "i"
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "ovo", "ova"])
+def test_the_first_prediction_after_loading_solves_nothing(kind, tmp_path, monkeypatch):
+    model = learned(classifier(classifier=kind), [0, 1, 2])
+    assert round_trip(model, tmp_path)._state.model.solved is None
+    expected = scores(model)
+    loaded = round_trip(model, tmp_path)
+    assert loaded.shrinkage_ == model.shrinkage_
+    monkeypatch.setattr(core_model, "solve", None)
+    assert_array_equal(scores(loaded), expected)
+    # What is learned next is solved anew.
+    assert learned(loaded, [3])._state.model.solved is None
+
+
+def test_a_solution_that_is_larger_than_the_moments_is_solved_again(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 30
+    model = FFNBClassifier(classifier="ovo", band_size=0, shared_band_size=0, rank=1).fit(X, y)
+    expected = model.predict_proba(X)
+    loaded = round_trip(model, tmp_path)
+    assert loaded._state.model.solved is None
+    assert_array_equal(loaded.predict_proba(X), expected)
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        HashingVectorizer(n_features=64, dtype=np.float32),
+        FeatureHasher(64, input_type="string", dtype=np.float64),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_hashers_are_kept(transformer, tmp_path):
+    texts = ["late parcel", "no parcel", "wrong invoice", "invoice due"]
+    if isinstance(transformer, FeatureHasher):
+        texts = [text.split() for text in texts]
+    pipe = make_continual_pipeline(transformer, classifier(band_size=0))
+    pipe.partial_fit(texts, [0, 0, 1, 1])
+    loaded = round_trip(pipe, tmp_path)
+    assert same_values(pipe, loaded)
+    assert_array_equal(loaded.predict_proba(texts), pipe.predict_proba(texts))
 
 
 def test_missing_file_is_no_damage(tmp_path):

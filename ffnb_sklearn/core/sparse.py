@@ -1,0 +1,264 @@
+r"""Wide sparse inputs without a dense copy: moments, scores and likeness by sparse products.
+
+Of many samples X only products with a few dense columns are computed, of X and of its transpose:
+
+- The longest principal rows of the scatter of a class come from the subspace iteration of
+  `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.
+- A classifier sees a sample through its planes and its own axes alone, so it is applied to the
+  responses of these, as if they were the features.
+- Squared distances in an inverse covariance :math:`\Delta^{-1} - V^\top V`, which the Woodbury
+  identity gives, are sums over the entries of a sample, and the squared responses of V.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from .classifier.densities import GaussianDistances, fit_distances, shared_covariance
+from .classifier.gaussians import ClassGaussians
+from .classifier.selection import Choice, with_choice
+from .classifier.solve import Classifier
+from .device import as_array, as_tensor
+from .features.feature_map import Blocks
+from .linalg import (
+    ENERGY_ROUNDING,
+    DiagonalPlusGram,
+    column_energies,
+    is_few,
+    longest_rows_of_products,
+)
+from .settings import Settings
+from .statistics import Array, ClassMoments, Rank, check_finite, moments_of
+
+__all__ = [
+    "SparseInputs",
+    "SparseLikeness",
+    "class_moments",
+    "fit_sparse_likeness",
+    "sparse_scores",
+]
+
+_CPU = torch.device("cpu")
+
+
+class SparseInputs(ABC):
+    """Wide sparse inputs psi_0 of samples. All tensors are float64 and on the CPU."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and number of inputs."""
+
+    @abstractmethod
+    def sparse(self, rows: Any) -> "SparseInputs":
+        """Return the inputs of some samples: a slice, or an array of sample numbers."""
+
+    @abstractmethod
+    def times(self, columns: torch.Tensor) -> torch.Tensor:
+        """Return X M for M of shape (n_inputs, k)."""
+
+    @abstractmethod
+    def transposed_times(self, columns: torch.Tensor) -> torch.Tensor:
+        """Return X'M for M of shape (n_samples, k)."""
+
+    @abstractmethod
+    def squares_times(self, columns: torch.Tensor) -> torch.Tensor:
+        """Return the product of the squared entries with M of shape (n_inputs, k)."""
+
+    @abstractmethod
+    def energies(self, weights: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+        """Return the weighted sum of the squared deviations of each input from a centre."""
+
+    @abstractmethod
+    def __getitem__(self, rows: Any, /) -> torch.Tensor:
+        """Return the inputs of some samples as a dense tensor."""
+
+    @abstractmethod
+    def double(self) -> torch.Tensor:
+        """Return all inputs as a dense tensor."""
+
+
+def class_moments(
+    samples: SparseInputs, classes: torch.Tensor, weights: torch.Tensor, rank: Rank
+) -> Iterator[tuple[int, ClassMoments]]:
+    """Compute the moments of the classes of some samples.
+
+    Parameters
+    ----------
+    samples : SparseInputs of shape (n_samples, d)
+        Inputs.
+    classes, weights : Tensor of shape (n_samples,)
+        Class numbers and positive weights.
+    rank : int or None
+        Most rows of a factor. With None the rows of a class become dense.
+
+    Yields
+    ------
+    tuple of int and ClassMoments
+        Class number and moments, in ascending order.
+    """
+    if rank == "auto":
+        raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
+    classes, weights = classes.cpu(), weights.cpu()
+    for label in torch.unique(classes).tolist():
+        rows = torch.nonzero(classes == label)[:, 0]
+        yield label, _moments(samples.sparse(rows.numpy()), weights[rows], rank)
+
+
+def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassMoments:
+    """Return the moments of the samples of one class, few of them exactly."""
+    if rank is None or is_few(len(weights), rank):
+        return moments_of([(X.double(), weights)], rank)
+    total, root = weights.sum(), weights.sqrt()[:, None]
+    mean = X.transposed_times(weights[:, None])[:, 0] / total
+    energies = X.energies(weights, mean)
+    energy = float(energies.sum())
+    check_finite(energy, float(total))
+
+    def times(columns: torch.Tensor) -> torch.Tensor:
+        return (X.times(columns) - mean @ columns).mul_(root)
+
+    def transposed_times(columns: torch.Tensor) -> torch.Tensor:
+        columns = root * columns
+        return X.transposed_times(columns).sub_(torch.outer(mean, columns.sum(0)))
+
+    rows = energies.new_empty((0, len(mean)))
+    if energy > 0.0:
+        rows = longest_rows_of_products(times, transposed_times, energy**0.5, len(mean), rank)
+        rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
+    left_out = (energies - column_energies(rows)).clamp_min_(0.0)
+    return ClassMoments(float(total), as_array(mean), (as_array(rows),), as_array(left_out))
+
+
+def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
+    """Compute class scores, of shape (n_samples, n_classes)."""
+    if isinstance(classifier, GaussianDistances):
+        reduced, responses = _reduced(classifier, X)
+        return reduced.scores(responses)
+    responses = X.times(as_tensor(classifier.planes, device=_CPU).T)
+    return replace(classifier, planes=np.eye(len(classifier.planes))).scores(responses)
+
+
+def _reduced(
+    classifier: GaussianDistances, X: SparseInputs
+) -> tuple[GaussianDistances, torch.Tensor]:
+    """Return distances over the responses of the planes and own axes, and these responses."""
+    planes, rows, centre = (
+        as_tensor(one, device=_CPU)
+        for one in (classifier.planes, classifier.rows, classifier.centre)
+    )
+    units = np.eye(len(planes) + len(rows))
+    reduced = replace(
+        classifier,
+        centre=as_array(torch.cat([planes @ centre, rows @ centre])),
+        planes=units[: len(planes)],
+        rows=units[len(planes) :],
+    )
+    return reduced, torch.cat([X.times(planes.T), X.times(rows.T)], dim=1)
+
+
+@dataclass(frozen=True)
+class _InverseCovariance:
+    r"""An inverse covariance :math:`\Delta^{-1} - V^\top V` and the centre of its distances.
+
+    Attributes
+    ----------
+    inverse : ndarray of shape (d,)
+        Inverse of the diagonal.
+    rows : ndarray of shape (m, d)
+        V.
+    """
+
+    inverse: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, covariance: DiagonalPlusGram) -> "_InverseCovariance":
+        """Return the inverse of a covariance."""
+        inverse, rows = covariance.inverse_parts()
+        return cls(as_array(inverse), as_array(rows))
+
+    def distances(self, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
+        """Return squared distances from a centre, of shape (n_samples,)."""
+        inverse = as_tensor(self.inverse, device=_CPU)
+        rows = as_tensor(self.rows, device=_CPU)
+        scaled = inverse * centre
+        near = X.squares_times(inverse[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
+        explained = (X.times(rows.T) - rows @ centre).square().sum(1)
+        distances: torch.Tensor = (near + scaled @ centre - explained).clamp_min_(0.0)
+        return distances
+
+
+@dataclass(frozen=True)
+class SparseLikeness:
+    """`ffnb_sklearn.core.classifier.novelty.RelativeDistances` of sparse inputs.
+
+    Attributes
+    ----------
+    classes : GaussianDistances
+        Distances to the classes.
+    shared, total : _InverseCovariance
+        Inverses of B, the part of the covariances that the classes share, and of T.
+    mean_distance : float
+        p.
+    """
+
+    classes: GaussianDistances
+    shared: _InverseCovariance
+    total: _InverseCovariance
+    mean_distance: float
+
+    def likeness(self, X: SparseInputs) -> torch.Tensor:
+        """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
+        centre = as_tensor(self.classes.centre, device=_CPU)
+        reduced, responses = _reduced(self.classes, X)
+        ratios = reduced.log_ratios(responses).amax(1)
+        nearest = (self.shared.distances(X, centre) - 2.0 * ratios).clamp_min_(0.0)
+        return -nearest / (self.total.distances(X, centre) + self.mean_distance)
+
+
+def fit_sparse_likeness(
+    moments: Sequence[ClassMoments], settings: Settings, choice: Choice
+) -> SparseLikeness | None:
+    """Solve the likeness to the classes, as `ffnb_sklearn.core.classifier.novelty` does.
+
+    Parameters
+    ----------
+    moments : sequence of ClassMoments
+        Moments of all classes, over the inputs alone.
+    settings : Settings
+        Settings of the model.
+    choice : Choice
+        Values that the classifier is solved with.
+
+    Returns
+    -------
+    SparseLikeness or None
+        None if there are so many axes that the inverses are dense.
+    """
+    n_inputs = len(moments[0].mean)
+    if sum(one.rank for one in moments) + len(moments) >= n_inputs:
+        return None
+    shrinkage, epsilon = choice.shrinkage, choice.epsilon
+    gaussians = ClassGaussians.from_moments(moments, np.arange(n_inputs), device=_CPU)
+    gaussians = with_choice(gaussians, Blocks(n_inputs, 0), choice)
+    gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
+    if settings.covariance == "identity":
+        gaussians, shrinkage, epsilon = gaussians.without_rows(), 0.0, 1.0 + epsilon
+    classes = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+    share = gaussians.weights / gaussians.weights.sum()
+    ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
+    from_centre = gaussians.means - share @ gaussians.means
+    rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
+    residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
+    covariance = DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
+    total = _InverseCovariance.of(covariance)
+    shared = _InverseCovariance.of(shared_covariance(gaussians, shrinkage, epsilon))
+    # d - tr(T^-1 ridge), without the inverse.
+    explained = as_tensor(total.rows, device=_CPU).square() @ ridge
+    left = as_tensor(total.inverse, device=_CPU) @ ridge - explained.sum()
+    return SparseLikeness(classes, shared, total, max(len(ridge) - float(left), 1.0))

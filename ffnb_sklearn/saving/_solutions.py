@@ -1,0 +1,96 @@
+"""The solved classifier of a model: what is stored of it, and what must hold for it.
+
+The moments imply the classifier, so a file may lack it. Where it is stored, the first prediction
+after loading does not wait.
+"""
+
+import math
+
+import numpy as np
+
+from ..core.classifier.densities import GaussianDistances
+from ..core.classifier.fisher import PairwiseFisher
+from ..core.classifier.one_vs_all import OneVsAllRidge
+from ..core.classifier.selection import Choice
+from ..core.classifier.solve import Solution
+from ..core.features.feature_map import classifier_columns
+
+__all__ = ["is_stored", "read_solution"]
+
+# Most numbers of a stored solution, relative to those of the moments: the planes of pairs grow with
+# the square of the number of classes.
+_MOST_NUMBERS = 2
+
+# The class of a solution, and the shapes of its arrays for C classes, P pairs, R own axes of the
+# classes and d features.
+_CLASSIFIERS = {
+    "gaussian": (
+        GaussianDistances,
+        {"centre": "d", "planes": "Cd", "offsets": "C", "rows": "Rd", "shifts": "R"},
+    ),
+    "ovo": (PairwiseFisher, {"planes": "Pd", "offsets": "P"}),
+    "ova": (OneVsAllRidge, {"planes": "Cd", "offsets": "C", "gram": "CC"}),
+}
+
+# Every other field of a classifier and of a choice.
+_READERS = {
+    "lengths": lambda node: tuple(one.integer() for one in node.entries()),
+    "n_classes": lambda node: node.integer(1),
+    "temperature": lambda node: node.number(0.0, above=True),
+    "own_temperature": lambda node: node.number(0.0),
+    "input_energy": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
+    "shrinkage": lambda node: node.number(0.0, 1.0),
+    "epsilon": lambda node: node.number(0.0, above=True),
+}
+
+
+def is_stored(model):
+    """Return whether the file of a model holds its solution: solved, and not too large."""
+    if model.solved is None:
+        return False
+    numbers = vars(model.solved.classifier).values()
+    n_numbers = sum(one.size for one in numbers if isinstance(one, np.ndarray))
+    n_moments = sum((one.rank + 2) * len(one.mean) for one in model.moments)
+    return n_numbers <= _MOST_NUMBERS * n_moments
+
+
+def read_solution(node, model):
+    """Return the solution of a model.
+
+    Parameters
+    ----------
+    node : Node
+        Fields of the classifier and of the choice by name.
+    model : Model
+        Model without the solution.
+
+    Returns
+    -------
+    Solution
+        Solution of the number of classes and features of the model.
+    """
+    classifier, choice = node.fields("classifier", "choice")
+    made, shapes = _CLASSIFIERS[model.settings.classifier]
+    n_classes = len(model.moments)
+    columns = classifier_columns(model.features, model.settings.skip_connection)
+    sizes = {"C": n_classes, "P": math.comb(n_classes, 2), "d": len(columns), "R": None}
+    parts = dict(zip(_names(made), classifier.fields(*_names(made)), strict=True))
+    values = {
+        name: one.array(*(sizes[size] for size in shapes[name]))
+        if name in shapes
+        else _READERS[name](one)
+        for name, one in parts.items()
+    }
+    if made is PairwiseFisher:
+        parts["n_classes"].require(values["n_classes"] == n_classes, f"{n_classes} classes")
+    if made is GaussianDistances:
+        lengths, n_rows = values["lengths"], len(values["rows"])
+        holds = len(lengths) == n_classes and sum(lengths) == n_rows == len(values["shifts"])
+        parts["lengths"].require(holds, f"{n_classes} numbers of together {n_rows} rows")
+    chosen = zip(Choice._fields, choice.fields(*Choice._fields), strict=True)
+    return Solution(made(**values), Choice(**{name: _READERS[name](one) for name, one in chosen}))
+
+
+def _names(made):
+    """Return the names of the fields of a dataclass."""
+    return list(made.__dataclass_fields__)
