@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PINNED = "torch"
+# What the lowest releases did not know yet: matplotlib 3.10.0 calls names that pyparsing 3.3 warns of.
+THEN = ("pyparsing<3.3",)
 
 
 def bounds():
@@ -43,7 +45,7 @@ def requirements(which):
     pinned = f"{PINNED}=={tested()[PINNED]}"
     if which == "newest":
         return [pinned, *(name for name in bounds() if name != PINNED)]
-    return [pinned, *(f"{name}=={low}" for name, low in bounds().items() if name != PINNED)]
+    return [pinned, *(f"{name}=={low}" for name, low in bounds().items() if name != PINNED), *THEN]
 
 
 def installed(python):

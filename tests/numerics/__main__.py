@@ -1,6 +1,7 @@
-"""Record relative errors of the package against mpmath: python -m tests.numerics."""
+"""Record relative errors of the package against mpmath: python -m tests.numerics [PART ...]."""
 
 import platform
+import sys
 import time
 import warnings
 from functools import partial
@@ -40,22 +41,29 @@ def print_table(title, cases):
         print(f"{name:<16}" + "".join(cells), flush=True)
 
 
+PARTS = {
+    "models": {name: partial(worst, **case) for name, case in MODELS.items()},
+    f"{N_MERGES} merges": {
+        f"offset {one:.0e}": partial(merge_errors, N_MERGES, one) for one in OFFSETS
+    },
+    f"{N_CALLS} calls": {
+        f"offset {one:.0e}": partial(call_errors, N_CALLS, one) for one in OFFSETS
+    },
+}
+
+
 def main():
-    """Print the tables."""
+    """Print the tables; arguments choose them by the last word of their title."""
     start = time.perf_counter()
     torch.set_num_threads(1)
     versions = ", ".join(f"{one.__name__} {one.__version__}" for one in (numpy, torch, mpmath))
     print(f"Python {platform.python_version()}, {versions}")
-    print(f"relative errors, the largest of seeds {DRAWS[0]} to {DRAWS[-1]}; below, of seed 0")
+    print(f"models: the largest error of seeds {DRAWS[0]} to {DRAWS[-1]}; merges, calls: seed 0")
     # A large offset leaves nothing but rounding to the second band, as the warning says.
     warnings.simplefilter("ignore", EmptyNullSpaceWarning)
-    print_table("models", {name: partial(worst, **case) for name, case in MODELS.items()})
-    for title, compute, count in (
-        (f"{N_MERGES} merges", merge_errors, N_MERGES),
-        (f"{N_CALLS} calls", call_errors, N_CALLS),
-    ):
-        cases = {f"offset {one:.0e}": partial(compute, count, one) for one in OFFSETS}
-        print_table(title, cases)
+    for title, cases in PARTS.items():
+        if not sys.argv[1:] or title.split()[-1] in sys.argv[1:]:
+            print_table(title, cases)
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 
