@@ -17,7 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # These need neither a data set nor a checkout.
-TESTS = ["tests/test_repository.py", "tests/test_common.py", "tests/saving/test_golden.py"]
+TESTS = [
+    *("tests/core", "tests/faults", "tests/numerics", "tests/saving/test_golden.py"),
+    *("tests/test_common.py", "tests/test_repository.py"),
+]
 README_EXAMPLE = r"^```python\n(.*?)^```"
 RUN_PAGE = "import doctest, sys; sys.exit(doctest.testfile(sys.argv[1], False).failed)"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PINNED = "torch"
-# What the lowest releases did not know yet: matplotlib 3.10.0 calls names that pyparsing 3.3 warns of.
+# Unknown to the lowest releases: matplotlib 3.10.0 calls names that pyparsing 3.3 warns of.
 THEN = ("pyparsing<3.3",)
 
 
