@@ -8,8 +8,8 @@ import pytest
 def data(bench):
     """Sequences of two persons in random order, of whom one moves as the class says."""
     rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(3), 16)
-    groups = np.tile(np.arange(4), 12)
+    y = np.repeat(np.arange(3), 32)
+    groups = np.tile(np.arange(4), 24)
     sequences = []
     for label in y:
         frames = rng.normal(size=(6, 2, 3, 3), scale=0.8) + np.eye(3)

@@ -43,7 +43,9 @@ def test_it_is_the_ratio_of_two_distances():
     scatters = [np.cov(of(c).T, ddof=0) for c in range(8)]
     means = np.array([of(c).mean(0) for c in range(8)])
     pooled = np.mean(scatters, axis=0)
-    ridge = 0.2 * np.trace(pooled) / N_FEATURES * np.eye(N_FEATURES)
+    variances = np.diag(pooled)
+    penalties = variances + np.sort(variances)[(N_FEATURES - 1) // 2]
+    ridge = 0.2 * np.diag(penalties) * np.mean(variances / penalties)
     total = pooled + np.cov(means.T, ddof=0) + ridge
 
     def distances(centre, covariance):

@@ -273,12 +273,12 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane(rank):
 class _Ridged:
     """A covariance estimator for scikit-learn's LDA: the empirical covariance plus a ridge."""
 
-    def __init__(self, ridge):
-        self.ridge = ridge
+    def __init__(self, ridges):
+        self.ridges = ridges
 
     def fit(self, samples):
         covariance = np.atleast_2d(np.cov(samples.T, bias=True))
-        self.covariance_ = covariance + self.ridge * np.eye(len(covariance))
+        self.covariance_ = covariance + np.diag(self.ridges)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 3.0])
@@ -287,10 +287,15 @@ def test_with_full_shrinkage_the_answer_is_that_of_ridge_lda(features, epsilon):
     clf = model(shrinkage=1.0, epsilon=epsilon, **EXACT[features]).fit(X, Y)
     lifted, new = clf.transform(X), clf.transform(np.vstack([NEW, X]))
     within = lifted - np.stack([lifted[label == Y].mean(axis=0) for label in Y])
+    variances = np.square(within).mean(axis=0)
+    ridges = np.full(len(variances), epsilon * variances.mean())
+    if features == "inputs only":
+        penalties = variances + np.sort(variances)[(len(variances) - 1) // 2]
+        ridges = epsilon * penalties * np.mean(variances / penalties)
 
-    lda = LinearDiscriminantAnalysis(
-        solver="lsqr", covariance_estimator=_Ridged(epsilon * np.square(within).mean())
-    ).fit(lifted, Y)
+    lda = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=_Ridged(ridges)).fit(
+        lifted, Y
+    )
 
     discriminants = lda.decision_function(new) - np.log(lda.priors_)  # as if all equally likely
     assert_array_equal(clf.predict(np.vstack([NEW, X])), lda.classes_[discriminants.argmax(axis=1)])

@@ -20,6 +20,14 @@ def moments(X, weights):
     return mp.matrix([means]), mp.matrix(scatter)
 
 
+def ridge_shape(variances):
+    """Return the ridge of epsilon 1 of inputs alone: their variances plus the lower median."""
+    median = sorted(variances)[(len(variances) - 1) // 2]
+    penalties = [variance + median for variance in variances]
+    scaled = mp.fsum(v / one for v, one in zip(variances, penalties, strict=True))
+    return mp.diag([one * scaled / len(variances) for one in penalties])
+
+
 class Classes:
     """Regularised covariances of classes that are given by their samples.
 
@@ -39,7 +47,7 @@ class Classes:
         total, d = mp.fsum(self.weights), samples[0][0].shape[1]
         pooled = sum(scatters[1:], scatters[0]) / total
         rho = mp.mpf(shrinkage)
-        self.ridge = mp.mpf(epsilon) * mp.fsum(pooled[i, i] for i in range(d)) / d * mp.eye(d)
+        self.ridge = mp.mpf(epsilon) * ridge_shape([pooled[i, i] for i in range(d)])
         self.shared = rho * pooled + self.ridge
         self.covariances = [
             (1 - rho) * scatter / weight + self.shared

@@ -54,9 +54,9 @@ __all__ = ["GaussianDistances", "fit_distances", "shared_covariance"]
 _SAMPLES_TOGETHER = 1024
 _RESPONSE_BYTES = 8e6
 
-# Temperature a of the own axes of a class: without and with 2000 random features, the mean
-# cross-entropy on hold-outs of 23 sets is within 0.004 of that of the best temperature of each set.
-_OWN_TEMPERATURE = 1.0 / 850.0
+# Temperature a of the own axes of a class: with 0, 100, 300 and 2000 random features, the mean
+# cross-entropy on hold-outs of 25 sets is within 0.006 of that of the best temperature of each set.
+_OWN_TEMPERATURE = 1.0 / 700.0
 
 
 @dataclass(frozen=True)
