@@ -1,9 +1,14 @@
 """A short selection of the injected faults; python -m tests.faults raises at every inner call."""
 
+import gc
+
+import numpy as np
 import pytest
 
+from ffnb_sklearn import FFNBClassifier
 from tests.faults.calls import CALLS
 from tests.faults.campaign import attack
+from tests.faults.injection import call_with_fault
 
 # About as many faults as fit into a second, spread over the inner calls.
 N_FAULTS = 5
@@ -14,3 +19,27 @@ def test_a_fault_anywhere_changes_nothing_and_the_call_may_be_repeated(name):
     count = attack(name, n_places=N_FAULTS)
     assert count.n_faults >= N_FAULTS
     assert count.traces == []
+
+
+def test_callbacks_of_the_garbage_collector_are_no_inner_calls():
+    """Hypothesis registers one; an error raised in it is lost, and pytest reports that."""
+
+    def learn():
+        FFNBClassifier(band_size=0, shared_band_size=5).partial_fit(np.eye(3), [0, 1, 2])
+
+    collections = []
+
+    def callback(phase, info):
+        collections.append(phase)
+
+    expected = call_with_fault(learn).n_calls
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(1)
+    try:
+        assert call_with_fault(learn).n_calls == expected
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
+    assert collections
