@@ -8,6 +8,7 @@ once and show what is lost by learning one task after the other. Run from anywhe
     python benchmarks/heads.py --features mine.npz --classes-per-task 10
 """
 
+import csv
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -48,6 +49,9 @@ BANDS_ONLY = {
     "shrinkage": 0.5,
     "epsilon": 0.3,
 }
+
+# What a run measures, in fractions, seconds and megabytes.
+MEASURED = ["final", "average", "fit_s", "predict_s", "state_mb"]
 
 # Names of the sets for people; a set that is not here keeps its own.
 TITLES = {
@@ -220,8 +224,22 @@ def run_problem(problem, method_names, seeds, device):
     return records
 
 
+def earlier_records(paths, problems, method_names):
+    """Return the rows of earlier .csv files for the sets at hand and the methods not run."""
+    names = {problem.name for problem in problems}
+    found = []
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["set"] in names and row["method"] not in method_names:
+                    numbers = {key: float(row[key]) for key in MEASURED}
+                    kinds = {"joint": row["joint"] == "True", "n_test": int(row["n_test"])}
+                    found.append({**row, **numbers, **kinds})
+    return found
+
+
 def report(records, problems, method_names, seeds, device):
-    """Return the whole report as Markdown."""
+    """Return the whole report as Markdown; `method_names` are those of this run."""
     names = ", ".join(TITLES.get(problem.name, problem.name) for problem in problems)
     notes = [
         f"seeds: {', '.join(map(str, seeds))}; a seed sets the class order (0: sorted labels) "
@@ -232,13 +250,17 @@ def report(records, problems, method_names, seeds, device):
         "incremental methods",
         "joint methods see every class at once, so they run for one seed",
     ]
+    found = {record["method"] for record in records}
+    earlier = [METHODS[name].label for name in METHODS if name in found - set(method_names)]
+    if earlier:
+        notes.append(f"rows of an earlier run, perhaps on another machine: {'; '.join(earlier)}")
     labels = {name: METHODS[name].label for name in METHODS}
     parts = []
     for problem in problems:
         about = f"{problem.source}; {problem.protocol}; width of the lifted peers {problem.width}."
         chosen = [record for record in records if record["set"] == problem.name]
         parts += [[f"## {problem.name}", "", about], set_table(chosen, labels)]
-    settings = [f"- {METHODS[name].label}: {METHODS[name].note}." for name in method_names]
+    settings = [f"- {one.label}: {one.note}." for name, one in METHODS.items() if name in found]
     environment = environment_lines(device=device)
     title = f"Beside other heads: {names}"
     return page(title, environment, notes, *parts, ["Settings:", "", *settings])
@@ -251,6 +273,7 @@ def parse(arguments):
     known = list(known_problems(default_folder()))
     add("--sets", nargs="+", choices=known, help="default: all; with --quick: digits")
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    add("--from", dest="given", nargs="+", type=Path, default=[], help="rows of other methods")
     add("--seeds", nargs="+", type=int, help="default: 0 1 2 3 4; with --quick: 0")
     add("--features", type=Path, help="an own .npz file with X, y and train, split or fold")
     add("--classes-per-task", type=int, default=1, help="only for --features")
@@ -288,6 +311,9 @@ def main(arguments=None):
         records = []
         for problem in problems:
             records += run_problem(problem, options.methods, seeds, options.device)
+        records += earlier_records(options.given, problems, options.methods)
+        order = list(METHODS)
+        records.sort(key=lambda one: order.index(one["method"]))
         text = report(records, problems, options.methods, seeds, options.device)
     publish(text, records, options.out)
 

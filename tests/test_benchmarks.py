@@ -1,5 +1,6 @@
 """The peers of the benchmarks against independent computations, and the command line itself."""
 
+import csv
 import pickle
 from pathlib import Path
 
@@ -308,6 +309,20 @@ def test_own_features_are_streamed(bench, capsys, tmp_path):
     assert "## mine" in printed
     assert "5 new classes per task" in printed
     assert "| nearest class mean | " in printed
+
+
+def test_rows_of_an_earlier_run_stand_beside_those_of_this_one(run_script, tmp_path):
+    _, earlier = run_script("heads", "--quick", "--methods", "ncm", "slda")
+    path = tmp_path / "earlier.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, earlier[0])
+        writer.writeheader()
+        writer.writerows([{**one, "final": 0.25} for one in earlier])
+    printed, records = run_script("heads", "--quick", "--methods", "slda", "--from", str(path))
+    assert [one["method"] for one in records] == ["ncm", "slda"]
+    assert "| nearest class mean | 25.00 | " in printed
+    assert "| SLDA | **95.93** | " in printed
+    assert "rows of an earlier run, perhaps on another machine: nearest class mean\n" in printed
 
 
 @pytest.mark.parametrize("script", ["heads", "speed", "many_classes", "devices", "out_of_core"])

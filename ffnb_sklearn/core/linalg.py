@@ -286,6 +286,32 @@ class DiagonalPlusGram:
             solution = solve_in_place(self._factor, chosen).T @ self._rows
         return solution.div_(self._root * self._scale**0.5)
 
+    def own_lengths(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        r"""Compute the squared lengths of rows of R in the inverse of A.
+
+        With S as in `solve_own`, they are the diagonal of :math:`(I - (I + S S^\top)^{-1}) / c`.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (m, d)
+            R, as given to the constructor, with c > 0.
+        index : Tensor of shape (n,)
+            Numbers of the rows.
+
+        Returns
+        -------
+        Tensor of shape (n,)
+            Diagonal of ``rows[index] @ inv(A) @ rows[index].T``.
+        """
+        if self._rows is None:
+            columns = rows[index].T
+        else:
+            columns = torch.zeros_like(self._factor[:, : len(index)])
+            columns[index, torch.arange(len(index), device=index.device)] = 1.0
+        solved = torch.linalg.solve_triangular(self._factor, columns, upper=False)
+        squares = column_energies(solved)
+        return squares if self._rows is None else (1.0 - squares).div_(self._scale)
+
 
 def longest_rows(
     rows: torch.Tensor, count: int | None = None, *, nearly: bool = False

@@ -144,6 +144,8 @@ def test_own_rows_are_multiplied_by_the_dense_inverse(n_rows):
     assert_allclose(system.solve_own(torch.as_tensor(rows)), expected, rtol=1e-10)
     index = torch.tensor([2, 0])
     assert_allclose(system.solve_own(torch.as_tensor(rows), index), expected[[2, 0]], rtol=1e-10)
+    lengths = np.einsum("ij,ij->i", expected, rows)[[2, 0]]
+    assert_allclose(system.own_lengths(torch.as_tensor(rows), index), lengths, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])

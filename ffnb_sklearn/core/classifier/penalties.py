@@ -73,8 +73,8 @@ def block_penalties(
         if input_energy is not None:
             energies = within.new_tensor([input_energy, 1.0]) / max(input_energy, 1.0)
         elif pooled:
-            spreads = within / penalties, between / penalties
-            separation = _separations(*spreads, [inputs, shared])
+            weighted = (one / penalties for one in (within, between, sizes))
+            separation = _separations(*weighted, [inputs, shared])
             energies = (separation / separation.max()) ** _SEPARATION_POWER
         penalties[inputs] /= energies[0]
         penalties[shared] /= energies[1]
@@ -107,14 +107,15 @@ def _column_penalties(within: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor
 
 
 def _separations(
-    within: torch.Tensor, between: torch.Tensor, blocks: Sequence[slice]
+    within: torch.Tensor, between: torch.Tensor, sizes: torch.Tensor, blocks: Sequence[slice]
 ) -> torch.Tensor:
     """Return the Calinski-Harabasz index of each block, up to a common factor.
 
-    All blocks get the same index if any is zero or undefined, as for a single class.
+    All blocks get the same index if any is zero but for rounding or undefined, as for one class.
     """
     ratios = torch.stack([between[block].sum() for block in blocks])
     spread = torch.stack([within[block].sum() for block in blocks])
-    if bool((ratios > 0.0).all() & (spread > 0.0).all()):
+    rounding = _ROUNDING_SHARE * torch.stack([sizes[block].sum() for block in blocks])
+    if bool((ratios > rounding).all() & (spread > 0.0).all()):
         return ratios / spread
     return torch.ones_like(spread)

@@ -52,6 +52,7 @@ from typing import NamedTuple
 import torch
 
 from ..features.feature_map import Blocks
+from ..linalg import DiagonalPlusGram
 from ..settings import Settings
 from .densities import shared_covariance
 from .gaussians import ClassGaussians
@@ -204,16 +205,16 @@ class _Metric(NamedTuple):
         Energy of the inputs.
     gaussians : ClassGaussians
         The classes, with its penalties.
+    base : DiagonalPlusGram
+        B.
     planes : Tensor of shape (C, d)
         Centred means times the inverse of B.
-    solved : tuple of Tensor of shape (n_rows, d)
-        Rows of each judged class times the inverse of B.
     """
 
     energy: float | None
     gaussians: ClassGaussians
+    base: DiagonalPlusGram
     planes: torch.Tensor
-    solved: tuple[torch.Tensor, ...]
 
 
 class _Judge:
@@ -261,7 +262,8 @@ class _Judge:
         penalties = metric.gaussians.penalties
         ridge = _RIDGE * metric.gaussians.pooled_variance()
         errors, squares, crosses = [], [], []
-        for c, rows, solved in zip(self._judged, self._rows, metric.solved, strict=True):
+        parts = self._split(metric.base.solve_own(metric.gaussians.rows, self._numbers))
+        for c, rows, solved in zip(self._judged, self._rows, parts, strict=True):
             n = metric.gaussians.weights[c]
             gram = rows @ solved.T / n
             trace, square = gram.trace(), gram.square().sum()
@@ -297,12 +299,14 @@ class _Judge:
         return effective_rank / max(dof, 1.0)
 
     def _metric(self, energy: float | None, ridge: float) -> _Metric:
-        """Solve for the means and the rows of the judged classes under one energy and ridge."""
+        """Solve for the means under one energy and ridge."""
         gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, ridge))
         base = shared_covariance(gaussians, 1.0, ridge)
-        solved = base.solve_own(gaussians.rows, self._numbers)
-        parts = torch.split(solved, [len(rows) for rows in self._rows])
-        return _Metric(energy, gaussians, base.solve(self._means), parts)
+        return _Metric(energy, gaussians, base, base.solve(self._means))
+
+    def _split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the values of the rows of each judged class."""
+        return torch.split(values, [len(rows) for rows in self._rows])
 
     def _choose_classes(self) -> list[int]:
         """Return classes of two samples or more, at even steps from crowded to remote ones."""
@@ -325,7 +329,8 @@ class _Judge:
         """Return the least left-out cross-entropy and its temperature; 0 and 1 without judges."""
         if not self._judged or not self._n_opponents:
             return 0.0, 1.0
-        judged = zip(self._judged, self._rows, metric.solved, strict=True)
+        lengths = self._split(metric.base.own_lengths(metric.gaussians.rows, self._numbers))
+        judged = zip(self._judged, self._rows, lengths, strict=True)
         margins = torch.stack([self._margins(metric, *one) for one in judged])
         # Squared distances are twice the logarithms of densities.
         scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
@@ -341,7 +346,7 @@ class _Judge:
         return float(entropies[least]), float(scale * _TEMPERATURES[least])
 
     def _margins(
-        self, metric: _Metric, c: int, rows: torch.Tensor, solved: torch.Tensor
+        self, metric: _Metric, c: int, rows: torch.Tensor, lengths: torch.Tensor
     ) -> torch.Tensor:
         """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
         gaussians, planes = metric.gaussians, metric.planes
@@ -350,7 +355,7 @@ class _Judge:
         gaps[c] = torch.inf
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
         difference = planes[c] - planes[nearest]
-        h = torch.linalg.vecdot(solved, rows).sum() / n
+        h = lengths.sum() / n
         responses = rows @ difference.T
         covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
         values, axes = torch.linalg.eigh(covariance / n)

@@ -1,5 +1,7 @@
 """How much the classifier trusts each block of the features that it sees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -134,3 +136,13 @@ def test_where_separation_says_nothing_blocks_are_alike():
     assert_allclose((within / one_class[:4]).sum(), within.sum(), rtol=1e-9)
     assert_array_equal(one_class[4:], np.ones(6))
     assert_array_equal(no_spread, np.ones(10))
+
+
+def test_means_that_differ_by_rounding_do_not_separate():
+    """The mean of all samples of a single class may differ from the mean of that class."""
+    columns, blocks = classifier_columns(BARE, True), classifier_blocks(BARE, True)
+    classes = ClassGaussians.from_moments(moments(BARE, n_classes=1), columns, device=CPU)
+    for weight in range(2, 40):
+        classes = replace(classes, weights=torch.tensor([float(weight)], dtype=torch.float64))
+        shared = block_penalties(classes, blocks, pooled=True)[N_INPUTS:]
+        assert_array_equal(shared, np.ones(N_SHARED))
