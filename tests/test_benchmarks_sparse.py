@@ -27,7 +27,7 @@ def test_documents_have_distinct_words_of_their_class_and_of_all(bench):
 def test_a_quick_run_prints_a_row_per_method_and_writes_both_files(
     bench, capsys, tmp_path, monkeypatch
 ):
-    benchmark, paths = bench("sparse"), [tmp_path / "sparse.md", tmp_path / "sparse.csv"]
+    benchmark, paths = bench("sparse_rows"), [tmp_path / "sparse.md", tmp_path / "sparse.csv"]
     # Processes of their own only serve the measurement of memory.
     monkeypatch.setattr(benchmark, "alone", lambda run, *arguments: run(*arguments))
     benchmark.main([*SMALL, "--out", *map(str, paths)])
@@ -43,7 +43,7 @@ def test_a_quick_run_prints_a_row_per_method_and_writes_both_files(
 
 def test_projected_rows_are_those_of_the_classifier(bench):
     X = sparse.random_array((5, 3000), density=0.01, rng=np.random.default_rng(0), format="csr")
-    converted = bench("sparse").converted
+    converted = bench("sparse_rows").converted
     rows = converted(X, 1000, True)
     assert rows.shape == (5, 1000)
     assert rows == pytest.approx(X.toarray() @ RandomProjection(3000, 0, 1000).matrix.toarray())

@@ -4,7 +4,9 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import cloudpickle
@@ -16,7 +18,7 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import ConcurrentLearningError, FFNBClassifier
 from ffnb_sklearn.distributed import partial_fit_shards
 
 RNG = np.random.default_rng(0)
@@ -156,6 +158,56 @@ def test_futures_are_shards_and_serve_two_passes(cluster, tmp_path):
     counts = Counter(name for one in events(tmp_path) for name, _ in one)
     assert counts["made"] == N_SHARDS
     assert "leaked" not in counts
+
+
+def learn_by_clients(cluster, calls):
+    """Make one call per client at once; return the error of each, or None."""
+    ready, errors = threading.Barrier(len(calls)), [None] * len(calls)
+
+    def learn(number):
+        with Client(cluster, set_as_default=False) as client, client.as_current():
+            ready.wait()
+            try:
+                calls[number]()
+            except ConcurrentLearningError as error:
+                errors[number] = error
+
+    threads = [threading.Thread(target=learn, args=[number]) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+def test_two_clients_learn_at_once(cluster, tmp_path):
+    models = [estimator(random_state=seed) for seed in range(2)]
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    pairs = zip(models, folders, strict=True)
+    calls = [partial(partial_fit_shards, model, shards(folder)) for model, folder in pairs]
+    assert learn_by_clients(cluster, calls) == [None, None]
+    for seed, model in enumerate(models):
+        alone = estimator(random_state=seed).partial_fit(X, CODES)
+        assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-9)
+
+
+def test_two_clients_lose_no_task_of_one_estimator(cluster):
+    model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
+    rows = [np.flatnonzero(np.equal(CODES, label)) for label in (2, 3)]
+    tasks = [[(X[some], CODES[some])] for some in rows]
+    calls = [partial(partial_fit_shards, model, task) for task in tasks]
+    errors = learn_by_clients(cluster, calls)
+    # A refused call changed nothing and may be repeated.
+    for call, error in zip(calls, errors, strict=True):
+        if error is not None:
+            call()
+    alone = estimator().partial_fit(X[CODES < 4], CODES[CODES < 4])
+    assert set(model.classes_) == {0, 1, 2, 3}
+    order = [list(model.classes_).index(label) for label in alone.classes_]
+    found = model.decision_function(X)[:, order]
+    assert_allclose(found, alone.decision_function(X), rtol=0, atol=1e-7)
 
 
 @pytest.mark.usefixtures("cluster")

@@ -5,8 +5,8 @@ SGDClassifier on the same stream, and, on as many documents as can be held dense
 dense fit and with projections onto fewer columns. Every run is a process of its own; memory is its
 largest resident size, with the interpreter, the libraries and the data.
 
-    python benchmarks/sparse.py --threads 2 --out sparse.md sparse.csv
-    python benchmarks/sparse.py --documents 3000 --words 5000 --subset 500
+    python benchmarks/sparse_rows.py --threads 2 --out sparse.md sparse.csv
+    python benchmarks/sparse_rows.py --documents 3000 --words 5000 --subset 500
 """
 
 import argparse
