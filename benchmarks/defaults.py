@@ -10,7 +10,6 @@ are scored on the same rows. With ``--test`` the defaults and the peers get the 
     python benchmarks/defaults.py --from sbu.csv wine.csv --out study.md
 """
 
-import argparse
 import csv
 import sys
 from pathlib import Path
@@ -18,15 +17,12 @@ from pathlib import Path
 import _defaults_report
 import heads
 import numpy as np
-import torch
 from _data import Split, default_folder
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, limited, publish
 from _sets import study_sets
 from heads import Context, Method, run_stream
 from sklearn.model_selection import StratifiedShuffleSplit
-from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 
 DEFAULT = "default"
@@ -156,7 +152,7 @@ def run_test(study, peers, n_splits=None):
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, quick="wine, three settings, two hold-outs", data=True)
     add = parser.add_argument
     known = list(study_sets(default_folder()))
     add("--sets", nargs="+", choices=known, help="default: all; quick: wine")
@@ -164,11 +160,7 @@ def parse(arguments):
     add("--peers", nargs="*", choices=PEERS, default=PEERS)
     add("--repeats", type=int, help="hold-outs per set, or splits of the test")
     add("--test", action="store_true", help="score the defaults and the peers on test rows")
-    add("--data", type=Path, default=default_folder(), help="feature files")
     add("--from", dest="given", nargs="+", type=Path, help="report these .csv files; run nothing")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--quick", action="store_true", help="wine, three settings, two hold-outs")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
     if options.test and not options.peers:
         parser.error("--test compares with peers: at least one is needed")
@@ -203,19 +195,15 @@ def measure(options, known):
 def main(arguments=None):
     """Run the study, or the test, and print its report."""
     options = parse(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
     known = study_sets(options.data)
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         records = read_records(options.given) if options.given else measure(options, known)
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
+        environment = environment_lines()
     names = dict.fromkeys(record["set"] for record in records)
     labels = {name: heads.METHODS[name].label for name in PEERS}
     build = _defaults_report.test_report if options.test else _defaults_report.study_report
     text = build(records, [known[name] for name in names], environment, labels)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,12 @@ With --epochs, the rungs on features of the printed widths are measured in close
 fine-tuned, without it all rungs in closed form.
 """
 
-import argparse
-from pathlib import Path
-
-from _data import default_folder
 from _ladder_rungs import PRINTED_SLIP, PUBLISHED, RUNGS, SEVERAL_LAYERS, START, settings_of
 from _ladder_runs import DATA_SETS, measure
 from _ladder_table import table_lines
 from _paper_runs import QUICK_EPOCHS
 from _paper_settings import BACKBONES
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, publish
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
@@ -48,20 +44,14 @@ def runs_of(options):
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__, quick="three rungs, one seed, few epochs and samples", data=True)
     add = parser.add_argument
     add("--sets", nargs="+", choices=[*DATA_SETS], default=["fpha", "sbu"])
     labels = [rung.label for rung in RUNGS]
     add("--rungs", nargs="+", choices=labels, metavar="RUNG", help="only these; default: all")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     add("--epochs", type=int, default=0, help="of fine-tuning; the paper has 250")
-    add("--data", type=Path, default=default_folder(), help="data files")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--jobs", type=int, default=1, help="processes")
-    add("--quick", action="store_true", help="three rungs, one seed, few epochs and samples")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     options = parser.parse_args(arguments)
     if options.rungs is None:
         options.rungs = [rung.label for rung in QUICK_RUNGS] if options.quick else labels
@@ -115,9 +105,7 @@ def main(arguments=None):
         )
         records = [record for run in runs for record in run]
         text = report(options, records)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ chunk, so that an interrupted run goes on where it stopped. Run from anywhere:
     python benchmarks/layers.py --images-per-class 20 --features last all-mirror
 """
 
-import argparse
 import csv
 import sys
 import time
@@ -19,13 +18,10 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-import torch
-from _data import default_folder
 from _layer_features import BASE_CLASSES, FEATURES, columns, extract, load_images
 from _layers_report import WIDTH, report
-from _report import output_path, write
+from _report import command_line, limited, publish, write
 from heads import METHODS, Context, Method
-from threadpoolctl import threadpool_limits
 
 from ffnb_sklearn import FFNBClassifier, evaluate_stream
 
@@ -122,7 +118,7 @@ def first_of_each(y, count):
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, data=True)
     add = parser.add_argument
     incremental = [name for name, method in LEARNERS.items() if not method.joint]
     add("--features", nargs="+", choices=list(FEATURES), default=list(FEATURES))
@@ -131,27 +127,20 @@ def parse(arguments):
     add("--seeds", nargs="+", type=int, default=[0])
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
-    add("--data", type=Path, default=default_folder(), help="folder of images and weights")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
     add("--cache", type=Path, default=Path(__file__).parents[1] / "out" / "layers")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device for the network and FFNB")
     add("--title", default="all layers", help="what the page compares, for its heading")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: the rows")
     return parser.parse_args(arguments)
 
 
 def main(arguments=None):
     """Run the comparison and print its report."""
     options = parse(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
+    with limited(options.threads):
         records = run(options)
         text = report(records, options, LEARNERS)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ arrive as in the other tables. Run from anywhere:
     python benchmarks/skeletons.py --sets sbu --candidates default ordered
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from _data import default_folder, read_arrays, test_masks
+from _data import read_arrays, test_masks
 from _paper_features import ROOTS, on_one_scale
-from _report import output_path, run_limited, write
+from _report import command_line, publish, run_limited
 from sklearn.pipeline import make_union
 
 from ffnb_sklearn import FFNBClassifier, SkeletonDescriptor, evaluate_stream
@@ -217,14 +215,11 @@ def _table(records):
 
 def parse(arguments):
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, data=True)
     add = parser.add_argument
     add("--sets", nargs="+", choices=list(CLASSES_PER_TASK), default=list(CLASSES_PER_TASK))
     add("--candidates", nargs="+", choices=list(CANDIDATES), default=list(CANDIDATES))
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    add("--data", type=Path, default=default_folder(), help="folder of the sequences")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: single runs")
     return parser.parse_args(arguments)
 
 
@@ -232,10 +227,7 @@ def main(arguments=None):
     """Run the comparison and print its report."""
     options = parse(arguments)
     records, environment = run_limited(run, options)
-    text = report(records, environment, options)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    publish(report(records, environment, options), records, options.out)
 
 
 if __name__ == "__main__":

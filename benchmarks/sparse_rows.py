@@ -9,7 +9,6 @@ largest resident size, with the interpreter, the libraries and the data.
     python benchmarks/sparse_rows.py --documents 3000 --words 5000 --subset 500
 """
 
-import argparse
 import multiprocessing
 import tempfile
 import time
@@ -19,12 +18,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from _documents import Documents
-from _report import environment_lines, output_path, write
+from _report import command_line, environment_lines, limited, page, publish, table
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-import ffnb_sklearn
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn._sparse import RandomProjection
 
@@ -166,32 +164,34 @@ def records_of(share, options):
 
 def report(records, options, environment):
     """Return Markdown text."""
-    lines = [
-        "# Sparse text rows",
-        "",
-        *environment,
-        f"- data: {options.documents} generated documents of {options.distinct} distinct words out "
+    notes = [
+        f"data: {options.documents} generated documents of {options.distinct} distinct words out "
         f"of {options.words}, {options.classes} classes in {options.tasks} tasks; {options.test} "
         "test documents; seeds 0 and 1",
-        "- FFNB: band_size=0, random_state=0; learning includes the solution of the classifier",
-        "- own words: mean share of a document's words that are drawn from the 300 of its class",
-        "- MB: largest resident size of the process, with the libraries and the data",
-        "",
-        "| own words | documents | method | accuracy, % | learning, s | predicting, s | MB |",
-        "|---|---|---|---|---|---|---|",
+        "FFNB: band_size=0, random_state=0; learning includes the solution of the classifier",
+        "own words: mean share of a document's words that are drawn from the 300 of its class",
+        "MB: largest resident size of the process, with the libraries and the data",
     ]
-    for one in records:
-        lines.append(
-            f"| {one['share']:.2f} | {one['documents']} | {one['method']} "
-            f"| {100 * one['accuracy']:.2f} | {one['learning_s']:.1f} "
-            f"| {one['predicting_s']:.1f} | {one['peak_mb']:.0f} |"
-        )
-    return "\n".join(lines) + "\n"
+    columns = ["own words", "documents", "method", "accuracy, %", "learning, s"]
+    columns += ["predicting, s", "MB"]
+    rows = [
+        [
+            f"{one['share']:.2f}",
+            one["documents"],
+            one["method"],
+            f"{100 * one['accuracy']:.2f}",
+            f"{one['learning_s']:.1f}",
+            f"{one['predicting_s']:.1f}",
+            f"{one['peak_mb']:.0f}",
+        ]
+        for one in records
+    ]
+    return page("Sparse text rows", environment, notes, table(columns, rows))
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, threads=False)
     add = parser.add_argument
     add("--documents", type=int, default=100_000)
     add("--test", type=int, default=5000)
@@ -202,7 +202,6 @@ def read_options(arguments):
     add("--tasks", type=int, default=5)
     add("--shares", type=float, nargs="+", default=[0.4, 0.2], help="shares of own words")
     add("--threads", type=int, default=1)
-    add("--out", nargs="+", type=output_path, default=[], help=".md: the report, .csv: its rows")
     return parser.parse_args(arguments)
 
 
@@ -210,13 +209,9 @@ def main(arguments=None):
     """Draw the documents, run every method in a process of its own, print the report."""
     options = read_options(arguments)
     records = [one for share in options.shares for one in records_of(share, options)]
-    with threadpool_limits(limits=options.threads):
-        torch.set_num_threads(options.threads)
-        environment = environment_lines(ffnb_sklearn.__version__, "cpu")
-    text = report(records, options, environment)
-    print(text, end="")
-    for path in options.out:
-        write(path, text, records)
+    with limited(options.threads):
+        environment = environment_lines()
+    publish(report(records, options, environment), records, options.out)
 
 
 if __name__ == "__main__":
