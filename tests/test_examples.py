@@ -63,7 +63,9 @@ def test_quickstart(tmp_path):
     assert ffnb >= 99
     assert ffnb > bayes
     assert [path.name for path in tmp_path.iterdir()] == ["quickstart.png"]
-    assert_readme_shows(tmp_path / "quickstart.png")
+    # Older releases place the axes elsewhere.
+    if matplotlib.__version_info__ >= (3, 11):
+        assert_readme_shows(tmp_path / "quickstart.png")
 
 
 def assert_readme_shows(path):
