@@ -73,8 +73,9 @@ def block_penalties(
         if input_energy is not None:
             energies = within.new_tensor([input_energy, 1.0]) / max(input_energy, 1.0)
         elif pooled:
-            weighted = (one / penalties for one in (within, between, sizes))
-            separation = _separations(*weighted, [inputs, shared])
+            separation = _separations(
+                within / penalties, between / penalties, sizes / penalties, [inputs, shared]
+            )
             energies = (separation / separation.max()) ** _SEPARATION_POWER
         penalties[inputs] /= energies[0]
         penalties[shared] /= energies[1]
