@@ -51,7 +51,9 @@ def requirements(which):
 def installed(python):
     """Return the versions in an environment, by name."""
     listed = run(python, "-m", "pip", "freeze", "--all", capture_output=True, text=True).stdout
-    return dict(line.split("==") for line in listed.splitlines() if "==" in line)
+    pairs = (line.split("==") for line in listed.splitlines() if "==" in line)
+    # Without the local part of a version, such as +cpu.
+    return {name: version.split("+")[0] for name, version in pairs}
 
 
 def main():

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from _speed_clock import alternate, apart, comparison, peak_of_step, seconds_of
-from _speed_floor import NullSpaceFloor, PredictionFloor, TaskFloor, task_floor_step
+from _speed_floor import (
+    NullSpaceFloor,
+    PredictionFloor,
+    SolutionFloor,
+    TaskFloor,
+    task_floor_step,
+)
 
 from ffnb_sklearn import FFNBClassifier
 
@@ -70,16 +76,24 @@ def learned(case):
     """The classifier that knows the first classes of a case, as a pickle of it."""
     per_class = case.n_samples // case.new
     X, y = gaussian_classes(case.seen, case.n_inputs, per_class)
-    # The floor of a prediction is the product with the hyperplanes of all pairs.
-    settings = {"classifier": "ovo", **dict(case.settings)}
     estimator = FFNBClassifier(
         shared_band_size=case.shared,
         classes_per_task=case.new,
         random_state=0,
         device="cpu",
-        **settings,
+        **dict(case.settings),
     )
     return pickle.dumps(estimator.fit(X, y), protocol=5)
+
+
+def shapes_of(taught, X):
+    """Return what the floors need to know of a classifier: numbers of axes, classes, features."""
+    moments = taught._state.model.moments
+    return {
+        "n_axes": sum(one.rank for one in moments),
+        "n_classes": len(moments),
+        "n_features": taught.transform(X[:1]).shape[1],
+    }
 
 
 def run_case(case, repeats=5):
@@ -93,9 +107,8 @@ def run_case(case, repeats=5):
     state = learned(case)
     X, y = gaussian_classes(case.new, case.n_inputs, case.n_samples // case.new, first=case.seen)
     X_test = np.random.default_rng(1).standard_normal((case.n_test, case.n_inputs))
-    width = pickle.loads(state).partial_fit(X, y).transform(X[:1]).shape[1]
-    floor = TaskFloor(len(X), case.n_inputs, width)
-    predicting = PredictionFloor(case.n_test, width, case.seen + case.new)
+    shapes = shapes_of(pickle.loads(state).partial_fit(X, y), X)
+    width = shapes["n_features"]
 
     def method():
         estimator = pickle.loads(state)
@@ -105,17 +118,23 @@ def run_case(case, repeats=5):
             "later prediction": seconds_of(estimator.predict, X_test),
         }
 
-    candidates = {"task floor": floor, "method": method, "prediction floor": predicting}
+    candidates = {
+        "task floor": TaskFloor(len(X), case.n_inputs, width),
+        "solution floor": SolutionFloor(**shapes),
+        "method": method,
+        "prediction floor": PredictionFloor(case.n_test, **shapes),
+    }
     if pickle.loads(state).band_size:
         candidates["an eigendecomposition alone"] = NullSpaceFloor(case.n_inputs)
     seconds = alternate(candidates, repeats)
     of_task, of_prediction = seconds["task floor"], seconds["prediction floor"]
+    of_first = seconds["solution floor"] + of_prediction
     both = seconds["partial_fit"] + seconds["first prediction"]
     steps = {
         "partial_fit": (seconds["partial_fit"], of_task),
-        "first prediction": (seconds["first prediction"], of_prediction),
+        "first prediction": (seconds["first prediction"], of_first),
         "later prediction": (seconds["later prediction"], of_prediction),
-        "partial_fit + first prediction": (both, of_task + of_prediction),
+        "partial_fit + first prediction": (both, of_task + of_first),
     }
     if "an eigendecomposition alone" in seconds:
         steps["an eigendecomposition alone"] = seconds["an eigendecomposition alone"], of_task

@@ -1,13 +1,17 @@
-"""What a task and a prediction cost at least: the matrix products of their shapes, and no more.
+"""What learning, solving and predicting cost at least: the matrix products of their shapes.
 
 A task has to add a Gram matrix of its features to what is known, and to factor one matrix of
-their width; a prediction by all pairs of classes is one product with their hyperplanes. A floor is
-these products on random matrices, by the library that the method itself uses. The null-space of
-trained bands takes an eigendecomposition as well: no part of the floor, but measured beside it.
+their width. The classifier has to factor the pooled covariance, and to solve for the means and the
+axes of all classes; a prediction is one product with these. A floor is this arithmetic on random
+matrices, by the library that the method itself uses. The null-space of trained bands takes an
+eigendecomposition as well: no part of the floor, but measured beside it.
 """
 
 import torch
 from _speed_clock import seconds_of
+
+# Samples whose outputs lie in memory together.
+_TOGETHER = 1024
 
 
 class TaskFloor:
@@ -71,20 +75,47 @@ class NullSpaceFloor:
         return seconds_of(finished, self.run)
 
 
-class PredictionFloor:
-    """One product n x d by d x C (C - 1) / 2, and nothing for its tanh and its sums."""
+class SolutionFloor:
+    """The whitening of all means and axes by the pooled covariance of the axes.
 
-    def __init__(self, n_samples, n_features, n_classes, device="cpu"):
+    That is one Gram product, one Cholesky factorisation, and one triangular solution. With fewer
+    axes than features the products are those of the axes with each other.
+    """
+
+    def __init__(self, n_axes, n_classes, n_features, device="cpu"):
         drawn = _drawn_on(device)
-        n_pairs = n_classes * (n_classes - 1) // 2
-        self.features = drawn(n_samples, n_features)
-        self.planes = drawn(n_pairs, n_features)
-        # Written in place again and again: fresh pages are not arithmetic.
-        self.outputs = self.features.new_empty((n_samples, n_pairs))
+        self.axes = drawn(n_axes, n_features)
+        self.vectors = drawn(n_axes + n_classes, n_features)
 
     def run(self):
-        """Do the arithmetic once, and return the outputs."""
-        return torch.mm(self.features, self.planes.T, out=self.outputs)
+        """Do the arithmetic once, and return the solution."""
+        wide = len(self.axes) < self.axes.shape[1]
+        gram = self.axes @ self.axes.T if wide else self.axes.T @ self.axes
+        gram.diagonal().add_(1.0)
+        right = self.axes @ self.vectors.T if wide else self.vectors.T
+        return torch.linalg.solve_triangular(torch.linalg.cholesky(gram), right, upper=False)
+
+    def __call__(self):
+        """Seconds of one run."""
+        return seconds_of(finished, self.run)
+
+
+class PredictionFloor:
+    """One product of the samples with the means and axes of all classes, and nothing behind it."""
+
+    def __init__(self, n_samples, n_features, n_axes, n_classes, device="cpu"):
+        drawn = _drawn_on(device)
+        self.features = drawn(n_samples, n_features)
+        self.rows = drawn(n_axes + n_classes, n_features)
+        # Written in place again and again, in parts: neither fresh pages nor a slow memory are
+        # arithmetic.
+        self.outputs = self.features.new_empty((min(n_samples, _TOGETHER), len(self.rows)))
+
+    def run(self):
+        """Do the arithmetic once, and return the outputs of the last samples."""
+        for part in torch.split(self.features, _TOGETHER):
+            outputs = torch.mm(part, self.rows.T, out=self.outputs[: len(part)])
+        return outputs
 
     def __call__(self):
         """Seconds of one run."""

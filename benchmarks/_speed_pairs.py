@@ -5,7 +5,6 @@ import torch
 from _speed_cases import gaussian_classes
 from _speed_clock import alternate, comparison, seconds_of
 
-from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.fisher import fit_pairwise
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import moments_of
@@ -92,21 +91,3 @@ def compare_pairs(n_classes=100, per_class=500, n_features=512, rank=32, n_pairs
         "cosine": float(cosines.mean()),
         **comparison(seconds["pairwise"], scaled),
     }
-
-
-def rank_accuracies(split, ranks):
-    """Accuracy in percent of classifiers on the inputs alone, by the rank they keep."""
-    records = []
-    for rank in ranks:
-        estimator = FFNBClassifier(
-            classifier="ovo",
-            band_size=0,
-            shared_band_size=0,
-            rank=rank,
-            random_state=0,
-            device="cpu",
-        )
-        estimator.fit(split.X, split.y)
-        accuracy = 100.0 * estimator.score(split.X_test, split.y_test)
-        records.append({"case": f"rank={rank}", "accuracy": float(accuracy)})
-    return records

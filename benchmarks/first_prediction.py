@@ -9,10 +9,10 @@ with the first prediction after one more sample or one more class.
 """
 
 import numpy as np
-import torch
 from _data import default_folder, known_problems
 from _report import command_line, page, publish, run_limited, table
 from _speed_clock import alternate, seconds_of
+from _speed_floor import SolutionFloor
 
 from ffnb_sklearn import FFNBClassifier
 
@@ -28,23 +28,11 @@ def gaussian_rows(n_classes, n, d):
     return rng.normal(size=(n_classes, d))[y] + rng.normal(size=(len(y), d)), y
 
 
-def floor(clf, X):
-    """Seconds of the least arithmetic behind the solution of a fitted classifier."""
-    model = clf._state.model
-    d = clf.transform(X[:1]).shape[1]
-    n_rows = sum(one.rank for one in model.moments)
-    rng = np.random.default_rng(0)
-    rows = torch.as_tensor(rng.normal(size=(n_rows, d)))
-    vectors = torch.as_tensor(rng.normal(size=(n_rows + len(model.moments), d)))
-
-    def arithmetic():
-        wide = n_rows < d
-        gram = rows @ rows.T if wide else rows.T @ rows
-        gram.diagonal().add_(1.0)
-        right = rows @ vectors.T if wide else vectors.T
-        torch.linalg.solve_triangular(torch.linalg.cholesky(gram), right, upper=False)
-
-    return seconds_of(arithmetic)
+def floor_of(clf, X):
+    """The least arithmetic behind the solution of a fitted classifier."""
+    moments = clf._state.model.moments
+    width = clf.transform(X[:1]).shape[1]
+    return SolutionFloor(sum(one.rank for one in moments), len(moments), width)
 
 
 def measure(X, y, repeats):
@@ -55,7 +43,7 @@ def measure(X, y, repeats):
         whole, fewer = (FFNBClassifier(random_state=0, band_size=0) for _ in range(2))
         given = FFNBClassifier(random_state=0, band_size=0, **GIVEN).fit(X, y)
         found = {"auto": seconds_of(whole.fit(X, y).predict, rows)}
-        found |= {"given": seconds_of(given.predict, rows), "floor": floor(given, X)}
+        found |= {"given": seconds_of(given.predict, rows), "floor": floor_of(given, X)()}
         whole.partial_fit(X[:1], y[:1])
         found["sample"] = seconds_of(whole.predict, rows[:1])
         fewer.fit(X[~last], y[~last]).predict(rows[:1])

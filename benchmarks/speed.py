@@ -1,9 +1,10 @@
 """Speed and memory as ratios to a floor computed beside them, and to published algorithms.
 
 The floor of a task is one Gram product and one Cholesky factorisation of the width that the
-classifier sees; that of a prediction is one product with the hyperplanes of all pairs. Floor and
-method take turns, five rounds by default; a ratio is one of medians, with the least and the
-largest ratio within one round behind it.
+classifier sees. That of a prediction is one product with the means and the axes of all classes,
+and for the first prediction after a task also what whitens these: a Gram product, a Cholesky
+factorisation and a triangular solution. Floor and method take turns, five rounds by default; a
+ratio is one of medians, with the least and the largest ratio within one round behind it.
 
     python benchmarks/speed.py --out docs/benchmarks/speed.md docs/benchmarks/speed.csv
     python benchmarks/speed.py --parts task pairs --threads 2
@@ -13,10 +14,9 @@ largest ratio within one round behind it.
 from dataclasses import replace
 
 import torch
-from _data import read_features
 from _report import command_line, environment_lines, limited, table, write
 from _speed_cases import Case, memory_of_case, run_case
-from _speed_pairs import compare_pairs, rank_accuracies
+from _speed_pairs import compare_pairs
 from _speed_peers import compare_fecam, compare_ranpac, compare_slda
 
 BAR = Case()
@@ -35,7 +35,7 @@ SWEEP = [
     replace(BAR, seen=200),
     replace(BAR, shared=500),
     replace(BAR, settings=(("band_size", 0), ("rank", 32))),
-    # Classes so small that the first prediction chooses shrinkage and ridge.
+    # Few samples, and as many shared neurons as the default has.
     replace(BAR, n_samples=250, seen=20, shared=2000),
 ]
 
@@ -48,7 +48,6 @@ TITLES = {
     "sweep": "The same over sizes",
     "memory": "Peak memory, each step in a process of its own",
     "pairs": "Hyperplanes of all pairs, against a Cholesky factorisation per pair",
-    "ranks": "Accuracy by rank, CIFAR-100 features without a shared band",
     "published": "Against published algorithms, run as published",
 }
 
@@ -70,15 +69,6 @@ def pair_records(options):
     return [compare_pairs(repeats=options.repeats)]
 
 
-def rank_records(options):
-    """Accuracies by rank, or a record that says why there are none."""
-    path = options.data / "cifar100_b50.npz"
-    if options.quick or not path.is_file():
-        reason = "not part of --quick" if options.quick else f"no {path.name} in --data"
-        return [{"case": "skipped", "note": reason}]
-    return rank_accuracies(read_features(path)[0], [16, 32, 64, None])
-
-
 def published_records(options):
     """Statistics, prediction and training against SLDA, FeCAM and RanPAC."""
     slda, fecam, ranpac = [{}, {"n_samples": 1000, "n_features": 2048}], {}, {}
@@ -98,7 +88,6 @@ PARTS = {
     "sweep": lambda o: task_records(QUICK_SWEEP if o.quick else SWEEP, o),
     "memory": lambda o: memory_records(QUICK_TASKS[:1] if o.quick else TASKS),
     "pairs": pair_records,
-    "ranks": rank_records,
     "published": published_records,
 }
 

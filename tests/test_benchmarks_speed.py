@@ -87,10 +87,27 @@ def test_null_space_floor_decomposes_a_second_moment(bench):
     assert floor() > 0.0
 
 
-def test_prediction_floor_has_a_column_per_pair(bench):
-    floor = bench("_speed_floor").PredictionFloor(7, 5, 6)
-    assert_allclose(floor.run(), floor.features @ floor.planes.T)
-    assert floor.run().shape == (7, 15)
+@pytest.mark.parametrize("n_axes", [3, 12])
+def test_solution_floor_whitens_means_and_axes(bench, n_axes):
+    floor = bench("_speed_floor").SolutionFloor(n_axes, 2, 5)
+    axes, vectors = floor.axes, floor.vectors
+    assert len(vectors) == n_axes + 2
+    if n_axes < 5:
+        expected = (axes @ vectors.T).T @ torch.linalg.solve(
+            axes @ axes.T + torch.eye(n_axes), axes @ vectors.T
+        )
+    else:
+        expected = vectors @ torch.linalg.solve(axes.T @ axes + torch.eye(5), vectors.T)
+    solved = floor.run()
+    assert_allclose(solved.T @ solved, expected, rtol=1e-10, atol=1e-12)
+    assert floor() > 0.0
+
+
+def test_prediction_floor_has_a_column_per_mean_and_axis(bench):
+    floor = bench("_speed_floor").PredictionFloor(1030, n_features=5, n_axes=11, n_classes=4)
+    assert_allclose(floor.run(), floor.features[1024:] @ floor.rows.T)
+    assert floor.run().shape == (6, 15)
+    assert floor() > 0.0
 
 
 def test_generated_classes_are_the_same_in_any_company(bench):
