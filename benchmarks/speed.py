@@ -106,13 +106,13 @@ def flat(part, record):
     """A record for the file of all, where every row has the same columns."""
     names = ["case", "step", "against", "seconds", "reference_s", "ratio", "ratio_min"]
     names += ["ratio_max", "width", "state_mb", "before_mb", "peak_mb", "added_mb"]
-    names += ["measured_pairs", "all_pairs", "cosine", "accuracy", "note"]
+    names += ["measured_pairs", "all_pairs", "cosine", "note"]
     return {"part": part, **{name: record.get(name, "") for name in names}}
 
 
 def read_options(arguments):
     """Parse the command line."""
-    parser = command_line(__doc__, rows="all records", quick="small cases, in seconds", data=True)
+    parser = command_line(__doc__, rows="all records", quick="small cases, in seconds")
     add = parser.add_argument
     add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
@@ -134,7 +134,7 @@ def main(arguments=None):
         title = f"# Speed, torch threads: {torch.get_num_threads()}"
         say([title, "", *environment_lines()])
         say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
-        say(["- data: Gaussian classes, seed 0, but for accuracy by rank; random_state=0"])
+        say(["- data: Gaussian classes, seed 0; random_state=0"])
         for part in options.parts:
             records = PARTS[part](options)
             rows += [flat(part, record) for record in records]
