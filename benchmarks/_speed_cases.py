@@ -42,7 +42,7 @@ class Case:
     new: int = 5
     shared: int = 0
     settings: tuple = field(default=(("band_size", 0),))
-    n_test: int = 10_000
+    n_test: int = 2_000
 
     @property
     def label(self):

@@ -25,7 +25,7 @@ CASES = [
     BAR,
     replace(BAR, settings=()),
     replace(BAR, shared=2000, settings=()),
-    replace(BAR, seen=300, n_test=20_000),
+    replace(BAR, seen=300, n_test=4_000),
     # Few samples, and as many shared neurons as the default has.
     replace(BAR, n_samples=250, seen=20, shared=2000),
 ]
