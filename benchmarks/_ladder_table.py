@@ -78,22 +78,26 @@ def _by_cell(records):
 
 
 def _steps(values, labels, kind):
-    """Mean over the sets of the change against the kept rung below, or above for the first."""
-    kept = [label for label, rung in labels.items() if rung.kept]
+    """Mean over the sets of the change against the kept rung below, or above for the first.
+
+    A set that has no row of the rung below is compared with the last one that it has.
+    """
+    order = list(labels)
+    first = next(label for label in order if labels[label].kept)
     steps = {}
-    for label in labels:
-        order = list(labels).index(label)
-        below = [one for one in kept if list(labels).index(one) < order]
-        # Below the first kept rung there is the printed slip, which is compared with it.
-        base = below[-1] if below else kept[0]
-        changes = [
-            values[label, title, kind].mean() - values[base, title, kind].mean()
-            for title in STEPS
-            if (label, title, kind) in values and (base, title, kind) in values and label != base
-        ]
-        if changes:
+    for k, label in enumerate(order):
+        changes = []
+        for title in STEPS:
+            measured = [one for one in order if (one, title, kind) in values]
+            below = [one for one in order[:k] if labels[one].kept and one in measured]
+            # Below the first kept rung there is the printed slip, which is compared with it.
+            base = below[-1] if below else first
+            if label in measured and base in measured:
+                means = [values[one, title, kind].mean() for one in (base, label)]
+                changes.append(means[1] - means[0])
+        if changes and label != first:
             steps[label] = np.mean(changes)
-    return {label: step for label, step in steps.items() if label != kept[0]}
+    return steps
 
 
 def _notes(records, labels, steps):

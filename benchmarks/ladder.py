@@ -10,8 +10,12 @@ in brackets are measured, but later rungs do not stand on them.
     python benchmarks/ladder.py --quick
 
 With --epochs, the rungs on features of the printed widths are measured in closed form and
-fine-tuned, without it all rungs in closed form.
+fine-tuned, without it all rungs in closed form. Runs in the files of --from are not made again, and
+stand in the table.
 """
+
+import csv
+from pathlib import Path
 
 from _ladder_rungs import PRINTED_SLIP, PUBLISHED, RUNGS, SEVERAL_LAYERS, START, settings_of
 from _ladder_runs import DATA_SETS, measure
@@ -51,6 +55,7 @@ def parse(arguments):
     add("--rungs", nargs="+", choices=labels, metavar="RUNG", help="only these; default: all")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     add("--epochs", type=int, default=0, help="of fine-tuning; the paper has 250")
+    add("--from", dest="given", nargs="+", type=Path, default=[], help=".csv of earlier runs")
     add("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args(arguments)
     if options.rungs is None:
@@ -61,17 +66,36 @@ def parse(arguments):
     return options
 
 
-def settings_lines(options):
-    """List what all runs share."""
+def earlier_records(paths):
+    """Return the records in files of earlier runs."""
+    rows = [
+        row
+        for path in paths
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    ]
+    for row in rows:
+        row |= {name: int(row[name]) for name in ("seed", "max_epochs", "n_test")}
+        row |= {name: float(row[name]) for name in ("final", "seconds")}
+    return rows
+
+
+def settings_lines(options, records):
+    """List what the runs share."""
     if options.quick:
         yield "**quick run**: few rungs, epochs and samples, to see that it works; not a result"
     dropped = [rung.label for rung in RUNGS if rung.label not in options.rungs]
     if dropped:
         yield f"rungs left out: {', '.join(dropped)}"
-    yield f"seeds of backbones and mini-batches: {', '.join(map(str, options.seeds))}"
+    for path in options.given:
+        yield f"runs of an earlier command: {path.name}"
     if options.epochs:
         yield f"fine-tuned: one layer alone, at most {options.epochs} epochs per task"
-    for name in options.sets:
+    for name in dict.fromkeys(one["set"] for one in records):
+        seeds = sorted({one["seed"] for one in records if one["set"] == name})
+        yield (
+            f"{DATA_SETS[name].title}: seeds of backbones and mini-batches "
+            f"{', '.join(map(str, seeds))}"
+        )
         published = ", ".join(f"{key}={value!r}" for key, value in PUBLISHED[name].items())
         line = f"{DATA_SETS[name].title}: as_published({published})"
         if name in BACKBONES[START.features]:
@@ -89,7 +113,7 @@ def report(options, records):
         "# Worth of each deviation from the published model",
         "",
         *environment_lines(ffnb_sklearn.__version__, "cpu"),
-        *(f"- {line}" for line in settings_lines(options)),
+        *(f"- {line}" for line in settings_lines(options, records)),
         "",
         *table_lines(records),
     ]
@@ -100,10 +124,14 @@ def main(arguments=None):
     """Measure all rungs, and print their table."""
     options = parse(arguments)
     with threadpool_limits(limits=options.threads):
+        earlier = earlier_records(options.given)
+        known = {(one["set"], one["rung"], one["seed"], one["max_epochs"]) for one in earlier}
         runs = Parallel(n_jobs=options.jobs)(
-            delayed(measure)(options, *run) for run in runs_of(options)
+            delayed(measure)(options, name, rung, seed, epochs)
+            for name, rung, seed, epochs in runs_of(options)
+            if (name, rung.label, seed, epochs) not in known
         )
-        records = [record for run in runs for record in run]
+        records = [*earlier, *(record for run in runs for record in run)]
         text = report(options, records)
     publish(text, records, options.out)
 

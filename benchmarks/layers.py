@@ -74,7 +74,11 @@ def run(options):
 
 def measured_before(paths):
     """Rows of earlier runs, by features, method and classes per task."""
-    rows = [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
+    rows = [
+        row
+        for path in paths
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    ]
     for row in rows:
         row |= {name: int(row[name]) for name in ("per_task", "width", "scored")}
         row |= {name: float(row[name]) for name in FIGURES}

@@ -83,6 +83,22 @@ def test_steps_are_means_over_sets_against_the_kept_rung_below(bench, rungs):
     assert any(f"{units} (-5.00)" in line for line in lines if "do not pay" in line)
 
 
+def test_a_set_without_a_row_of_the_rung_below_is_compared_with_the_last_it_has(bench, rungs):
+    kept = [one.label for one in rungs.RUNGS if one.kept]
+    first, between, later = kept[0], kept[-3], kept[-2]
+    records = [
+        *(record(label, "fpha", final) for label, final in ((first, 0.5), (between, 0.6))),
+        record(later, "fpha", 0.62),
+        *(record(label, "cifar", final) for label, final in ((first, 0.3), (later, 0.4))),
+    ]
+
+    lines = bench("_ladder_table").table_lines(records)
+
+    steps = {line.split(" | ")[0][2:]: line.split(" | ")[-1] for line in lines if "| " in line}
+    assert steps[between] == "+10.00 |"
+    assert steps[later] == "+6.00 |"
+
+
 def test_quick_run_prints_a_row_per_rung_and_writes_both_files(
     bench, shared_data, capsys, tmp_path
 ):
@@ -101,6 +117,12 @@ def test_quick_run_prints_a_row_per_rung_and_writes_both_files(
     assert all(0.0 < float(one["final"]) <= 1.0 for one in runs)
     assert np.isfinite([float(one["seconds"]) for one in runs]).all()
 
+    again = ["--quick", "--sets", "sbu", "--data", "nowhere", "--from", str(paths[1])]
+    bench("ladder").main(again)
+    repeated = capsys.readouterr().out
+    assert "- runs of an earlier command: ladder.csv" in repeated
+    assert repeated[repeated.index("| rung") :] == printed[printed.index("| rung") :]
+
 
 def test_fine_tuning_stops_below_the_wide_features(bench):
     ladder = bench("ladder")
@@ -118,7 +140,7 @@ def test_chosen_rungs_alone_run_and_the_report_names_the_others(bench, rungs):
     options = ladder.parse(["--sets", "fpha", "--rungs", *kept])
 
     assert {rung.label for _, rung, _, _ in ladder.runs_of(options)} == set(kept)
-    (left_out,) = [line for line in ladder.settings_lines(options) if "rungs left out" in line]
+    (left_out,) = [line for line in ladder.settings_lines(options, []) if "rungs left out" in line]
     assert all((rung.label in left_out) == (rung.label not in kept) for rung in rungs.RUNGS)
 
 
