@@ -34,13 +34,13 @@ ARROWS = {
     "features": {"device", "linalg", "statistics"},
     "classifier": {"settings", "device", "linalg", "statistics", "features"},
     "sparse": {"settings", "device", "linalg", "statistics", "features", "classifier"},
-    "model": {"settings", "statistics", "features", "classifier", "sparse"},
+    "model": {"settings", "device", "statistics", "features", "classifier", "sparse"},
     "drafts": {"device", "statistics", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "features", "model", "drafts"},
     "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
-    "learning": {"features", "model", "drafts", "tuning"},
+    "learning": {"device", "features", "model", "drafts", "tuning"},
 }
 
 

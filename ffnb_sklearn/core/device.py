@@ -1,17 +1,25 @@
-"""Arrays to tensors and back, and the choice of a device.
+"""Arrays to tensors and back, and the choice of a device and of the number of threads.
 
 Every conversion between NumPy and torch is here: fitted state stays NumPy, and each call chooses
 its device.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["as_array", "as_tensor", "resolve_device"]
+__all__ = ["as_array", "as_tensor", "few_threads", "resolve_device"]
+
+# Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
+# Threads of short products wait for each other, and long where other processes keep the cores busy.
+OPERATIONS_PER_THREAD = 2e9
 
 _EXPECTED = "'auto', 'cpu', 'cuda', 'cuda:<index>' or 'mps'"
 
@@ -155,3 +163,29 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
     # An MPS device cannot cast to float64.
     array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
     return array
+
+
+@contextmanager
+def few_threads(operations: float) -> Iterator[None]:
+    """Let torch use no more threads on the CPU than the work within a block is worth.
+
+    Only the calling thread is limited, and only until the end of the block. Numbers that were
+    chosen by `torch.set_num_threads` hold for matrix products all the same.
+
+    Parameters
+    ----------
+    operations : float
+        Multiplications and additions of the work, roughly.
+    """
+    worth = max(1, int(operations / OPERATIONS_PER_THREAD))
+    if worth >= torch.get_num_threads():
+        yield
+        return
+    with _openmp().limit(limits=worth):
+        yield
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    """Return the thread pools of torch, which are looked up once."""
+    return ThreadpoolController().select(user_api="openmp")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from .device import few_threads
 from .drafts import append_drafts, draft_bands, grown_past
 from .features.feature_map import FeatureMap
 from .model import Model, Settings, Task, updated_moments
@@ -35,6 +36,18 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     ValueError
         If `p` leaves no axis for new neurons in some layer.
     """
+    with few_threads(_operations(model, task, settings)):
+        return _learned(model, task, settings, watcher)
+
+
+def _operations(model: Model, task: Task, settings: Settings) -> float:
+    """Estimate the operations of learning: products of the samples with each other."""
+    n, d = len(task.classes), model.features.n_features
+    return 2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)
+
+
+def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
+    """Return the model after a task."""
     if settings.band_size:
         # Bands need all samples at once in double precision.
         task = replace(task, samples=task.X)

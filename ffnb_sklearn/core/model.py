@@ -15,6 +15,7 @@ import torch
 
 from .classifier.novelty import RelativeDistances
 from .classifier.solve import Solution, n_classifier_weights, solve, solve_novelty
+from .device import few_threads
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .settings import Settings
@@ -162,7 +163,9 @@ class Model:
         """
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
-            self._solved.append(solve(self.features, self.moments, self.settings, device=device))
+            with few_threads(self._operations_of_solving()):
+                solution = solve(self.features, self.moments, self.settings, device=device)
+            self._solved.append(solution)
         return self._solved[0]
 
     def scores(self, X: Samples) -> torch.Tensor:
@@ -171,24 +174,37 @@ class Model:
         # Results of single chunks, allocated between their features, would fragment the heap.
         size = (len(X), len(self.moments))
         scores = torch.empty(size, dtype=torch.float64, device=X.device)
-        for rows in self._chunks(X):
-            if isinstance(X, SparseInputs):
-                scores[rows] = sparse_scores(classifier, X.sparse(rows))
-            else:
-                scores[rows] = classifier.scores(self.view(X[rows].double()))
+        with few_threads(self._operations(len(X))):
+            for rows in self._chunks(X):
+                if isinstance(X, SparseInputs):
+                    scores[rows] = sparse_scores(classifier, X.sparse(rows))
+                else:
+                    scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
-            self._relative.append(self._solve_novelty(X))
+            with few_threads(self._operations_of_solving()):
+                self._relative.append(self._solve_novelty(X))
         relative, parts = self._relative[0], []
-        for rows in self._chunks(X):
-            if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
-                parts.append(relative.likeness(X.sparse(rows)))
-            elif isinstance(relative, RelativeDistances):
-                parts.append(relative.likeness(self.view(X[rows].double())))
+        with few_threads(self._operations(len(X))):
+            for rows in self._chunks(X):
+                if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
+                    parts.append(relative.likeness(X.sparse(rows)))
+                elif isinstance(relative, RelativeDistances):
+                    parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
+
+    def _operations(self, n_rows: int) -> float:
+        """Operations of a product of some rows with all weights of the classifier."""
+        in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+        return 2.0 * n_rows * in_classifier
+
+    def _operations_of_solving(self) -> float:
+        """Estimate the operations of a factorisation, and of the systems that it solves."""
+        d = self.features.n_features
+        return float(d) ** 3 + self._operations(d)
 
     def _solve_novelty(self, X: Samples) -> RelativeDistances | SparseLikeness:
         """Solve the likeness for samples of the form of X."""
