@@ -5,10 +5,13 @@ they do not converge. The best temperature of a set is found on its test rows, a
 an error one divisor of the logarithms would mend.
 
     python benchmarks/calibration.py --out calibration.md calibration.csv
+    python benchmarks/calibration.py --heads gaussian --from calibration.csv
     python benchmarks/calibration.py --quick
 """
 
+import csv
 import warnings
+from pathlib import Path
 
 import numpy as np
 from _data import default_folder, known_problems
@@ -26,6 +29,7 @@ from ffnb_sklearn import FFNBClassifier
 
 SETS = ("iris", "wine", "digits", "satimage", "segment", "pendigits", "fpha", "cifar")
 N_BINS = 10
+FIGURES = ("accuracy", "log_loss", "best_log_loss", "error")
 
 # Pairs of more classes than this are left out: 4950 planes of 2512 features.
 _MOST_PAIRED = 50
@@ -84,27 +88,40 @@ def measure(make, split):
     # As FFNB, scikit-learn's heads get the benefit of probabilities that are never zero.
     logs = np.log(np.maximum(clf.predict_proba(split.X_test), 1e-280))
     y = np.searchsorted(clf.classes_, split.y_test)
-    return {
-        "accuracy": 100.0 * float(np.mean(logs.argmax(axis=1) == y)),
-        "log_loss": log_loss(logs, y),
-        "best_log_loss": best_log_loss(logs, y),
-        "error": expected_calibration_error(logs, y),
-    }
+    accuracy = 100.0 * float(np.mean(logs.argmax(axis=1) == y))
+    error = expected_calibration_error(logs, y)
+    return dict(
+        zip(FIGURES, (accuracy, log_loss(logs, y), best_log_loss(logs, y), error), strict=True)
+    )
 
 
 def run(options):
     """Measure all heads on all sets, and return the single runs."""
     problems = {**study_sets(default_folder()), **known_problems(default_folder())}
-    records = []
+    records = measured_before(options.earlier)
+    known = {(one["set"], one["head"]) for one in records}
     for name in options.sets:
-        for split in problems[name].splits()[: options.splits]:
+        wanted = [head for head in options.heads if (name, head) not in known]
+        for split in problems[name].splits()[: options.splits] if wanted else ():
             n_classes = len(np.unique(split.y))
-            for head in options.heads:
+            for head in wanted:
                 if head == "ovo" and n_classes > _MOST_PAIRED:
                     continue
                 found = measure(HEADS[head], split)
                 records.append({"set": name, "classes": n_classes, "head": head, **found})
     return records
+
+
+def measured_before(paths):
+    """Records of earlier runs."""
+    rows = [
+        row
+        for path in paths
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    ]
+    for row in rows:
+        row |= {name: float(row[name]) for name in FIGURES}
+    return rows
 
 
 def report(records, options, environment):
@@ -124,8 +141,7 @@ def report(records, options, environment):
         for head in options.heads:
             rows = [one for one in records if (one["set"], one["head"]) == (name, head)]
             if rows:
-                keys = ("accuracy", "log_loss", "best_log_loss", "error")
-                accuracy, *rest = (np.mean([one[key] for one in rows]) for key in keys)
+                accuracy, *rest = (np.mean([one[key] for one in rows]) for key in FIGURES)
                 values = " | ".join(f"{value:.3f}" for value in rest)
                 lines.append(
                     f"| {name} | {rows[0]['classes']} | {head} | {accuracy:.2f} | {values} |"
@@ -138,6 +154,14 @@ def main(arguments=None):
     parser = command_line(__doc__, quick="iris alone, one split, two heads")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--heads", nargs="+", choices=list(HEADS), default=list(HEADS))
+    parser.add_argument(
+        "--from",
+        nargs="+",
+        type=Path,
+        default=[],
+        dest="earlier",
+        help=".csv of earlier runs, whose sets and heads are not measured again",
+    )
     parser.add_argument("--splits", type=int, default=5, help="splits of each set, at most")
     options = parser.parse_args(arguments)
     if options.quick:

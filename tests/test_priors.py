@@ -299,5 +299,5 @@ def test_logarithms_of_probabilities(head, priors):
     logarithms = learned(estimator(classifier=head), [0, 1, 2]).predict_log_proba(far)
     assert np.isfinite(logarithms).all()
     assert logarithms.max() <= 0.0
-    assert logarithms.min() < (-2.0 if head == "ovo" else -50.0)
+    assert logarithms.min() < (-2.0 if head == "ovo" else -10.0)
     assert logarithms.min() > -650.0

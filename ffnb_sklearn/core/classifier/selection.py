@@ -54,7 +54,7 @@ import torch
 from ..features.feature_map import Blocks
 from ..linalg import DiagonalPlusGram
 from ..settings import Settings
-from .densities import shared_covariance
+from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
 from .penalties import block_penalties
 
@@ -66,10 +66,6 @@ _ENERGIES = (None, 300.0, 1.0)
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
-
-# Least shrinkage, and so least relative ridge: beyond about 1e5 samples a class covariance is as
-# good as known, and a smaller ridge only loses digits.
-_LEAST_SHRINKAGE = 1e-3
 
 # Most of the chosen shrinkage: a tenth of the own covariance costs equal covariances 0.1 points at
 # 60 samples a class, and gives unlike ones up to 3 at 8 or 20 (benchmarks/sizes.py, fresh draws).
@@ -279,7 +275,7 @@ class _Judge:
         error = float(torch.stack(errors).mean())
         if not error > 0.0:
             return 1.0
-        return max(_LEAST_SHRINKAGE, error / max(distance, error))
+        return max(LEAST_SHRINKAGE, error / max(distance, error))
 
     def sampling_error(self, metric: _Metric) -> float:
         """Return the squared relative sampling error of the pooled covariance, r / (N - C)."""

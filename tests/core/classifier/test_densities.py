@@ -78,7 +78,7 @@ def test_the_temperature_grows_with_the_own_part_of_the_nearest_class(shrinkage)
     for i, c in enumerate(nearest):
         z = x[i] - gaussians.means[c].numpy()
         own[i] = z @ np.linalg.solve(base, z) - z @ np.linalg.solve(shared[c], z)
-    expected = 2.0 + 5.0**0.5 / 700.0 * own
+    expected = 2.0 + 0.013 * (5.0 * shrinkage) ** 0.25 * own
     assert_allclose(scores * expected[:, None], ratios, rtol=1e-9, atol=1e-9 * np.abs(ratios).max())
     assert np.ptp(expected) > 0.005 or shrinkage == 1.0
 
