@@ -13,12 +13,14 @@ import joblib
 import numpy as np
 from _data import read_arrays
 
-from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+from ffnb_sklearn.backbones import ConvNet, MirrorShift, TorchFeatureExtractor
 
 # Residual blocks of the network: the last of the second stage, both of the third and the fourth.
 LAYERS = ("6", "7", "8", "9", "10")
 WIDTHS = (64, 128, 128, 256, 256)
 BASE_CLASSES = 50
+# Scaling of the pixels that the network was trained with, per channel.
+MEAN, STD = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
 CHUNK = 2500
 
 
@@ -31,7 +33,7 @@ class Features:
 
     label: str
     layers: tuple | None
-    views: str | None
+    views: str | MirrorShift | None
 
 
 FEATURES = {
@@ -42,6 +44,7 @@ FEATURES = {
     "three-mirror": Features("blocks 8 to 10", ("8", "9", "10"), "mirror"),
     "stages-mirror": Features("blocks 7 to 10", LAYERS[1:], "mirror"),
     "all-mirror": Features("blocks 6 to 10", LAYERS, "mirror"),
+    "all-shift": Features("blocks 6 to 10, also of shifted images", LAYERS, MirrorShift(shift=2)),
     "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
 }
 
@@ -94,8 +97,8 @@ def make_extractor(weights, views, device):
         layers=LAYERS,
         views=views,
         input_shape=(3, 32, 32),
-        mean=(129.3, 124.1, 112.4),
-        std=(68.2, 65.4, 70.4),
+        mean=MEAN,
+        std=STD,
         device=device,
     )
 
@@ -109,7 +112,7 @@ def extract(images, weights, views, cache, device):
         What to extract from.
     weights : Path
         File of the network.
-    views : {"mirror"} or None
+    views : {"mirror"}, MirrorShift or None
         What the network sees of each image.
     cache : Path
         Folder of the cached chunks.

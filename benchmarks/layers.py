@@ -47,7 +47,7 @@ LEARNERS = {
 def run(options):
     """Measure all rows of the table."""
     images = load_images(options.data, options.images_per_class)
-    weights = options.data / "cifar100_backbone.pt"
+    weights = options.weights or options.data / "cifar100_backbone.pt"
     chosen = {name: FEATURES[name] for name in options.features}
     known = measured_before(options.resume)
     extracted = {
@@ -129,6 +129,7 @@ def parse(arguments):
     add("--methods", nargs="*", choices=incremental, default=["ffnb"], help="none: extract only")
     add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first fifty")
     add("--seeds", nargs="+", type=int, default=[0])
+    add("--weights", type=Path, help="weights of the network; default: those of the data")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")

@@ -1,0 +1,110 @@
+"""Train the network of the CIFAR-100 benchmarks further, on the first fifty classes alone.
+
+It starts from the weights that come with the data, which have seen these images thirty times, or
+from random ones. After each epoch a checkpoint is written: the same command goes on where a killed
+run stopped. No setting was chosen by any accuracy; `layers.py --weights` measures what comes out.
+
+    python benchmarks/backbone.py --threads 1 --out backbone.md backbone.csv
+    python benchmarks/backbone.py --start random --epochs 2 --images-per-class 20
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+from _layer_features import BASE_CLASSES, MEAN, STD, load_images
+from _report import command_line, environment_lines, limited, page, publish, table
+
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+
+RECIPE = {
+    "optimizer": "sgd",
+    "learning_rate": 0.05,
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "schedule": "one-cycle",
+    "train_batch_size": 128,
+    "label_smoothing": 0.1,
+    "augment": "flip-crop",
+}
+
+
+def train(options):
+    """Train the network; return the extractor and the seconds since the call."""
+    images = load_images(options.data, options.images_per_class)
+    is_base = images.y_train < BASE_CLASSES
+    options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    given = options.data / "cifar100_backbone.pt"
+    extractor = TorchFeatureExtractor(
+        ConvNet,
+        weights=given if options.start == "given" else None,
+        mean=MEAN,
+        std=STD,
+        epochs=options.epochs,
+        device=options.device,
+        checkpoint=options.checkpoint,
+        random_state=options.seed,
+        verbose=True,
+        **RECIPE,
+    )
+    start = time.perf_counter()
+    extractor.fit(images.train[is_base], images.y_train[is_base])
+    return extractor, time.perf_counter() - start
+
+
+def records_of(extractor):
+    """Return the course of the training, one record per epoch."""
+    history = extractor.history_
+    return [
+        {"epoch": epoch, **dict(zip(history, values, strict=True))}
+        for epoch, values in enumerate(zip(*history.values(), strict=True), start=1)
+    ]
+
+
+def save_weights(extractor, path):
+    """Keep the weights as float16, in a file that `TorchFeatureExtractor` reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {name: torch.from_numpy(value) for name, value in extractor.state_dict_.items()}
+    halves = {key: one.half() if one.is_floating_point() else one for key, one in tensors.items()}
+    torch.save(halves, path)
+
+
+def parse(arguments):
+    """Read the command line."""
+    parser = command_line(__doc__, rows="epochs", data=True)
+    add = parser.add_argument
+    out = Path(__file__).parents[1] / "out"
+    add("--start", choices=["given", "random"], default="given", help="the first weights")
+    add("--epochs", type=int, default=12)
+    add("--images-per-class", type=int, help="training images; default: all 500")
+    add("--seed", type=int, default=0)
+    add("--device", default="cpu")
+    add("--checkpoint", type=Path, default=out / "backbone.checkpoint")
+    add("--weights", type=Path, default=out / "backbone.pt", help="where the weights are kept")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """Train, keep the weights, and print the report."""
+    options = parse(arguments)
+    with limited(options.threads):
+        extractor, seconds = train(options)
+        environment = environment_lines(device=options.device)
+    save_weights(extractor, options.weights)
+    print(f"{seconds:.0f} s", file=sys.stderr)
+    records = records_of(extractor)
+    rows = [
+        [one["epoch"], f"{one['train_loss']:.4f}", f"{one['learning_rate']:.4g}"] for one in records
+    ]
+    text = page(
+        "Pretraining on the first fifty classes",
+        environment,
+        [f"{name}: {value}" for name, value in RECIPE.items()],
+        table(["epoch", "training loss", "last learning rate"], rows),
+    )
+    publish(text, records, options.out)
+
+
+if __name__ == "__main__":
+    main()
