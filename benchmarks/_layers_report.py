@@ -81,17 +81,23 @@ def report(records, options, learners):
 
 def _description(options):
     n = options.images_per_class or 500
+    weights = (
+        f"with the weights {options.weights.name}"
+        if options.weights
+        else "whose weights come with the data"
+    )
     return [
         "- data: CIFAR-100, all test images, "
         f"{n} training images per class{'' if n == 500 else ' (of 500, so figures are lower)'}; a "
-        "ResNet trained on the first 50 classes, whose weights come with the data",
+        f"ResNet trained on the first 50 classes, {weights}",
         f"- seeds: {', '.join(map(str, options.seeds))}, of what the head draws at random; means "
         "over seeds",
         f"- random neurons of RanPAC, cosines of KLDA: {WIDTH}",
         "- features: outputs of residual blocks (6: end of the second stage, 7 and 8: third, 9 and "
         "10: fourth), each pooled by the mean over the image and scaled by one number learned on "
         "the first 50 classes; last layer: the output of the network, unscaled; mean with the "
-        "mirrored image unless stated; pixels: divided by 255",
+        "mirrored image unless stated; shifted images: by two pixels to four sides, each with its "
+        "mirror image; pixels: divided by 255",
         "- stream: tasks after the first one, which has 50 classes; base %: after the first task; "
         "average %: mean over all tasks of the accuracy on all classes met so far, both on the "
         "first scored test images of each class; final %: on all 100 of each class",
