@@ -46,7 +46,7 @@ def tracked_files():
     if listed.returncode:
         pytest.skip("not a git checkout, so the project's own files cannot be told from others")
     paths = [ROOT / name for name in listed.stdout.split("\0") if name]
-    binary = {".png", ".ffnb"}
+    binary = {".png", ".ffnb", ".pt"}
     return [path for path in paths if path.is_file() and path.suffix not in binary]
 
 
