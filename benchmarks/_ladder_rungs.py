@@ -3,23 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from _paper_settings import CIFAR, DEEP_P, FPHA, SBU
+from _paper_settings import CIFAR, DEEP_P, FPHA, SBU, published_parameters
 
 from ffnb_sklearn import BandTraining, FFNBClassifier
 
 DEFAULT = FFNBClassifier(training=BandTraining()).get_params()
 
-# The published model on each set: p, and on CIFAR-100 the printed network of one neuron per class.
-PUBLISHED = {
-    FPHA.name: {"p": FPHA.parameters["p"]},
-    SBU.name: {"p": SBU.parameters["p"]},
-    "cifar": {
-        **{name: CIFAR["S10"].parameters[name] for name in ("p", "band_size", "n_layers")},
-        "batch_size": CIFAR["S10"].parameters["batch_size"],
-        "momentum": CIFAR["S10"].parameters["momentum"],
-        "training__adaptive_rate": False,
-    },
-}
+# The published model on each set.
+PUBLISHED = {one.name: published_parameters(one) for one in (SBU, FPHA, CIFAR["S10"])}
 
 # Parameters of an estimator that are no part of the model.
 NOT_OF_THE_MODEL = {"training", "random_state", "device", "verbose", "classes_per_task"}

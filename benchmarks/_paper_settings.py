@@ -170,13 +170,27 @@ CIFAR = {
 }
 
 
+# What the paper prints of its network on each set, but for the layers: all printed sizes are those
+# of one feature layer. The rest is that of `as_published`.
+PRINTED = {
+    **dict.fromkeys(("sbu", "fpha"), ("p", "weight_decay")),
+    "cifar": ("p", "band_size", "batch_size", "momentum", "learning_rate"),
+}
+
+
+def published_parameters(data_set):
+    """Return what `FFNBClassifier.as_published` takes to be the published model on a set."""
+    printed = {name: data_set.parameters[name] for name in PRINTED[data_set.name]}
+    return {**printed, "training__adaptive_rate": data_set.name != "cifar"}
+
+
 def as_published(data_set, max_epochs=0):
-    """Return a skeleton set with the network that `FFNBClassifier.as_published` makes.
+    """Return a set with the network that `FFNBClassifier.as_published` makes.
 
     Parameters
     ----------
     data_set : DataSet
-        SBU or FPHA, whose p, printed weight decay and stream are kept.
+        Set whose printed parameters and stream are kept.
     max_epochs : int, default=0
         Of Algorithm 2, in rows that are fine-tuned.
 
@@ -185,8 +199,8 @@ def as_published(data_set, max_epochs=0):
     data_set : DataSet
         With other parameters.
     """
-    kept = {name: data_set.parameters[name] for name in ("p", "weight_decay")}
-    published = FFNBClassifier.as_published(**kept, max_epochs=max_epochs).get_params(deep=False)
+    changed = {**published_parameters(data_set), "max_epochs": max_epochs}
+    published = FFNBClassifier.as_published(**changed).get_params(deep=False)
     of_the_run = ("classes_per_task", "device", "random_state", "verbose")
     parameters = {name: value for name, value in published.items() if name not in of_the_run}
     return replace(data_set, parameters=parameters)

@@ -217,7 +217,7 @@ STUDIES = (
         "layers",
         "Number of layers",
         "feature layers",
-        {"sbu": "tableaa", "fpha": "tablebb"},
+        {"sbu": "tableaa", "fpha": "tablebb", "cifar": ""},
         (Row("1 layer", parameters={"n_layers": 1}), *_rows("n_layers", (2, 3, 4), "{} layers")),
         notes=dict.fromkeys(
             ("tableaa", "tablebb"),

@@ -3,6 +3,7 @@
 import csv
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,6 +164,21 @@ def test_tables_vary_what_they_say(tables):
     for row in (*tables["sbu-p"].rows, *tables["fpha-p"].rows):
         if row.model == "paper" and row.settings == row.data_set.parameters:
             assert row.final in (84.61, 67.47)
+
+
+def test_the_published_network_of_cifar_has_a_fixed_rate(bench, tables):
+    settings, paper = bench("_paper_settings"), bench("paper")
+    options = SimpleNamespace(features="gcn-narrow", published=True, hold_out=True, epochs=5)
+    table = paper.varied(tables["cifar-s10"], options)
+    assert table.name == "cifar-s10_published"
+    assert [row.model for row in table.rows] == ["paper", "paper"]
+    tuned, closed = (row.settings for row in table.rows)
+    assert (tuned["max_epochs"], closed["max_epochs"]) == (5, 0)
+    assert not tuned["training"].adaptive_rate
+    printed = settings.CIFAR["S10"].parameters
+    for name in ("p", "band_size", "batch_size", "momentum", "learning_rate"):
+        assert tuned[name] == printed[name]
+    assert (tuned["n_layers"], tuned["units"], tuned["shrinkage"]) == (1, "absolute", 0.0)
 
 
 @pytest.mark.parametrize("name", ["SBU", "FPHA"])
