@@ -430,41 +430,52 @@ def _cifar_methods():
     )
 
 
-def _sbu_causes():
+def _causes():
     """Rows that are far below the printed ones, and what of them is changed to find the cause."""
-    random = {"null_space": False, "init": "random"}
+    axes = {"p=45": {}, "p=15": {"p": 15}, "without null-space": {"null_space": False}}
     rows = [
-        Row(f"{activation}, {axes}", SBU, parameters={"activation": activation, **changes})
-        for activation in ("sigmoid", "relu")
-        for axes, changes in (
-            ("p=45", {}),
-            ("p=15", {"p": 15}),
-            ("without null-space", {"null_space": False}),
-        )
-    ]
-    rows += [
-        Row(
-            f"off / {on} / random, old classes {old}",
-            SBU,
-            parameters={**random, "covariance": _COVARIANCE[on], "old_statistics": old},
-        )
-        for on, old in product(("off", "on"), ("zero", "gaussian"))
+        Row(f"{activation}, {label}", SBU, parameters={"activation": activation, **changes})
+        for activation, (label, changes) in product(("sigmoid", "relu"), axes.items())
     ]
     streams = [
         replace(SBU, title=f"SBU, {n} per task", classes_per_task=n, n_tasks=8 // n)
         for n in (1, 2, 4)
     ]
-    rows += [
-        Row(f"{label}, tasks of size {stream.classes_per_task}", stream, parameters=changes)
-        for label, changes in (
-            ("batch normalisation", {"batch_norm": True}),
-            ("no batch normalisation", {}),
+    normalised = {"batch normalisation": True, "no batch normalisation": False}
+    of_sizes = [
+        Row(
+            f"{label}, tasks of size {stream.classes_per_task}",
+            stream,
+            parameters={"batch_norm": batch_norm},
         )
-        for stream in streams
+        for (label, batch_norm), stream in product(normalised.items(), streams)
     ]
-    return Table(
-        "sbu-causes", "Rows below the printed ones, SBU", "row", "", tuple(rows), ("finals",)
-    )
+    return [
+        Table(
+            f"{name}-causes", f"Rows below the printed ones, {title}", "row", "", rows, ("finals",)
+        )
+        for name, title, rows in (
+            ("sbu", "SBU", (*rows, *_random_rows(SBU, "off"), *of_sizes)),
+            ("fpha", "FPHA", tuple(_random_rows(FPHA, "on"))),
+        )
+    ]
+
+
+def _random_rows(data_set, null_space):
+    """Rows of random neurons, to which old classes are zero or respond as their Gaussians do."""
+    return [
+        Row(
+            f"{null_space} / {on} / random, old classes {old}",
+            data_set,
+            parameters={
+                "null_space": _ON_OFF[null_space],
+                "covariance": _COVARIANCE[on],
+                "init": "random",
+                "old_statistics": old,
+            },
+        )
+        for on, old in product(("off", "on"), ("zero", "gaussian"))
+    ]
 
 
 def paper_tables():
@@ -477,5 +488,5 @@ def paper_tables():
         if data_set.name in study.sources
     ]
     cifar = (_cifar_table(scenario) for scenario in CIFAR)
-    tables += [*cifar, _cifar_methods(), _sbu_causes()]
+    tables += [*cifar, _cifar_methods(), *_causes()]
     return {table.name: table for table in tables}
