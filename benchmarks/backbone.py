@@ -5,6 +5,7 @@ from random ones. After each epoch a checkpoint is written: the same command goe
 run stopped. No setting was chosen by any accuracy; `layers.py --weights` measures what comes out.
 
     python benchmarks/backbone.py --threads 1 --out backbone.md backbone.csv
+    python benchmarks/backbone.py --start weights.pt --epochs 6 --cutout 8
     python benchmarks/backbone.py --start random --epochs 2 --images-per-class 20
 """
 
@@ -16,7 +17,7 @@ import torch
 from _layer_features import BASE_CLASSES, MEAN, STD, load_images
 from _report import command_line, environment_lines, limited, page, publish, table
 
-from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+from ffnb_sklearn.backbones import ConvNet, FlipCrop, TorchFeatureExtractor
 
 RECIPE = {
     "optimizer": "sgd",
@@ -26,7 +27,6 @@ RECIPE = {
     "schedule": "one-cycle",
     "train_batch_size": 128,
     "label_smoothing": 0.1,
-    "augment": "flip-crop",
 }
 
 
@@ -35,15 +35,16 @@ def train(options):
     images = load_images(options.data, options.images_per_class)
     is_base = images.y_train < BASE_CLASSES
     options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    given = options.data / "cifar100_backbone.pt"
+    starts = {"given": options.data / "cifar100_backbone.pt", "random": None}
     extractor = TorchFeatureExtractor(
         ConvNet,
-        weights=given if options.start == "given" else None,
+        weights=starts.get(options.start, options.start),
         mean=MEAN,
         std=STD,
         epochs=options.epochs,
         device=options.device,
         checkpoint=options.checkpoint,
+        augment=FlipCrop(cutout=options.cutout),
         random_state=options.seed,
         verbose=True,
         **RECIPE,
@@ -75,7 +76,8 @@ def parse(arguments):
     parser = command_line(__doc__, rows="epochs", data=True)
     add = parser.add_argument
     out = Path(__file__).parents[1] / "out"
-    add("--start", choices=["given", "random"], default="given", help="the first weights")
+    add("--start", default="given", help="first weights: given, random or a file; default: given")
+    add("--cutout", type=int, default=0, help="side of the square cut out of each image, pixels")
     add("--epochs", type=int, default=12)
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--seed", type=int, default=0)
@@ -100,7 +102,11 @@ def main(arguments=None):
     text = page(
         "Pretraining on the first fifty classes",
         environment,
-        [f"{name}: {value}" for name, value in RECIPE.items()],
+        [
+            f"first weights: {Path(options.start).name}",
+            *(f"{name}: {value}" for name, value in RECIPE.items()),
+            f"augment: {extractor.augment}",
+        ],
         table(["epoch", "training loss", "last learning rate"], rows),
     )
     publish(text, records, options.out)

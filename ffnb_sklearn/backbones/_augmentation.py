@@ -19,7 +19,7 @@ _IMAGE_AXES = 4
 
 @dataclass(frozen=True)
 class FlipCrop:
-    """Shift each image by some pixels, and mirror half of them.
+    """Shift each image by some pixels, mirror half of them, and cut a square out.
 
     Parameters
     ----------
@@ -28,6 +28,13 @@ class FlipCrop:
     flip : bool, default=True
         Whether to swap left and right of every second image, on average. Not for digits,
         letters, or anything else that has a side.
+    cutout : int, default=0
+        Side of a square of zeros, in pixels, whose centre is any pixel [1]_; 0: none.
+
+    References
+    ----------
+    .. [1] T. DeVries and G. W. Taylor. Improved Regularization of Convolutional Neural Networks
+       with Cutout. arXiv:1708.04552, 2017.
 
     Examples
     --------
@@ -40,13 +47,16 @@ class FlipCrop:
 
     padding: int = 4
     flip: bool = True
+    cutout: int = 0
 
     def __post_init__(self):
-        if not isinstance(self.padding, Integral) or self.padding < 0:
-            raise ValueError(f"padding must be an integer, at least 0; got {self.padding!r}.")
+        for name in ("padding", "cutout"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 0:
+                raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the batch, each image shifted and perhaps mirrored."""
+        """Return the batch, each image shifted, perhaps mirrored, and with its square cut out."""
         if batch.ndim != _IMAGE_AXES:
             raise ValueError(
                 "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
@@ -59,10 +69,22 @@ class FlipCrop:
         drawn = {"generator": generator, "device": generator.device}
         top, left = torch.randint(2 * self.padding + 1, (2, n), **drawn).to(batch.device)
         batch = crops[torch.arange(n, device=batch.device), :, top, left]
-        if not self.flip:
-            return batch
-        mirrored = torch.rand(n, **drawn) < 0.5
-        return torch.where(mirrored.to(batch.device)[:, None, None, None], batch.flip(3), batch)
+        if self.flip:
+            mirrored = (torch.rand(n, **drawn) < 0.5).to(batch.device)
+            batch = torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
+        if self.cutout:
+            rows, columns = (
+                self._is_cut(size, torch.randint(size, (n,), **drawn)).to(batch.device)
+                for size in (height, width)
+            )
+            batch = batch.masked_fill(rows[:, None, :, None] & columns[:, None, None, :], 0.0)
+        return batch
+
+    def _is_cut(self, size, centres):
+        """Whether each pixel of an axis is in the square around each centre."""
+        first = centres[:, None] - self.cutout // 2
+        pixels = torch.arange(size)
+        return (pixels >= first) & (pixels < first + self.cutout)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,25 @@ def test_flip_crop_mirrors_about_half():
     assert 0.3 < mirrored < 0.7
 
 
+@pytest.mark.parametrize("cutout", [1, 2, 3])
+def test_cutout_sets_a_square_to_zero(cutout):
+    images = torch.ones(500, 2, 6, 9)
+    changed = FlipCrop(padding=0, flip=False, cutout=cutout)(images, seeded())
+    seen = set()
+    for image in changed.numpy():
+        assert np.array_equal(image[0], image[1])
+        rows, columns = np.nonzero(image[0] == 0)
+        tops, lefts = np.unique(rows), np.unique(columns)
+        # A square but for what is beyond the border.
+        assert len(rows) == len(tops) * len(lefts)
+        for found, size in ((tops, 6), (lefts, 9)):
+            assert np.array_equal(found, np.arange(found[0], found[-1] + 1))
+            inside = found[0] > 0 and found[-1] < size - 1
+            assert len(found) == cutout if inside else len(found) <= cutout
+        seen.add((tops[0], tops[-1], lefts[0], lefts[-1]))
+    assert len(seen) == 6 * 9
+
+
 def test_flip_crop_refuses_rows():
     with pytest.raises(ValueError, match=r"FlipCrop needs images, .* inputs of shape \(6,\)"):
         FlipCrop()(torch.zeros(4, 6), seeded())
@@ -60,6 +79,7 @@ def test_flip_crop_refuses_rows():
     [
         (FlipCrop, {"padding": -1}, "padding must be an integer, at least 0; got -1"),
         (FlipCrop, {"padding": 1.5}, r"padding must be an integer, at least 0; got 1\.5"),
+        (FlipCrop, {"cutout": -1}, "cutout must be an integer, at least 0; got -1"),
         (Jitter, {"noise": -1}, "noise must be a finite number, at least 0; got -1"),
         (Jitter, {"scale": float("nan")}, "scale must be a finite number, at least 0; got nan"),
         (Jitter, {"scale": "0.1"}, r"scale must be a finite number, at least 0; got '0\.1'"),
