@@ -24,16 +24,27 @@ MEAN, STD = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
 CHUNK = 2500
 
 
+# The network that comes with the data, and the same trained on by `backbone.py`.
+GIVEN, FURTHER, CUTOUT = "cifar100_backbone", "cifar100_first50", "cifar100_first50_cutout"
+
+
 @dataclass(frozen=True)
 class Features:
-    """A row of the table: the layers, and the views of each image.
+    """A row of the table: the layers, the views of each image, and the networks.
 
-    Layers are None for the output of the network, and empty for the pixels.
+    Layers are None for the output of the network, and empty for the pixels. The features of several
+    networks stand side by side.
     """
 
     label: str
     layers: tuple | None
     views: str | MirrorShift | None
+    networks: tuple = (GIVEN,)
+
+    @property
+    def extractions(self):
+        """Network and views of each pass through a network."""
+        return [] if self.layers == () else [(one, self.views) for one in self.networks]
 
 
 FEATURES = {
@@ -46,6 +57,12 @@ FEATURES = {
     "all-mirror": Features("blocks 6 to 10", LAYERS, "mirror"),
     "all-shift": Features("blocks 6 to 10, also of shifted images", LAYERS, MirrorShift(shift=2)),
     "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
+    "further": Features("blocks 6 to 10, trained further", LAYERS, "mirror", (FURTHER,)),
+    "cutout": Features("blocks 6 to 10, then with cutout", LAYERS, "mirror", (CUTOUT,)),
+    "two": Features("blocks 6 to 10 of both own networks", LAYERS, "mirror", (FURTHER, CUTOUT)),
+    "three": Features(
+        "blocks 6 to 10 of all three networks", LAYERS, "mirror", (GIVEN, FURTHER, CUTOUT)
+    ),
 }
 
 
@@ -171,8 +188,8 @@ def columns(features, images, extracted):
         The row.
     images : Images
         The images, for the pixels.
-    extracted : dict of str or None -> tuple
-        Features of all layers and their scales, as `extract` returns them, by views.
+    extracted : dict of tuple -> tuple
+        Features of all layers and their scales, as `extract` returns them, by network and views.
 
     Returns
     -------
@@ -182,8 +199,11 @@ def columns(features, images, extracted):
     if features.layers == ():
         test = images.test.transpose(0, 3, 1, 2)
         return tuple(one.reshape(len(one), -1) / 255.0 for one in (images.train, test))
-    X, X_test, scales = extracted[features.views]
-    return _layers_of(X, features, scales), _layers_of(X_test, features, scales)
+    parts = [
+        (_layers_of(X, features, scales), _layers_of(X_test, features, scales))
+        for X, X_test, scales in (extracted[one] for one in features.extractions)
+    ]
+    return tuple(np.hstack(one) for one in zip(*parts, strict=True))
 
 
 def _layers_of(X, features, scales):

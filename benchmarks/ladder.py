@@ -30,6 +30,9 @@ import ffnb_sklearn
 
 QUICK_RUNGS = (PRINTED_SLIP, START, RUNGS[-1])
 
+# What tells one run from another.
+RUN = ("set", "split", "rung", "seed", "max_epochs")
+
 
 def runs_of(options):
     """List the runs: set, rung, seed and epochs."""
@@ -67,7 +70,7 @@ def parse(arguments):
 
 
 def earlier_records(paths):
-    """Return the records in files of earlier runs."""
+    """Return the records in files of earlier runs; a run in several files is that of the first."""
     rows = [
         row
         for path in paths
@@ -76,7 +79,10 @@ def earlier_records(paths):
     for row in rows:
         row |= {name: int(row[name]) for name in ("seed", "max_epochs", "n_test")}
         row |= {name: float(row[name]) for name in ("final", "seconds")}
-    return rows
+    kept = {}
+    for row in rows:
+        kept.setdefault(tuple(row[name] for name in RUN), row)
+    return list(kept.values())
 
 
 def settings_lines(options, records):

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from _layer_features import BASE_CLASSES, FEATURES, columns, extract, load_images
+from _layer_features import BASE_CLASSES, FEATURES, GIVEN, columns, extract, load_images
 from _layers_report import WIDTH, report
 from _report import command_line, limited, publish, write
 from heads import METHODS, Context, Method
@@ -47,13 +47,13 @@ LEARNERS = {
 def run(options):
     """Measure all rows of the table."""
     images = load_images(options.data, options.images_per_class)
-    weights = options.weights or options.data / "cifar100_backbone.pt"
     chosen = {name: FEATURES[name] for name in options.features}
     known = measured_before(options.resume)
-    extracted = {
-        views: extract(images, weights, views, options.cache, options.device)
-        for views in dict.fromkeys(one.views for one in chosen.values() if one.layers != ())
-    }
+    folders = {GIVEN: options.data}
+    extracted = {}
+    for network, views in dict.fromkeys(key for one in chosen.values() for key in one.extractions):
+        weights = folders.get(network, options.weights) / f"{network}.pt"
+        extracted[network, views] = extract(images, weights, views, options.cache, options.device)
     records = []
     for name, features in chosen.items():
         keys = list(product([name], options.methods, options.classes_per_task))
@@ -125,11 +125,13 @@ def parse(arguments):
     parser = command_line(__doc__, data=True)
     add = parser.add_argument
     incremental = [name for name, method in LEARNERS.items() if not method.joint]
-    add("--features", nargs="+", choices=list(FEATURES), default=list(FEATURES))
+    of_one = [name for name, one in FEATURES.items() if one.networks == (GIVEN,)]
+    add("--features", nargs="+", choices=list(FEATURES), default=of_one)
     add("--methods", nargs="*", choices=incremental, default=["ffnb"], help="none: extract only")
     add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first fifty")
     add("--seeds", nargs="+", type=int, default=[0])
-    add("--weights", type=Path, help="weights of the network; default: those of the data")
+    own = Path(__file__).parent / "weights"
+    add("--weights", type=Path, default=own, help="folder of the weights that backbone.py makes")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")

@@ -152,3 +152,14 @@ def test_the_recorded_command_quotes_its_words(bench, monkeypatch):
     lines = report.environment_lines("1.0", "cpu")
 
     assert lines[0] == "- command: `python benchmarks/ladder.py --rungs 'epsilon of 0.1'`"
+
+
+def test_a_run_in_several_files_is_that_of_the_first(bench, tmp_path):
+    ladder = bench("ladder")
+    paths = tmp_path / "new.csv", tmp_path / "old.csv"
+    for path, finals in zip(paths, ({0: 0.5}, {0: 0.3, 1: 0.4}), strict=True):
+        lines = [f"fpha,official,a,{seed},0,{final},10,1.0" for seed, final in finals.items()]
+        header = "set,split,rung,seed,max_epochs,final,n_test,seconds"
+        path.write_text("\n".join([header, *lines]) + "\n")
+    found = {one["seed"]: one["final"] for one in ladder.earlier_records(paths)}
+    assert found == {0: 0.5, 1: 0.4}

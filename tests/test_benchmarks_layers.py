@@ -65,11 +65,18 @@ def test_extraction_goes_on_where_it_stopped(bench, few, shared_data, tmp_path, 
     one = TorchFeatureExtractor(ConvNet, layers=["8", "10"], **options).fit(
         few.train[few.y_train < 50]
     )
-    _, found = layers.columns(layers.FEATURES["two-mirror"], few, {"mirror": again})
+    _, found = layers.columns(layers.FEATURES["two-mirror"], few, {(layers.GIVEN, "mirror"): again})
     assert_allclose(found, one.transform(few.test), atol=1e-6)
     last = TorchFeatureExtractor(ConvNet, **options).fit_transform(few.test)
-    _, found = layers.columns(layers.FEATURES["last-mirror"], few, {"mirror": again})
+    _, found = layers.columns(
+        layers.FEATURES["last-mirror"], few, {(layers.GIVEN, "mirror"): again}
+    )
     assert_allclose(found, last, atol=1e-5)
+    three = layers.FEATURES["three"]
+    doubled = {(layers.GIVEN, "mirror"): again, (layers.FURTHER, "mirror"): again}
+    both = dict.fromkeys(three.extractions, (2 * again[0], 2 * again[1], again[2])) | doubled
+    _, found = layers.columns(three, few, both)
+    assert_allclose(found, np.hstack([again[1], again[1], 2 * again[1]]))
 
 
 def test_pixels_are_rows_with_channels_first(bench, few):
