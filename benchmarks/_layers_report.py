@@ -1,6 +1,6 @@
 """The page of `layers.py`: the table of this machine, and the figures that papers print."""
 
-from _layer_features import FEATURES
+from _layer_features import FEATURES, GIVEN
 from _paper_printed import CIFAR_ACCURACIES, CIFAR_AVERAGES
 from _report import environment_lines
 
@@ -85,7 +85,11 @@ def _description(options):
         "- data: CIFAR-100, all test images, "
         f"{n} training images per class{'' if n == 500 else ' (of 500, so figures are lower)'}; a "
         "ResNet trained on the first 50 classes, whose weights come with the data",
-        "- trained further: 12 epochs more on the same classes, then 6 with cutout (`backbone.py`)",
+        *(
+            ["- trained further: 12 epochs on the same classes, then 6 with cutout (`backbone.py`)"]
+            if any(FEATURES[name].networks != (GIVEN,) for name in options.features)
+            else []
+        ),
         f"- seeds: {', '.join(map(str, options.seeds))}, of what the head draws at random; means "
         "over seeds",
         f"- random neurons of RanPAC, cosines of KLDA: {WIDTH}",

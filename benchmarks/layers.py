@@ -49,15 +49,17 @@ def run(options):
     images = load_images(options.data, options.images_per_class)
     chosen = {name: FEATURES[name] for name in options.features}
     known = measured_before(options.resume)
-    folders = {GIVEN: options.data}
     extracted = {}
-    for network, views in dict.fromkeys(key for one in chosen.values() for key in one.extractions):
-        weights = folders.get(network, options.weights) / f"{network}.pt"
-        extracted[network, views] = extract(images, weights, views, options.cache, options.device)
     records = []
     for name, features in chosen.items():
         keys = list(product([name], options.methods, options.classes_per_task))
-        if any(key not in known for key in keys):
+        if not options.methods or any(key not in known for key in keys):
+            for network, views in features.extractions:
+                if (network, views) not in extracted:
+                    folder = options.data if network == GIVEN else options.weights
+                    extracted[network, views] = extract(
+                        images, folder / f"{network}.pt", views, options.cache, options.device
+                    )
             X, X_test = columns(features, images, extracted)
         for key in keys:
             if key not in known:
