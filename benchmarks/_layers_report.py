@@ -103,7 +103,7 @@ def _description(options):
         "first scored test images of each class; final %: on all 100 of each class",
         "- fit s: sum over tasks, without extraction; predict s: the whole test set after the last "
         "task, without what is solved before the first prediction; state: the pickled head after "
-        "the last task",
+        "the last task; rows may have run beside other processes",
     ]
 
 
