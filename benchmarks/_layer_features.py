@@ -59,7 +59,6 @@ FEATURES = {
     "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
     "further": Features("blocks 6 to 10, trained further", LAYERS, "mirror", (FURTHER,)),
     "cutout": Features("blocks 6 to 10, then with cutout", LAYERS, "mirror", (CUTOUT,)),
-    "two": Features("blocks 6 to 10 of both own networks", LAYERS, "mirror", (FURTHER, CUTOUT)),
     "three": Features(
         "blocks 6 to 10 of all three networks", LAYERS, "mirror", (GIVEN, FURTHER, CUTOUT)
     ),
