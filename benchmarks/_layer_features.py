@@ -24,7 +24,8 @@ MEAN, STD = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
 CHUNK = 2500
 
 
-# The network that comes with the data, and the same trained on by `backbone.py`.
+# The network that comes with the data, and the same trained further by `backbone.py`, as
+# docs/benchmarks/backbone.md and backbone_cutout.md tell. Weights of the last are not kept here.
 GIVEN, FURTHER, CUTOUT = "cifar100_backbone", "cifar100_first50", "cifar100_first50_cutout"
 
 

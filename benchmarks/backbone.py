@@ -2,13 +2,14 @@
 
 It starts from the weights that come with the data, which have seen these images thirty times, or
 from random ones. After each epoch a checkpoint is written: the same command goes on where a killed
-run stopped. No setting was chosen by any accuracy; `layers.py --weights` measures what comes out.
+run stopped. No setting was chosen by any accuracy; rows of `layers.py` measure what comes out.
 
     python benchmarks/backbone.py --threads 1 --out backbone.md backbone.csv
     python benchmarks/backbone.py --start weights.pt --epochs 6 --cutout 8
     python benchmarks/backbone.py --start random --epochs 2 --images-per-class 20
 """
 
+import hashlib
 import sys
 import time
 from pathlib import Path
@@ -71,6 +72,15 @@ def save_weights(extractor, path):
     torch.save(halves, path)
 
 
+def checksum(path):
+    """Return a digest of the tensors of a file, which does not depend on its name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(torch.load(path, weights_only=True).items()):
+        digest.update(name.encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
 def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, rows="epochs", data=True)
@@ -106,6 +116,7 @@ def main(arguments=None):
             f"first weights: {Path(options.start).name}",
             *(f"{name}: {value}" for name, value in RECIPE.items()),
             f"augment: {extractor.augment}",
+            f"sha256 of the weights, name by name: {checksum(options.weights)}",
         ],
         table(["epoch", "training loss", "last learning rate"], rows),
     )
