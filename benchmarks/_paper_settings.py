@@ -170,8 +170,8 @@ CIFAR = {
 }
 
 
-# What the paper prints of its network on each set, but for the layers: all printed sizes are those
-# of one feature layer. The rest is that of `as_published`.
+# Parameters that the paper prints of its network on each set, but for the layers: all printed sizes
+# are those of one feature layer. `as_published` has the others.
 PRINTED = {
     **dict.fromkeys(("sbu", "fpha"), ("p", "weight_decay")),
     "cifar": ("p", "band_size", "batch_size", "momentum", "learning_rate"),

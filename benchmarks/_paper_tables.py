@@ -431,7 +431,7 @@ def _cifar_methods():
 
 
 def _causes():
-    """Rows that are far below the printed ones, and what of them is changed to find the cause."""
+    """Tables of rows far below the printed ones, with changes that look for the cause."""
     axes = {"p=45": {}, "p=15": {"p": 15}, "without null-space": {"null_space": False}}
     rows = [
         Row(f"{activation}, {label}", SBU, parameters={"activation": activation, **changes})

@@ -30,7 +30,7 @@ import ffnb_sklearn
 
 QUICK_RUNGS = (PRINTED_SLIP, START, RUNGS[-1])
 
-# What tells one run from another.
+# Columns that tell one run from another.
 RUN = ("set", "split", "rung", "seed", "max_epochs")
 
 

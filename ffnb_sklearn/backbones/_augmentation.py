@@ -19,7 +19,7 @@ _IMAGE_AXES = 4
 
 @dataclass(frozen=True)
 class FlipCrop:
-    """Shift each image by some pixels, mirror half of them, and cut a square out.
+    """Shift each image by some pixels, mirror half of them, and cut squares out if wanted.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class FlipCrop:
                 raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the batch, each image shifted, perhaps mirrored, and with its square cut out."""
+        """Return the batch, each image shifted, perhaps mirrored and cut."""
         if batch.ndim != _IMAGE_AXES:
             raise ValueError(
                 "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
@@ -83,7 +83,7 @@ class FlipCrop:
     def _is_cut(self, size, centres):
         """Whether each pixel of an axis is in the square around each centre."""
         first = centres[:, None] - self.cutout // 2
-        pixels = torch.arange(size)
+        pixels = torch.arange(size, device=centres.device)
         return (pixels >= first) & (pixels < first + self.cutout)
 
 
