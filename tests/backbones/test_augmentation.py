@@ -130,3 +130,12 @@ def test_values_of_the_parameter():
 def test_a_hook_that_returns_something_else(hook, message):
     with pytest.raises(ValueError, match=message):
         augmented(hook, IMAGES, seeded())
+
+
+def test_cutout_draws_beside_its_generator_whatever_the_default_device():
+    torch.set_default_device("meta")
+    try:
+        changed = FlipCrop(cutout=2)(IMAGES, seeded())
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(changed, FlipCrop(cutout=2)(IMAGES, seeded()))
