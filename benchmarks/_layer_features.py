@@ -17,16 +17,23 @@ from ffnb_sklearn.backbones import ConvNet, MirrorShift, TorchFeatureExtractor
 
 # Residual blocks of the network: the last of the second stage, both of the third and the fourth.
 LAYERS = ("6", "7", "8", "9", "10")
-WIDTHS = (64, 128, 128, 256, 256)
 BASE_CLASSES = 50
+# Shapes of networks: parameters of ConvNet. The wide one has nineteen twentieths of the parameters
+# of a ResNet-18 and two thirds of its operations: its first stage, on whole images, is narrow.
+SHAPES = {
+    "narrow": {},
+    "wide": {"stem_width": 32, "widths": (32, 96, 256, 512)},
+}
 # Scaling of the pixels that the network was trained with, per channel.
 MEAN, STD = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
 CHUNK = 2500
 
 
-# The network that comes with the data, and the same trained further by `backbone.py`, as
-# docs/benchmarks/backbone.md and backbone_cutout.md tell. Weights of the last are not kept here.
+# Files of weights: of the network that comes with the data, of the same trained further by
+# `backbone.py` (docs/benchmarks/backbone.md, backbone_cutout.md), and of a wide network trained
+# from random weights (backbone_wide.md). Weights of the last two are not kept here.
 GIVEN, FURTHER, CUTOUT = "cifar100_backbone", "cifar100_first50", "cifar100_first50_cutout"
+WIDE = "cifar100_wide"
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,14 @@ FEATURES = {
     "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
     "further": Features("blocks 6 to 10, trained further", LAYERS, "mirror", (FURTHER,)),
     "cutout": Features("blocks 6 to 10, then with cutout", LAYERS, "mirror", (CUTOUT,)),
+    "wide": Features("blocks 6 to 10 of the wide network", LAYERS, "mirror", (WIDE,)),
+    "wide-shift": Features(
+        "blocks 6 to 10 of the wide network, also of shifted images",
+        LAYERS,
+        MirrorShift(shift=2),
+        (WIDE,),
+    ),
+    "wide-last": Features("last layer of the wide network", None, "mirror", (WIDE,)),
     "three": Features(
         "blocks 6 to 10 of all three networks", LAYERS, "mirror", (GIVEN, FURTHER, CUTOUT)
     ),
@@ -106,10 +121,11 @@ def decode(coded):
     return np.stack([red + green, green, blue + green], axis=1)
 
 
-def make_extractor(weights, views, device):
+def make_extractor(weights, views, device, *, mixed_precision=False):
     """Return the extractor of all layers; each row of the table takes some of its columns."""
     return TorchFeatureExtractor(
         ConvNet,
+        backbone_params=SHAPES["wide" if weights.stem == WIDE else "narrow"],
         weights=weights,
         layers=LAYERS,
         views=views,
@@ -117,10 +133,11 @@ def make_extractor(weights, views, device):
         mean=MEAN,
         std=STD,
         device=device,
+        mixed_precision=mixed_precision,
     )
 
 
-def extract(images, weights, views, cache, device):
+def extract(images, weights, views, cache, device, *, mixed_precision=False):
     """Compute the features of all layers, or read those that are cached.
 
     Parameters
@@ -135,21 +152,24 @@ def extract(images, weights, views, cache, device):
         Folder of the cached chunks.
     device : str
         Where the network runs.
+    mixed_precision : bool, default=False
+        Whether the network computes partly in bfloat16.
 
     Returns
     -------
-    X, X_test : ndarray of shape (n, 832)
+    X, X_test : ndarray of shape (n, width)
         Scaled features, in the order of the images.
-    scales : dict of str -> float
-        Factor of each layer, learned from the images of the first fifty classes.
+    layers : dict of str -> (int, float)
+        Width of each layer, and its factor, learned from the images of the first fifty classes.
     """
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
-    cache = cache / f"{digest}_{len(images.y_train)}_{views}"
+    precision = "_mixed" if mixed_precision else ""
+    cache = cache / f"{digest}_{len(images.y_train)}_{views}{precision}"
     cache.mkdir(parents=True, exist_ok=True)
     is_base = images.y_train < BASE_CLASSES
     fitted = cache / "fitted.joblib"
     if not fitted.is_file():
-        extractor = make_extractor(weights, views, device)
+        extractor = make_extractor(weights, views, device, mixed_precision=mixed_precision)
         start = time.perf_counter()
         base = extractor.fit_transform(images.train[is_base])
         rate = len(base) / (time.perf_counter() - start)
@@ -161,7 +181,9 @@ def extract(images, weights, views, cache, device):
     X = np.empty((len(is_base), base.shape[1]), dtype=np.float32)
     X[is_base] = base
     X[~is_base] = _chunks(extractor, images.train[~is_base], cache / "later")
-    return X, _chunks(extractor, images.test, cache / "test"), extractor.layer_scales_
+    widths, scales = extractor.layer_widths_, extractor.layer_scales_
+    layers = {name: (widths[name], scales[name]) for name in LAYERS}
+    return X, _chunks(extractor, images.test, cache / "test"), layers
 
 
 def _chunks(extractor, images, path):
@@ -189,7 +211,7 @@ def columns(features, images, extracted):
     images : Images
         The images, for the pixels.
     extracted : dict of tuple -> tuple
-        Features of all layers and their scales, as `extract` returns them, by network and views.
+        What `extract` returns, by network and views.
 
     Returns
     -------
@@ -200,18 +222,20 @@ def columns(features, images, extracted):
         test = images.test.transpose(0, 3, 1, 2)
         return tuple(one.reshape(len(one), -1) / 255.0 for one in (images.train, test))
     parts = [
-        (_layers_of(X, features, scales), _layers_of(X_test, features, scales))
-        for X, X_test, scales in (extracted[one] for one in features.extractions)
+        (_layers_of(X, features, layers), _layers_of(X_test, features, layers))
+        for X, X_test, layers in (extracted[one] for one in features.extractions)
     ]
     return tuple(np.hstack(one) for one in zip(*parts, strict=True))
 
 
-def _layers_of(X, features, scales):
+def _layers_of(X, features, layers):
     """Select the columns of some layers.
 
     The output of the network is its last block: the mean over the image, unscaled.
     """
-    parts = dict(zip(LAYERS, np.split(X, np.cumsum(WIDTHS)[:-1], axis=1), strict=True))
+    stops = np.cumsum([width for width, _ in layers.values()])
+    parts = dict(zip(layers, np.split(X, stops[:-1], axis=1), strict=True))
     if features.layers is None:
-        return parts[LAYERS[-1]].astype(np.float64) / scales[LAYERS[-1]]
+        _, scale = layers[LAYERS[-1]]
+        return parts[LAYERS[-1]].astype(np.float64) / scale
     return np.hstack([parts[name] for name in features.layers]).astype(np.float64)

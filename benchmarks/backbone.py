@@ -1,11 +1,13 @@
-"""Train the network of the CIFAR-100 benchmarks further, on the first fifty classes alone.
+r"""Train a network of the CIFAR-100 benchmarks on the first fifty classes alone.
 
 It starts from the weights that come with the data, which have seen these images thirty times, or
-from random ones. After each epoch a checkpoint is written: the same command goes on where a killed
+from random weights. After each epoch a checkpoint is written: the same command goes on where a killed
 run stopped. No setting was chosen by any accuracy; rows of `layers.py` measure what comes out.
 
     python benchmarks/backbone.py --threads 1 --out backbone.md backbone.csv
     python benchmarks/backbone.py --start weights.pt --epochs 6 --cutout 8
+    python benchmarks/backbone.py --start random --network wide --epochs 30 --learning-rate 0.2 \
+        --cutout 8 --mixed-precision --threads 2
     python benchmarks/backbone.py --start random --epochs 2 --images-per-class 20
 """
 
@@ -15,14 +17,13 @@ import time
 from pathlib import Path
 
 import torch
-from _layer_features import BASE_CLASSES, MEAN, STD, load_images
+from _layer_features import BASE_CLASSES, MEAN, SHAPES, STD, load_images
 from _report import command_line, environment_lines, limited, page, publish, table
 
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, TorchFeatureExtractor
 
 RECIPE = {
     "optimizer": "sgd",
-    "learning_rate": 0.05,
     "momentum": 0.9,
     "weight_decay": 5e-4,
     "schedule": "one-cycle",
@@ -39,10 +40,13 @@ def train(options):
     starts = {"given": options.data / "cifar100_backbone.pt", "random": None}
     extractor = TorchFeatureExtractor(
         ConvNet,
+        backbone_params=SHAPES[options.network],
         weights=starts.get(options.start, options.start),
         mean=MEAN,
         std=STD,
         epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        mixed_precision=options.mixed_precision,
         device=options.device,
         checkpoint=options.checkpoint,
         augment=FlipCrop(cutout=options.cutout),
@@ -81,12 +85,20 @@ def checksum(path):
     return digest.hexdigest()
 
 
+def _arguments(parameters):
+    """Write parameters as the arguments of a call."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
 def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, rows="epochs", data=True)
     add = parser.add_argument
     out = Path(__file__).parents[1] / "out"
     add("--start", default="given", help="first weights: given, random or a file; default: given")
+    add("--network", choices=list(SHAPES), default="narrow")
+    add("--learning-rate", type=float, default=0.05, help="the largest rate; default: %(default)s")
+    add("--mixed-precision", action="store_true", help="compute partly in bfloat16")
     add("--cutout", type=int, default=0, help="side of the square cut out of each image, pixels")
     add("--epochs", type=int, default=12)
     add("--images-per-class", type=int, help="training images; default: all 500")
@@ -113,7 +125,10 @@ def main(arguments=None):
         "Pretraining on the first fifty classes",
         environment,
         [
+            f"network: {options.network}, ConvNet({_arguments(SHAPES[options.network])})",
             f"first weights: {Path(options.start).name}",
+            f"learning_rate: {options.learning_rate}",
+            f"mixed_precision: {options.mixed_precision}",
             *(f"{name}: {value}" for name, value in RECIPE.items()),
             f"augment: {extractor.augment}",
             f"sha256 of the weights, name by name: {checksum(options.weights)}",

@@ -58,7 +58,12 @@ def run(options):
                 if (network, views) not in extracted:
                     folder = options.data if network == GIVEN else options.weights
                     extracted[network, views] = extract(
-                        images, folder / f"{network}.pt", views, options.cache, options.device
+                        images,
+                        folder / f"{network}.pt",
+                        views,
+                        options.cache,
+                        options.device,
+                        mixed_precision=options.mixed_precision,
                     )
             X, X_test = columns(features, images, extracted)
         for key in keys:
@@ -139,6 +144,7 @@ def parse(arguments):
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
     add("--cache", type=Path, default=Path(__file__).parents[1] / "out" / "layers")
     add("--device", default="cpu", help="device for the network and FFNB")
+    add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
     add("--title", default="all layers", help="what the page compares, for its heading")
     return parser.parse_args(arguments)
 
