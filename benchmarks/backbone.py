@@ -1,8 +1,8 @@
 r"""Train a network of the CIFAR-100 benchmarks on the first fifty classes alone.
 
 It starts from the weights that come with the data, which have seen these images thirty times, or
-from random weights. After each epoch a checkpoint is written: the same command goes on where a killed
-run stopped. No setting was chosen by any accuracy; rows of `layers.py` measure what comes out.
+from random weights. After each epoch a checkpoint is written, so that the same command resumes a
+killed run. No setting was chosen by any accuracy; rows of `layers.py` measure what comes out.
 
     python benchmarks/backbone.py --threads 1 --out backbone.md backbone.csv
     python benchmarks/backbone.py --start weights.pt --epochs 6 --cutout 8
