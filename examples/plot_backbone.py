@@ -2,16 +2,18 @@
 Which features: pixels, one layer, or several layers?
 =====================================================
 
-Pixels are poor features where objects move about. A convolutional network can be trained on the
-classes of the first task and then frozen: the classes that come later are told apart by its
-features, though it has never seen them. Its last layer keeps what the first classes need; earlier
-layers still have what later classes need, and ``layers`` puts several layers side by side.
+Pixels are poor features if the position of the objects varies. A convolutional network can instead
+be trained on the classes of the first task and then frozen. Its features also separate later
+classes, although the network was not trained on them. The last layer keeps the information that
+the first classes need; earlier layers still contain the information that later classes need. The
+parameter ``layers`` concatenates the features of several layers.
 
-Here digits lie anywhere in a frame of 14 x 14 pixels. A small network learns 0 to 2 and is frozen.
-Behind it, in a :class:`~ffnb_sklearn.ContinualPipeline`, ``FFNBClassifier`` learns 0 to 2, and then
-one more digit per task. The same classifier gets four kinds of features in turn.
+In this example, digits lie anywhere in a frame of 14 x 14 pixels. A small network is trained on the
+digits 0 to 2 and then frozen. A :class:`~ffnb_sklearn.ContinualPipeline` passes the features of
+the network to an ``FFNBClassifier``, which learns the digits 0 to 2, and then one more digit per
+task. The same classifier is evaluated with four kinds of features.
 
-A file name after the script's own saves the picture instead of showing it.
+Pass a file name to save the picture instead of showing it.
 """
 
 import sys
@@ -39,7 +41,7 @@ SIDE = 14
 
 
 def scatter(digits, rng):
-    """Lay each 8 x 8 digit at a random place of an empty frame; return the frames as rows."""
+    """Place each 8 x 8 digit at random in an empty frame, and return the frames as rows."""
     frames = np.zeros((len(digits), SIDE, SIDE))
     corners = rng.integers(0, SIDE - 7, size=(len(digits), 2))
     for frame, digit, (top, left) in zip(frames, digits, corners, strict=True):
@@ -54,15 +56,15 @@ X, X_test, y, y_test = train_test_split(
 )
 
 # %%
-# A network to be trained on the first task
-# -----------------------------------------
-# In the pipeline, ``TorchFeatureExtractor`` is fitted by the first task alone: it trains the
-# network there for 15 epochs, shifting the images by up to two pixels, and never again. So the
-# features of a digit stay what they are.
+# A network trained on the first task
+# -----------------------------------
+# The pipeline fits ``TorchFeatureExtractor`` to the first task only. The network is trained for 15
+# epochs, on images shifted by up to two pixels, and is then frozen. The features of an image
+# therefore never change.
 
 
 def make_backbone():
-    """Make the untrained network: 14 x 14 pixels in, 128 features out."""
+    """Return the untrained network, which maps 14 x 14 pixels to 128 features."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),
@@ -77,7 +79,7 @@ def make_backbone():
 
 
 def network(**options):
-    """Put the network before the classifier; options say what is read from it."""
+    """Return a pipeline of network and classifier; the options select the features."""
     extractor = TorchFeatureExtractor(
         make_backbone,
         input_shape=(1, SIDE, SIDE),
@@ -93,8 +95,9 @@ def network(**options):
 # %%
 # Four kinds of features
 # ----------------------
-# ``layers`` names the three ReLUs. Each keeps the strongest answer of each filter, wherever it was.
-# ``views`` also shows each image shifted by one pixel to four sides, and takes the mean.
+# ``layers`` names the three ReLUs. ``pooling="max"`` takes the largest output of each filter over
+# all positions. ``views`` averages the features of each image and of four copies of it, shifted by
+# one pixel to each side.
 
 layers = {"layers": ["1", "4", "6"], "pooling": "max"}
 learners = {
@@ -117,10 +120,10 @@ for task, labels in enumerate(results["pixels"].task_classes):
 # %%
 # The picture
 # -----------
-# Digits that the network has never seen cost a few points behind its last layer, and next to
-# nothing behind three layers. The bars compare what that costs: the time to learn all tasks, the
-# training of the network included, the time to predict the test images, and the size of what is
-# kept between two tasks.
+# With the last layer, accuracy drops by a few points as digits arrive that the network was not
+# trained on; with three layers it hardly drops. The bars compare the costs: the time to learn all
+# tasks, including the training of the network, the time to predict the test images, and the size
+# of the state that is stored between two tasks.
 
 costs = {
     "final accuracy, %": [100 * result.final_accuracy for result in results.values()],

@@ -2,22 +2,22 @@
 Choose ``p`` and ``band_size`` of the paper's model
 ===================================================
 
-``FFNBClassifier(classes_per_task=1)`` streams its classes inside ``fit``: each class is a task of
-its own. So :class:`~sklearn.model_selection.GridSearchCV` scores what matters, the accuracy after
-the last task, and needs to know nothing of tasks.
+With ``FFNBClassifier(classes_per_task=1)``, ``fit`` learns the classes one after the other, each as
+a task of its own. :class:`~sklearn.model_selection.GridSearchCV` therefore scores the accuracy
+after the last task, and needs no special support for tasks.
 
-Two parameters are searched:
+The search covers two parameters:
 
 - ``p``, the share of the energy of previous tasks that is out of reach of new neurons: a high
-  share protects old classes, a low one leaves new neurons more room;
+  share protects old classes, a low share leaves new neurons more room;
 - ``band_size``, the number of trained neurons per new class.
 
-By default the classifier also sees the inputs and a band of random neurons, and ``p`` and
-``band_size`` change nothing. In the paper's model, :meth:`FFNBClassifier.as_published
-<ffnb_sklearn.FFNBClassifier.as_published>`, the trained neurons are all there is, and so it matters
-where they may go. Its fine-tuning is left out here.
+By default the classifier also uses the inputs and a band of random neurons, and ``p`` and
+``band_size`` have almost no effect. In the paper's model, :meth:`FFNBClassifier.as_published
+<ffnb_sklearn.FFNBClassifier.as_published>`, the trained neurons are the only features, so their
+directions matter. This example omits its fine-tuning.
 
-A file name after the script's own saves the picture instead of showing it.
+Pass a file name to save the picture instead of showing it.
 """
 
 import sys
@@ -32,7 +32,7 @@ from ffnb_sklearn import FFNBClassifier
 # %%
 # Search
 # ------
-# 600 digits in three folds; each of the 25 candidates learns ten tasks per fold.
+# The search uses 600 digits in three folds. Each of the 25 candidates learns ten tasks per fold.
 
 X, y = load_digits(return_X_y=True)
 X /= 16
@@ -49,10 +49,10 @@ print(f"test, published        {100 * search.score(X_test, y_test):.1f} %")
 print(f"test, all by default   {100 * default.score(X_test, y_test):.1f} %")
 
 # %%
-# The landscape
-# -------------
-# A share of 0.99 leaves so little room that single neurons no longer tell all digits apart; many
-# neurons per class make up for it. Where there is room, few of them are enough.
+# Accuracy on the grid
+# --------------------
+# A share of 0.99 leaves so little room that one neuron per class no longer separates all digits;
+# many neurons per class compensate for this. With smaller shares, few neurons are enough.
 
 scores = 100 * search.cv_results_["mean_test_score"]
 scores = scores.reshape(len(grid["band_size"]), len(grid["p"]))

@@ -1,14 +1,14 @@
 """
-Notice a new class, ask for its label, learn it
+Detect a new class, ask for its label, learn it
 ===============================================
 
-A classifier of digits has learned 0 to 5. Then images arrive week by week, and now and then there
-is a digit among them that nobody has announced. The higher
-:meth:`~ffnb_sklearn.FFNBClassifier.score_samples` is, the more an image is like the classes
-learned. Images with lower scores than almost all known ones are put aside. Once there are enough of
-these, a person is asked for their labels, and they are learned.
+A classifier has learned the digits 0 to 5. Then images arrive week by week, and sometimes they
+include a new digit that was not announced. :meth:`~ffnb_sklearn.FFNBClassifier.score_samples`
+returns higher scores for images that are more similar to the learned classes. Images with lower
+scores than almost all images of known digits are put aside. Once enough images are put aside, a
+person labels them and the classifier learns them.
 
-A file name after the script's own saves the picture instead of showing it::
+Pass a file name to save the picture instead of showing it::
 
     python examples/plot_novelty.py novelty.png
 """
@@ -23,10 +23,11 @@ from sklearn.model_selection import train_test_split
 from ffnb_sklearn import FFNBClassifier
 
 # %%
-# A threshold from samples that were not learned
-# ----------------------------------------------
-# Samples that were learned have higher scores than new samples of the same classes. So a part of
-# the first rows is not learned: one in twenty of these may fall below the threshold.
+# A threshold from left-out samples
+# ---------------------------------
+# Learned samples have higher scores than new samples of the same classes. Some of the first images
+# are therefore left out of learning. The threshold is set so that one in twenty of the left-out
+# images falls below it.
 
 FALSE_ALARMS, MOST_ASIDE = 0.05, 25
 
@@ -43,9 +44,10 @@ threshold = np.quantile(clf.score_samples(X_held), FALSE_ALARMS)
 # %%
 # The weeks
 # ---------
-# Each week has 60 images of the digits that are about by then, up to the one given here. Labels are
-# asked for when 25 images were put aside. All of them are learned, odd images of known digits too.
-# Few images of a new digit are known at first, so some more are put aside in the next weeks.
+# Each week brings 60 images of the digits from 0 to the largest digit of that week, listed here. A
+# person is asked for labels once at least 25 images are put aside. All these images are learned,
+# including unusual images of known digits. At first only a few images of a new digit are learned,
+# so more of its images are put aside in the next weeks.
 
 largest_digit = [5, 6, 6, 6, 7, 7, 7, 7, 9, 9, 9, 9]
 later = np.setdiff1d(np.arange(len(y)), first)
@@ -59,7 +61,7 @@ for week, largest in enumerate(largest_digit):
     weeks[-1]["accuracy"] = np.mean(clf.predict(X[here]) == y[here])
     aside = [*aside, *here[odd]]
     if len(aside) >= MOST_ASIDE:
-        labels = y[aside]  # A person names them.
+        labels = y[aside]  # A person provides the labels.
         unknown = np.setdiff1d(labels, clf.classes_)
         clf.partial_fit(X[aside], labels)
         threshold = np.quantile(clf.score_samples(X_held), FALSE_ALARMS)
@@ -75,8 +77,8 @@ print(f"accuracy on the images left: {clf.score(X[later], y[later]):.1%}")
 # %%
 # Images put aside
 # ----------------
-# Bars show the images put aside, the line the accuracy on all images of the week before anything of
-# them was learned.
+# The bars show the images put aside. The line shows the accuracy on all images of the week, before
+# any of them was learned.
 
 figure, axes = plt.subplots(figsize=(7.5, 4), layout="constrained")
 numbers = np.arange(len(weeks))

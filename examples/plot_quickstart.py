@@ -2,20 +2,20 @@
 Learn digits, two classes at a time
 ===================================
 
-The digits that ship with scikit-learn arrive as five tasks: first the zeros and ones, then the
-twos and threes, and so on. Once a task is over, its images are gone. After each task every
-classifier is asked about all the digits that it has met so far.
+The digits data set of scikit-learn arrives as five tasks: first the zeros and ones, then the twos
+and threes, and so on. The images of a task are not available afterwards. After each task, every
+classifier is tested on all digits learned so far.
 
 Three classifiers learn the same stream:
 
-- ``FFNBClassifier`` meets new labels as they come;
+- ``FFNBClassifier``, which accepts new labels at any call;
 - ``SGDClassifier``, a linear classifier trained by gradient steps;
-- ``GaussianNB``, which keeps a mean and a variance per class and pixel.
+- ``GaussianNB``, which stores a mean and a variance per class and pixel.
 
-The last two must be told all labels at the first call.
-:func:`~ffnb_sklearn.evaluate_stream` notices that and does so.
+The last two classifiers require all labels at the first call.
+:func:`~ffnb_sklearn.evaluate_stream` detects this and passes the labels.
 
-A file name after the script's own saves the first picture instead of showing both::
+Pass a file name to save the first picture instead of showing both::
 
     python examples/plot_quickstart.py quickstart.png
 """
@@ -39,8 +39,8 @@ from ffnb_sklearn import (
 # %%
 # The stream
 # ----------
-# A stratified 70 / 30 split; the pixels go in as they are. ``GaussianNB`` would take the
-# logarithm of a frequency of zero for digits that it has not met, so it gets even priors.
+# The data is split 70 / 30, stratified, and the pixels are not scaled. ``GaussianNB`` gets uniform
+# priors, because it would otherwise take the logarithm of a zero frequency for unseen digits.
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
@@ -58,7 +58,7 @@ results = {
 # %%
 # Accuracy after each task
 # ------------------------
-# A row per task: the accuracy on the test images of all digits met so far.
+# Each row shows the accuracy after one task, on the test images of all digits learned so far.
 
 digits = [", ".join(map(str, labels)) for labels in results["FFNBClassifier"].task_classes]
 print("accuracy on all digits met so far, in %")
@@ -86,8 +86,8 @@ curves.set_title("Digits, two new classes per task")
 # %%
 # Accuracy on each task
 # ---------------------
-# The heat maps show which task was lost: a column that fades downwards was learned and then
-# forgotten.
+# The heat maps show which tasks were forgotten: a column that fades downwards belongs to a task
+# that was learned and then forgotten.
 
 _, (forgetful, faithful) = plt.subplots(1, 2, figsize=(7.6, 4), layout="constrained")
 for axes, name in ((forgetful, "SGDClassifier"), (faithful, "FFNBClassifier")):

@@ -1,19 +1,19 @@
 """
-Learn actions of two persons, from raw skeleton files
-=====================================================
+Learn actions of two persons from raw skeleton files
+====================================================
 
-The SBU Kinect Interaction data set shows pairs of persons who kick, hug or shake hands, as one
-text file per sequence. :func:`~ffnb_sklearn.load_sbu` reads these files,
+The SBU Kinect Interaction data set contains sequences of two persons who kick, hug or shake hands,
+with one text file per sequence. :func:`~ffnb_sklearn.load_sbu` reads these files,
 :class:`~ffnb_sklearn.SkeletonDescriptor` turns sequences of any length into rows, and
 ``FFNBClassifier`` learns one action after the other.
 
-If you have the data set, name its folder; ``--picture`` saves the picture instead of showing it::
+If you have the data set, pass its folder; ``--picture`` saves the picture instead of showing it::
 
     python examples/plot_skeletons.py --data SBU_FOLDER --picture skeletons.png
 
-Without it, the script acts the eight scenes with jointed dolls, writes them in the format of the
-data set into a temporary folder, and reads them from there. The accuracy then shows that all
-parts work together; it says nothing about real actions.
+Without the data set, the script simulates the eight actions with jointed dolls, writes them to a
+temporary folder in the format of the data set, and reads them from there. The accuracy then shows
+that all parts work together; it does not predict the accuracy on real actions.
 """
 
 import argparse
@@ -40,8 +40,9 @@ options = parser.parse_args()
 # %%
 # The dolls
 # ---------
-# A standing doll of 15 joints, in millimetres: x points to the partner, y up, z aside. An action
-# moves some joints there and back, and the dolls themselves to or from each other.
+# The array holds the 15 joints of a standing doll, in millimetres: x points to the partner, y up
+# and z to the side. An action moves some joints there and back, and moves the dolls towards or away
+# from each other.
 
 DOLL = np.array(
     [
@@ -61,8 +62,9 @@ BOTH = REACH | {4: (200, 130, 60), 5: (450, 330, 180)}  # and the left ones
 PUNCH = {7: (300, 250, -60), 8: (650, 600, -200)}
 KICK = {13: (350, 250, 0), 14: (700, 550, 0)}  # the right knee and foot
 
-# Gap between the dolls at first and at the height of the action, moves of both, and when the
-# action begins and ends; the ones that end at 2 stay at their height.
+# Gap between the dolls in millimetres, at the start and at the height of the action; moves of both
+# dolls; begin and end of the action, as shares of the sequence. An action with an end of 2 reaches
+# its height at the end of the sequence.
 SCENES = {
     "approaching": (1900, 900, {}, {}, 0.0, 2.0),
     "departing": (900, 1900, {}, {}, 0.0, 2.0),
@@ -74,13 +76,13 @@ SCENES = {
     "punching": (950, 1050, PUNCH, {}, 0.3, 0.7),
 }
 
-# What one unit of the files is, in millimetres, and where their origin is before the dolls.
+# Millimetres per unit of the files, and the origin of the files in the coordinates of the dolls.
 UNIT = np.array([-2560.0, -1920.0, 10000 / 7.8125])
 ORIGIN = np.array([1280.0, 960.0, -2300.0])
 
 
 def act(scene, rng):
-    """Return one performance, of shape (n_frames, 2, 15, 3): no two are alike."""
+    """Return one performance with random variations, of shape (n_frames, 2, 15, 3)."""
     gap, gap_at_height, actor, partner, begin, end = scene
     t = np.linspace(0, 1, rng.integers(14, 36)) + rng.normal(scale=0.05)
     height = np.sin(0.5 * np.pi * np.clip(2 * (t - begin) / (end - begin), 0, 2)) ** 2
@@ -102,7 +104,7 @@ def write_raw_files(folder, pairs, n_repeats, rng):
     for pair in pairs:
         for label, scene in enumerate(SCENES.values(), start=1):
             for run in range(1, n_repeats + 1):
-                # From millimetres to the fractions of an image that the files hold.
+                # Convert millimetres to the fractions of an image that the files contain.
                 frames = (act(scene, rng) - ORIGIN) / UNIT
                 place = Path(folder, pair, f"{label:02d}", f"{run:03d}")
                 place.mkdir(parents=True)
@@ -116,7 +118,7 @@ def write_raw_files(folder, pairs, n_repeats, rng):
 # %%
 # Read the files
 # --------------
-# Five pairs are for testing: the last fold of the official protocol. The others are for training.
+# The pairs of the last fold of the official protocol are for testing, all other pairs for training.
 
 if options.data:
     actions = load_sbu(options.data, coordinates="original")
@@ -150,7 +152,7 @@ print(f"average incremental    {100 * result.average_incremental_accuracy:.1f} %
 # %%
 # The actions
 # -----------
-# The middle frame of one sequence of each.
+# The picture shows the middle frame of one sequence of each action.
 
 names = [name.replace("_", " ") for name in actions.target_names]
 _, axes = plt.subplots(2, 4, figsize=(6.4, 4.2), layout="constrained")

@@ -2,21 +2,21 @@
 Sort messages into categories that arrive week by week
 ======================================================
 
-A help desk sorts its messages. Each week brings two categories that it has not had before, and the
-messages of earlier weeks are deleted. After each week the classifiers are asked about new messages
-of all categories so far.
+A help desk sorts its messages. Each week brings two new categories, and the messages of earlier
+weeks are deleted. After each week the classifiers are tested on new messages of all categories so
+far.
 
-All of them see the same words, as the sparse rows of a ``HashingVectorizer``. It learns nothing
-from the messages, so that a word of week five has the same column as in week one. What differs is
-what follows:
+All classifiers get the same sparse rows from a ``HashingVectorizer``. This vectorizer learns
+nothing from the messages, so a word has the same column in week five as in week one. The steps
+after the vectorizer differ:
 
-- ``FFNBClassifier`` takes the rows of 262,144 columns as they are, and sees them through a random
+- ``FFNBClassifier`` accepts the sparse rows of 262,144 columns, and reduces them by a random
   projection;
-- ``TruncatedSVD`` before it is a common step for text, and a trap here: it is fitted to the
-  messages of week one and knows no word of the categories to come;
-- ``SGDClassifier`` takes sparse rows too, and forgets.
+- ``TruncatedSVD`` before ``FFNBClassifier`` is a common step for text, but fails here: it is fitted
+  to the messages of week one, which lack the words of later categories;
+- ``SGDClassifier`` also accepts sparse rows, but forgets.
 
-A file name after the script's own saves the picture instead of showing it::
+Pass a file name to save the picture instead of showing it::
 
     python examples/plot_text.py text.png
 """
@@ -42,8 +42,8 @@ from ffnb_sklearn import (
 # %%
 # The messages
 # ------------
-# They are drawn word by word: a third of the words from those of the category, all others from
-# words that everybody uses. Categories are named so that they arrive in alphabetical order.
+# Each word is drawn at random, with probability one third from the words of the category and
+# otherwise from common words. The categories arrive in alphabetical order.
 
 WORDS = {
     "account": "login password username email profile verify locked reset captcha session",
@@ -87,11 +87,12 @@ print(f"{categories[0]}: {texts[0]}")
 # %%
 # The classifiers
 # ---------------
-# Without trained bands no dense copy of all rows is made, and the order of the weeks plays no part.
+# Without trained bands, the classifier makes no dense copy of all rows, and its result does not
+# depend on the order of the weeks.
 
 
 def hashing():
-    """Return the step that turns messages into sparse rows."""
+    """Return the transformer that maps messages to sparse rows."""
     return HashingVectorizer(n_features=2**18, ngram_range=(1, 2))
 
 
@@ -113,7 +114,7 @@ classifiers = {
 # %%
 # The weeks
 # ---------
-# The pipeline with ``TruncatedSVD`` draws a warning, which is printed here.
+# The pipeline with ``TruncatedSVD`` issues a warning, which is printed here.
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", FrozenTransformerWarning)

@@ -1,7 +1,7 @@
 """Class-incremental learning without forgetting and without stored examples.
 
-Estimators in scikit-learn's form: labels that were never seen before may come with any call of
-`partial_fit`, and what was learnt before still holds.
+The estimators follow scikit-learn's interface. Any call of `partial_fit` may bring labels that have
+not been seen before, and earlier classes are retained.
 """
 
 from ._columns import ColumnSpreadWarning

@@ -1,4 +1,4 @@
-"""Arrays as users pass them: those of other libraries, too many dimensions, targets in a column."""
+"""Conversion and checks of arrays from users: other libraries, dimensions, column targets."""
 
 import sys
 import warnings
@@ -9,12 +9,12 @@ from sklearn.utils import column_or_1d
 
 __all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
 
-# Whose frames stand between the code of the user and a check.
+# Packages whose frames lie between the code of the user and a check.
 _BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
 
 
 def as_numpy(array, name):
-    """Return an array of torch, CuPy or the array API as NumPy's, and anything else as it is."""
+    """Convert an array of torch, CuPy or the array API to NumPy; return anything else as it is."""
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return array
     try:
@@ -29,7 +29,7 @@ def as_numpy(array, name):
 
 
 def check_rows(X, estimator):
-    """Raise if a sample has more than one dimension, and name what makes rows of it."""
+    """Raise if a sample has more than one dimension, and suggest transformers that make rows."""
     shape = getattr(X, "shape", None)
     if shape is None and isinstance(X, (list, tuple)) and len(X):
         shape = (len(X), *getattr(X[0], "shape", ()))
@@ -43,7 +43,7 @@ def check_rows(X, estimator):
 
 
 def as_targets(y):
-    """Return targets in one dimension; warn at the user's line if they were a column."""
+    """Return one-dimensional targets; warn at the user's line if they were a column."""
     y = y if hasattr(y, "shape") else np.asarray(y)
     targets = column_or_1d(y)
     if len(y.shape) > 1:
@@ -57,7 +57,7 @@ def as_targets(y):
 
 
 def level_of_user():
-    """Return the level, seen from the calling function, of the first frame outside of libraries."""
+    """Return the stack level, from the calling function, of the first frame outside libraries."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _library(frame) in _BETWEEN:
         frame, level = frame.f_back, level + 1
@@ -65,5 +65,5 @@ def level_of_user():
 
 
 def _library(frame):
-    """Name of the package that the code of a frame belongs to."""
+    """Return the name of the package that the code of a frame belongs to."""
     return frame.f_globals.get("__name__", "").partition(".")[0]

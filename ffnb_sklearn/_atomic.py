@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: a reader finds the old file or the new one, never a part."""
+"""Atomic replacement of files: a reader finds the old file or the new file, never a part."""
 
 import hashlib
 import os
@@ -10,19 +10,19 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:
-    # Windows has no such locks, and there an open file cannot be removed.
+    # Windows has no such locks, and cannot remove an open file.
     fcntl = None
 
 __all__ = ["HashedFile", "replaced_file"]
 
-# Characters of a name that its temporary files repeat; file systems bound the length of names.
+# Leading characters of a file name that its temporary files repeat; file systems limit the length.
 _LONGEST_STEM = 50
 
 _TOKEN_BYTES = 8
 
 
 class HashedFile:
-    """A file that is written from front to back, and the SHA-256 digest of its bytes."""
+    """File that is written sequentially, with the SHA-256 digest of its bytes."""
 
     def __init__(self, file):
         self._file = file
@@ -40,11 +40,11 @@ class HashedFile:
 
 @contextmanager
 def replaced_file(path):
-    """Open a file for writing that replaces another if the block ends without an error.
+    """Open a file for writing that replaces another file if the block ends without an error.
 
-    The bytes go to a temporary file in the same folder, which is moved over the old file when they
-    are on the disk. Temporary files of writers that were killed are removed. A link stays one; the
-    file behind it is replaced.
+    The bytes are written to a temporary file in the same folder. Once they are on the disk, the
+    temporary file is moved over the old file. Temporary files of killed writers are removed. If the
+    path is a link, the link stays and its target is replaced.
     """
     path = Path(os.path.realpath(path))
     _remove_leftovers(path)
@@ -53,7 +53,7 @@ def replaced_file(path):
         with file:
             yield file
             file.flush()
-            # Without it the name could reach the disk before the bytes.
+            # Without this call the name could reach the disk before the bytes.
             os.fsync(file.fileno())
             if fcntl is None:
                 # Windows does not move an open file.
@@ -70,13 +70,13 @@ def _stem(path):
 
 
 def _open_partial(path):
-    """Create a temporary file and lock it, which tells other writers that it is in use."""
+    """Create a temporary file, and lock it to show other writers that it is in use."""
     while True:
         token = secrets.token_hex(_TOKEN_BYTES)
         partial = path.with_name(f".{_stem(path)}.{token}.partial")
         file = partial.open("xb")
         _lock(file)
-        # Another writer may have taken it for a leftover before it was locked.
+        # Another writer may have removed the file as a leftover before it was locked.
         if fcntl is None or os.fstat(file.fileno()).st_nlink:
             return partial, file
         file.close()
@@ -85,7 +85,7 @@ def _open_partial(path):
 def _lock(file):
     """Lock a file unless another process has locked it; return whether it is locked now."""
     if fcntl is not None:
-        # Some network file systems have no locks; leftovers there stay.
+        # Some network file systems have no locks; leftovers stay there.
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -106,7 +106,7 @@ def _remove_leftovers(path):
 
 
 def _sync_folder(folder):
-    """Bring the names in a folder to the disk, where the system can."""
+    """Write the names in a folder to the disk, if the system supports this."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

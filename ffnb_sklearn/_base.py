@@ -1,4 +1,4 @@
-"""What every class-incremental classifier here shares: labels, transactions, predictions."""
+"""Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
 from numbers import Integral, Real
 from time import perf_counter
@@ -29,12 +29,12 @@ __all__ = ["ClassIncrementalClassifier"]
 class ClassIncrementalClassifier(
     CallbackSupportMixin, DocumentedMixin, ClassifierMixin, BaseEstimator
 ):
-    """Base of classifiers that learn classes as they come.
+    """Base of classifiers that learn classes incrementally.
 
-    All that they have learned is their `_state`. It is replaced, never changed, so a call that
-    fails leaves the old one in place, and a prediction, which reads it once, never mixes two.
-    A call reads the state once, when it begins, and `_keep` replaces that state and no other.
-    Subclasses define how the model takes in a task (`_updated`).
+    Everything that a classifier has learned is in its attribute `_state`. The state is replaced and
+    never changed, so a call that fails leaves the old state in place. A prediction reads the state
+    once, so it never mixes two states. A call that learns also reads it once, when it begins, and
+    `_keep` replaces only that state. Subclasses define how the model learns a task (`_updated`).
     """
 
     # Parameters that all subclasses have.
@@ -51,15 +51,15 @@ class ClassIncrementalClassifier(
         "verbose": ["verbose"],
     }
 
-    # Not fitted.
+    # None before the estimator is fitted.
     _state = None
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
-        """Validate the samples, learn them task by task, and keep the result if all went well."""
+        """Validate the samples, learn them task by task, and store the result if nothing failed."""
         before = self._state
         state = None if reset else before
         if state is not None:
-            # scikit-learn checks the parameters of the first call only.
+            # scikit-learn validates the parameters of the first call only.
             self._validate_params()
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
@@ -81,13 +81,13 @@ class ClassIncrementalClassifier(
         return self
 
     def _keep(self, before, after, *, is_first=False):
-        """Replace the state that a call began with, and draw the seed of a first task."""
+        """Replace the state that a call began with, and consume the seed of a first task."""
         if is_first:
             advance(self.random_state)
         exchange_state(self, before, after)
 
     def _after_subtask(self, root, state, X, y, weights):
-        """The state after a task, and whether a callback asks for no more tasks."""
+        """Return the state after a task, and whether a callback asks to stop."""
         n_epochs = int(self.max_epochs) if self.band_size else 0
         context = root.subcontext(task_name="task", max_subtasks=n_epochs)
         seen = self._seen_by_callbacks(X, y, weights)
@@ -97,12 +97,12 @@ class ClassIncrementalClassifier(
         return state, stops
 
     def _seen_by_callbacks(self, X, y, weights):
-        """Return the arguments of callbacks, with the weights unless all are 1."""
+        """Return the arguments of callbacks, which include the weights unless all are 1."""
         metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
         return {"estimator": self, "X": X, "y": y, "metadata": metadata}
 
     def _after_samples(self, state, X, y, weights, context):
-        """The state after a task of samples that are valid."""
+        """Return the state after a task with validated samples."""
         device = resolve_device(self.device)
         positions, arrived = label_positions(y, state.arrived)
         self._check_arrived(arrived)
@@ -117,7 +117,7 @@ class ClassIncrementalClassifier(
         return self._after_task(state, model, arrived, len(y), perf_counter() - start)
 
     def _after_task(self, state, model, arrived, n_samples, seconds):
-        """The state after a task, whose line is printed."""
+        """Return the state after a task, and print a line if verbose."""
         n_known = 0 if state.arrived is None else len(state.arrived)
         state = state.after_task(model, arrived)
         if self.verbose:
@@ -131,14 +131,14 @@ class ClassIncrementalClassifier(
         return state
 
     def _updated(self, state, task, watcher):
-        """The model of a state after a task: of a new one if it is None."""
+        """Return the model of the state after a task; start a new model if the state has none."""
         raise NotImplementedError
 
     def _check_arrived(self, arrived):
-        """Raise if a parameter does not fit the labels that are seen after a call."""
+        """Raise if a parameter does not fit the labels that will have been seen after the call."""
 
     def _learned_state(self):
-        """Return the learned state, read once, so that it may be replaced meanwhile."""
+        """Return the learned state; callers read it once, because it may be replaced meanwhile."""
         state = self._state
         if state is None:
             raise NotFittedError(
@@ -161,23 +161,23 @@ class ClassIncrementalClassifier(
 
     @property
     def feature_names_in_(self):
-        """Names of the features, where X had string column names."""
+        """Names of the features, if X had string column names."""
         names = self._learned_state().feature_names_in
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
         return names
 
     def _scores(self, state, X):
-        """Scores of the known classes, in order of arrival."""
+        """Return the scores of the known classes, in order of arrival."""
         return as_array(state.model.scores(self._samples(state, X)))
 
     def _samples(self, state, X):
-        """Samples as the core takes them, after their checks."""
+        """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state=state)
         return samples_on(resolve_device(self.device), X, state.projection)
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: sparse samples are accepted."""
+        """Return scikit-learn's tags, which declare that sparse samples are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -194,8 +194,8 @@ class ClassIncrementalClassifier(
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
             One column per entry of `classes_`, minus infinity for a class that was declared
-            and never seen. For two classes, half the difference of their scores: positive
-            values speak for the second.
+            and never seen. For two classes, half the difference of their scores, which is positive
+            if the second class is more likely.
         """
         state = self._learned_state()
         scores = state.by_class(self._scores(state, X), -np.inf)
@@ -204,7 +204,7 @@ class ClassIncrementalClassifier(
         return scores
 
     def predict(self, X):
-        """Most likely label of each sample.
+        """Return the most likely label of each sample.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class ClassIncrementalClassifier(
         -------
         ndarray of shape (n_samples, n_classes)
             One column per entry of `classes_`, zero for a class that was declared and never
-            seen. The largest is that of the label which `predict` gives.
+            seen. The label that `predict` returns has the largest probability.
         """
         state = self._learned_state()
         probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
@@ -249,11 +249,11 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            One column per entry of `classes_`: no less than the logarithm of 1e-280, but minus
-            infinity for a class that was declared and never seen.
+            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, except
+            minus infinity for a class that was declared and never seen.
         """
         state = self._learned_state()
-        # From the scores, since logarithms of tiny probabilities have lost digits.
+        # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
         return state.by_class(logarithms, -np.inf)
 

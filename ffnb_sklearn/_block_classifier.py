@@ -1,4 +1,4 @@
-"""What the classifiers share that keep a `ffnb_sklearn.core.model.Model`."""
+"""Base class of the classifiers that store a `ffnb_sklearn.core.model.Model`."""
 
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -29,8 +29,9 @@ from .training import BandTraining
 
 __all__ = ["BlockClassifier"]
 
-# The printed model. Gamma, epsilon and, on skeletons, the weight decay and the first rate are not
-# printed, and p only for SBU (45) and FPHA (75); their values here are ours.
+# The model printed in the paper. The paper prints p only for SBU (45) and FPHA (75), and does not
+# print gamma, epsilon and, on skeletons, the weight decay and the initial rate; their values here
+# are ours.
 _PUBLISHED = {
     "p": 0.99,
     "band_size": 3,
@@ -69,9 +70,9 @@ _PUBLISHED_TRAINING = {
 class BlockClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier
 ):
-    """Base of classifiers made of neural blocks, shared band and a classifier in closed form.
+    """Base of classifiers made of neural blocks, a shared band and a classifier in closed form.
 
-    `FFNBClassifier` describes the parameters.
+    The parameters are those of `FFNBClassifier`.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -173,26 +174,27 @@ class BlockClassifier(
 
     @classmethod
     def as_published(cls, **parameters):
-        """Make an estimator of the model and the algorithm that the paper prints.
+        """Create an estimator with the model and the algorithm printed in the paper.
 
-        One feature layer of three neurons per class, which all printed network sizes fit; bands
-        alone for the pairs of classes to see; zeros for old classes; class covariances without
-        shrinkage; absolute gamma and epsilon; and Algorithm 2 without left-out samples, copies,
-        draws, patience or veto. Only the factor 1/2 of the bias is corrected, and
-        ``half_bias=False`` restores the slip. The user guide lists all differences to the default.
+        The estimator has one feature layer of three neurons per class, which matches all printed
+        network sizes. The discriminants of pairs use the bands alone, old classes have zeros in new
+        neurons, class covariances have no shrinkage, and gamma and epsilon are absolute. Algorithm
+        2 runs without left-out samples, copies, draws, patience or veto. The only correction is the
+        factor 1/2 of the bias; ``half_bias=False`` restores the printed bias. The user guide lists
+        all differences from the default.
 
         Parameters
         ----------
         **parameters
-            Parameters of the estimator with other values, also those of `training` by names such as
-            ``training__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA) and asks for most of
-            the variance in general, here 0.99. It does not print gamma, epsilon, and on skeletons
-            the weight decay and the first rate; their values here are ours.
+            Parameters that replace these values, including the options of `training` by names such
+            as ``training__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA) and in general asks
+            for most of the variance, here 0.99. It does not print gamma, epsilon and, on skeletons,
+            the weight decay and the initial rate; their values here are ours.
 
         Returns
         -------
         estimator
-            Ordinary estimator, not fitted.
+            Unfitted estimator.
 
         Examples
         --------
@@ -207,19 +209,19 @@ class BlockClassifier(
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
     def _after_samples(self, state, X, y, weights, context):
-        """The state after a task; warn if the columns of the first seem to differ in units."""
+        """Return the state after a task; warn if columns of a first task seem to mix units."""
         after = super()._after_samples(state, X, y, weights, context)
         if state.model is None and not issparse(X):
             warn_of_units(X, after.model.moments, after.feature_names_in)
         return after
 
     def _updated(self, state, task, watcher):
-        """The model of a state after a task."""
+        """Return the model of the state after a task."""
         model, settings = self._begun(state)
         return learn(model, task, settings, watcher)
 
     def _begun(self, state):
-        """The model before a task, a new one if there is none, and the settings of the task."""
+        """Return the model before a task, a new model if there is none, and the task's settings."""
         settings = check_settings(self, projection=state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
@@ -236,11 +238,11 @@ class BlockClassifier(
         return scores
 
     def _check_arrived(self, arrived):
-        """Raise if the priors do not fit the labels that are seen after a call."""
+        """Raise if the priors do not fit the labels that will have been seen after the call."""
         check_priors(self.priors, arrived)
 
     def _scores(self, state, X):
-        """Scores that allow for the priors."""
+        """Return the scores of the known classes, adjusted for the priors."""
         scores, model = super()._scores(state, X), state.model
         weights = np.array([one.weight for one in model.moments])
         priors = class_priors(self.priors, state.arrived, weights)
@@ -252,16 +254,17 @@ class BlockClassifier(
         return scores_with_priors(scores, model.settings.classifier, priors)
 
     def score_samples(self, X):
-        """How like the classes learned samples are: low scores are of none of them.
+        """Score how similar samples are to the classes learned; low scores indicate new classes.
 
         The squared Mahalanobis distance of a sample to its nearest class, with the regularised
-        covariance of that class, is divided by its distance from the mean of all classes, in the
-        total covariance, plus the mean of this distance over the samples learned. The score is
-        minus the ratio. It needs what is kept of the classes alone, is the same for all values of
-        `priors`, and solves a system of its own at the first call after one that learns.
+        covariance of that class, is divided by a sum: the squared distance of the sample from the
+        mean of all classes, with the total covariance, plus the mean of this distance over the
+        samples learned. The score is minus the ratio. It is computed from the stored moments, and
+        is the same for all values of `priors`. The first call after a call that learns solves a
+        linear system of its own.
 
-        Scores of samples that were learned are higher than those of new samples of the same
-        classes. So choose a threshold on samples that were not.
+        Samples that were learned have higher scores than new samples of the same classes, so choose
+        a threshold on samples that were not learned.
 
         Parameters
         ----------
@@ -271,15 +274,15 @@ class BlockClassifier(
         Returns
         -------
         ndarray of shape (n_samples,)
-            Scores of at most zero; higher is more like what was learned.
+            Scores of at most zero; a higher score means more similar to the samples learned.
         """
         state = self._learned_state()
         return as_array(state.model.likeness(self._samples(state, X)))
 
     def transform(self, X):
-        """The feature map that the classifier sees.
+        """Compute the features that the classifier uses.
 
-        Columns that exist never change: a new task appends its bands behind them.
+        Existing columns never change: a new task appends its bands after them.
 
         Parameters
         ----------
@@ -289,9 +292,9 @@ class BlockClassifier(
         Returns
         -------
         ndarray or sparse array of shape (n_samples, n_features_out)
-            Inputs where ``skip_connection=True``, shared band, last layer of trained bands. Of a
-            model that projects its samples, the inputs are the columns of the projection: a sparse
-            array if there are more than 2000.
+            Inputs if ``skip_connection=True``, then the shared band, then the last layer of trained
+            bands. In a model that projects its samples, the inputs are the columns of the
+            projection. The result is a sparse array if the projection has more than 2000 columns.
         """
         state = self._learned_state()
         samples = self._samples(state, X)
@@ -299,36 +302,36 @@ class BlockClassifier(
             return samples.matrix
         samples = samples.double()
         features = state.model.view(samples)
-        # Where there are no neurons these are the samples themselves, which are the caller's.
+        # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
     @property
     def shrinkage_(self):
-        """The shrinkage that the classifier is solved with."""
+        """Shrinkage that the classifier is solved with."""
         return self._solved_choice().shrinkage
 
     @property
     def epsilon_(self):
-        """The relative ridge that the classifier is solved with."""
+        """Relative ridge that the classifier is solved with."""
         return self._solved_choice().epsilon
 
     def _solved_choice(self):
-        """Solve the classifier if need be, and return the values that it is solved with."""
+        """Solve the classifier if necessary, and return the values that it is solved with."""
         model = self._learned_state().model
         return model.solution(resolve_device(self.device)).choice
 
     def __dir__(self):
-        """Return the names of all attributes but those that have yet to be solved for."""
-        # scikit-learn evaluates every name in `dir`: in its own `__dir__`, which would solve the
-        # classifier and is bypassed here, and when a notebook displays the fitted attributes.
+        """Return the names of all attributes, except those that require solving the classifier."""
+        # scikit-learn evaluates every name in `dir` when a notebook displays the fitted attributes,
+        # and also in its own `__dir__`, which would solve the classifier and is bypassed here.
         names, state = set(super(BaseEstimator, self).__dir__()), self._state
         if state is None or state.model.solved is None:
             names -= {"shrinkage_", "epsilon_"}
-        # As there, methods that are not available are left out.
+        # Like scikit-learn's `__dir__`, leave out methods that are not available.
         return [name for name in names if hasattr(self, name)]
 
     @property
     def _n_features_out(self):
-        """Number of columns of `transform`."""
+        """Number of columns that `transform` returns."""
         model = self._learned_state().model
         return len(classifier_columns(model.features, model.settings.skip_connection))

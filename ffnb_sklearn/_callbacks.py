@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn 1.9 and later: tasks and epochs are subtasks of a call that learns."""
+"""Callbacks of scikit-learn 1.9 and later; tasks and epochs are subtasks of a learning call."""
 
 from contextlib import nullcontext
 from time import perf_counter
@@ -10,10 +10,10 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Stand-in of older versions, which have no callbacks."""
+        """Stand-in for older versions of scikit-learn, which have no callbacks."""
 
     def with_callbacks(method):
-        """Return a method as it is."""
+        """Return the method unchanged."""
         return method
 
 
@@ -25,7 +25,7 @@ __all__ = [
     "with_callbacks",
 ]
 
-# Attributes in which scikit-learn keeps callbacks; all but the first exist only during a call.
+# Attributes in which scikit-learn stores callbacks; all but the first exist only during a call.
 CALLBACK_ATTRIBUTES = {
     "_skl_callbacks",
     "_skl_callbacks_to_teardown",
@@ -35,7 +35,7 @@ CALLBACK_ATTRIBUTES = {
 
 
 class _NoCallbacks:
-    """Context of estimators without callbacks: the methods of `CallbackContext`, without effect."""
+    """Context of estimators without callbacks: its methods have no effect."""
 
     def subcontext(self, **task):
         """Return the context of a subtask."""
@@ -45,18 +45,19 @@ class _NoCallbacks:
         """Call no callback."""
 
     def call_on_fit_task_end(self, **seen):
-        """Call no callback; return that the iteration goes on."""
+        """Call no callback; return False, so that the iteration continues."""
         return False
 
     def propagate_callback_context(self, estimator):
-        """Hand nothing to a step."""
+        """Pass no callbacks to a step."""
         return nullcontext()
 
 
 def callback_context(estimator, task_name, max_subtasks):
     """Begin the bookkeeping of callbacks for a call that learns.
 
-    The public method of the estimator, decorated by `with_callbacks` or by `_fit_context`, ends it.
+    The decorator of the estimator's public method, `with_callbacks` or `_fit_context`, ends the
+    bookkeeping.
     """
     if not hasattr(estimator, "_skl_callbacks"):
         return _NoCallbacks()
@@ -79,7 +80,7 @@ class Epochs(EpochWatcher):
         self._context.call_on_fit_task_begin(estimator=self._estimator)
 
     def end(self, loss):
-        """End the epoch; return whether a callback asks for no more."""
+        """End the epoch; return whether a callback asks to stop."""
         if self._label is not None:
             seconds = perf_counter() - self._start
             print(

@@ -1,4 +1,4 @@
-"""Columns of different units, the largest of which nearly alone decides the output of a neuron."""
+"""Warning of columns in different units, the largest of which dominates the neurons."""
 
 import warnings
 
@@ -9,34 +9,36 @@ from .datasets._base import shown
 
 __all__ = ["ColumnSpreadWarning", "warn_of_units"]
 
-# Ratio of two columns, in standard deviation and in range, that only units explain: columns of
-# digits, sensors, skeletons and networks differ by up to 55 in range (tests/test_columns.py).
+# Ratio of two columns, in standard deviation and in range, that only different units explain:
+# columns of digits, sensors, skeletons and networks differ by up to 55 in range
+# (tests/test_columns.py).
 _LARGEST_RATIO = 100.0
 
-# Range, relative to the largest value of its column, that counts as constant.
+# Largest range of a constant column, relative to the largest magnitude in the column.
 _CONSTANT = 1e-9
 
-# Deviation, relative to the largest of all columns, that counts as rounding of the moments.
+# Largest deviation that counts as rounding of the moments, relative to that of the widest column.
 _ROUNDING = 1e-12
 
-# Share of the columns that must be small; of thousands, a few are small by chance.
+# Least share of small columns; among thousands of columns, a few are small by chance.
 _LEAST_SHARE = 0.1
 
-# Columns that a message names.
+# Maximum number of columns that a message names.
 _MOST_NAMED = 5
 
 
 class ColumnSpreadWarning(UserWarning):
-    """Columns differ so much in spread that neurons see the largest nearly alone."""
+    """Columns differ so much in spread that the largest dominate the neurons."""
 
 
 def warn_of_units(X, moments, names):
     """Warn if the columns of a first task seem to have different units.
 
-    Two columns do if their standard deviations within the classes differ by more than 100, and
-    their ranges too: a column that is seldom other than zero has a small deviation, but the range
-    of the others. At least a tenth of the columns must be small; constant ones play no part.
-    `moments` are those of the classes, the columns of X first.
+    Two columns seem to have different units if their standard deviations within the classes differ
+    by a factor of more than 100, and their ranges too. The range matters because a column that is
+    mostly zero has a small deviation, but a range like that of other columns. The warning requires
+    that at least a tenth of the columns are small; constant columns are ignored. `moments` are the
+    moments of the classes, with the columns of X first.
     """
     deviations = _deviations(moments, X.shape[1])
     lowest, highest = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
@@ -66,7 +68,7 @@ def warn_of_units(X, moments, names):
 
 
 def _deviations(moments, n_columns):
-    """Return the standard deviation of the first columns within the classes."""
+    """Return the standard deviations of the first columns within the classes."""
     columns = slice(0, n_columns)
     scatter = sum(
         np.square(one.columns(columns)).sum(axis=0) + one.residual[columns] for one in moments
@@ -75,5 +77,5 @@ def _deviations(moments, n_columns):
 
 
 def _label(label):
-    """Return a bounded text for a name or an index."""
+    """Return a text of limited length for a name or an index."""
     return shown(label.item() if isinstance(label, np.generic) else label)

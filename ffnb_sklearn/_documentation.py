@@ -8,7 +8,7 @@ __all__ = ["DocumentedMixin"]
 
 @cache
 def addresses():
-    """Return the addresses of the project by name, as the installed metadata has them."""
+    """Return the web addresses of the project by name, from the installed metadata."""
     try:
         lines = metadata("ffnb_sklearn").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -19,9 +19,8 @@ def addresses():
 class DocumentedMixin:
     """Let scikit-learn's HTML representation link to the page of the estimator.
 
-    The link leads to the documentation, and to the paper as long as the documentation has no
-    public address. Where there is a link, scikit-learn shows the descriptions of parameters as
-    tooltips.
+    The link leads to the documentation, or to the paper as long as the documentation has no public
+    address. If there is a link, scikit-learn shows the descriptions of parameters as tooltips.
     """
 
     _doc_link_module = "ffnb_sklearn"

@@ -1,4 +1,4 @@
-"""Transformers of a stream: which learn from the first task alone, and the warning of them."""
+"""Warning of transformers that learn from the first task of a stream alone."""
 
 import warnings
 from itertools import chain
@@ -13,7 +13,7 @@ from ._arrays import level_of_user
 
 __all__ = ["FrozenTransformerWarning", "warn_of_frozen"]
 
-# Their fit depends on nothing but the number of features.
+# Transformers whose fit depends on the number of features alone.
 _BY_WIDTH = (
     BaseRandomProjection,
     PolynomialCountSketch,
@@ -22,7 +22,7 @@ _BY_WIDTH = (
     SkewedChi2Sampler,
 )
 
-# Parameters that hold the parts of Pipeline, FeatureUnion and ColumnTransformer.
+# Parameters that hold the steps of Pipeline, FeatureUnion and ColumnTransformer.
 _PARTS = ("steps", "transformer_list", "transformers")
 
 
@@ -31,7 +31,7 @@ class FrozenTransformerWarning(UserWarning):
 
 
 def warn_of_frozen(steps):
-    """Warn once of all (name, transformer) steps that the first task alone is going to fit."""
+    """Warn once of all (name, transformer) steps that will be fitted to the first task alone."""
     learners = [
         f"{name!r} ({type(one).__name__})" for name, step in steps for one in _learners(step)
     ]
@@ -49,7 +49,7 @@ def warn_of_frozen(steps):
 
 
 def _learners(transformer):
-    """Return the transformers in a transformer whose fit depends on the samples."""
+    """Return the parts of a transformer, or itself, whose fit depends on the samples."""
     if isinstance(transformer, (str, FrozenEstimator, type(None))):
         return []
     for name in _PARTS:

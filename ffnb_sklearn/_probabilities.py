@@ -1,4 +1,4 @@
-"""Probabilities from the scores of the classes, and priors that these scores allow for."""
+"""Class probabilities from scores, and the adjustment of scores for priors."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -9,29 +9,29 @@ from ._targets import check_labels
 
 __all__ = ["LEAST", "check_priors", "class_priors", "scores_with_priors", "vote_probabilities"]
 
-# Losses below this many are not told apart, which keeps probabilities off 0 and 1.
+# Number of losses added to those of each class, which keeps probabilities away from 0 and 1.
 _SURE = 0.01
 
-# Least probability, so that logarithms are finite and agree with what they are logarithms of.
+# Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280
 
-# Smaller priors count as this one, whose logarithm and inverse are far from overflow.
+# Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
 _LEAST_PRIOR = 1e-200
 
 
 def vote_probabilities(scores):
-    r"""Turn sums of pair outputs into probabilities of the same order and of sum one.
+    r"""Convert sums of pair outputs to probabilities in the same order and of sum one.
 
     A pair output is the posterior of one class minus that of the other, so
-    :math:`L_t = (C - 1 - s_t) / 2` is the number of opponents that class t is expected to lose
-    to, and :math:`p_t \propto 1 / L_t`. For two classes that is the pair's posterior itself.
+    :math:`L_t = (C - 1 - s_t) / 2` is the expected number of opponents to which class t loses, and
+    :math:`p_t \propto 1 / L_t`. For two classes :math:`p_t` is the pair's posterior itself.
     """
     votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + _SURE)
     return np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST)
 
 
 def check_priors(priors, arrived):
-    """Raise if priors do not fit the labels learned; a mapping may have more labels than these."""
+    """Raise if priors do not fit the labels learned; a mapping may contain further labels."""
     if isinstance(priors, str) and priors in ("uniform", "empirical"):
         return
     if not isinstance(priors, Mapping):
@@ -56,7 +56,7 @@ def check_priors(priors, arrived):
 
 
 def class_priors(priors, arrived, weights):
-    """Return the priors of the labels learned, positive and of sum one."""
+    """Return the priors of the labels learned, which are positive and sum to one."""
     check_priors(priors, arrived)
     if isinstance(priors, Mapping):
         weights = np.array([float(priors[label]) for label in arrived.tolist()])
@@ -68,16 +68,17 @@ def class_priors(priors, arrived, weights):
 
 
 def scores_with_priors(scores, classifier, priors):
-    r"""Return scores whose order and probabilities allow for the priors, which have sum one.
+    r"""Return scores adjusted for priors of sum one.
 
-    Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax they add
-    :math:`\log C \pi_c` to the scores. The probabilities of pairs are inverse to the expected
-    losses, which are divided by :math:`C \pi_c`. Equal priors leave both as they are. One-vs-all
-    regression has `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares`.
+    Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax this adds
+    :math:`\log C \pi_c` to the scores. With pairs, the probabilities are inversely proportional to
+    the expected losses, so these are divided by :math:`C \pi_c`. Equal priors change neither.
+    One-vs-all regression uses
+    `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares` instead.
     """
     ratios = len(priors) * priors
     if classifier == "gaussian":
         return scores + np.log(ratios)
-    # Losses with the constant of `vote_probabilities`, which probabilities are inverse to.
+    # Losses with the constant of `vote_probabilities`: probabilities are proportional to 1 / loss.
     most = len(priors) - 1 + 2.0 * _SURE
     return most - (most - scores) / ratios

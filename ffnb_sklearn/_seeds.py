@@ -1,4 +1,4 @@
-"""Seeds from a `random_state` that a call which fails does not consume."""
+"""Seeds from a `random_state`; a call that fails does not consume its seed."""
 
 from copy import deepcopy
 
@@ -7,22 +7,22 @@ from sklearn.utils import check_random_state
 
 __all__ = ["advance", "next_seed"]
 
-# Number of seeds; the largest one is smaller by 1.
+# Number of seeds; the largest seed is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
 
 
 def next_seed(random_state):
-    """Return the seed of 31 bits that a random state has next, without drawing it.
+    """Return the next 31-bit seed of a random state, without advancing the state.
 
-    A call that learns uses it, and calls `advance` when nothing can fail any more. So a call that
-    is repeated after an error learns what it would have learned. With None, the seed is drawn from
-    the global generator.
+    A call that learns uses this seed, and calls `advance` when nothing can fail any more. So a call
+    that is repeated after an error gives the same result as without the error. With None, the seed
+    is drawn from the global generator.
     """
     generator = check_random_state(random_state)
     return int((deepcopy(generator) if generator is random_state else generator).randint(_N_SEEDS))
 
 
 def advance(random_state):
-    """Draw the seed that `next_seed` has returned, if the random state is a generator."""
+    """Advance a generator past the seed that `next_seed` returned; leave other states unchanged."""
     if isinstance(random_state, np.random.RandomState):
         random_state.randint(_N_SEEDS)

@@ -1,4 +1,4 @@
-"""What a skeleton descriptor computes: quantities of frames, averaged in temporal chunks."""
+"""Blocks of a skeleton descriptor: quantities of frames, averaged in temporal chunks."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -8,11 +8,12 @@ from scipy import sparse
 
 from ffnb_sklearn._skeleton_persons import unordered, unordered_names
 
-# Frames handled at once: bounds the memory of the pairwise distances.
+# Frames per batch; limits the memory of the pairwise distances.
 BATCH_FRAMES = 16384
 
-# Factors of the blocks in a row. With lengths in units of the skeleton's own size, blocks of hands
-# and of bodies then have standard deviations of the same order; the rest is cross-validation.
+# Factors of the blocks in a row. With lengths in units of the skeleton's own size, they give the
+# blocks of hands and of bodies standard deviations of the same order; beyond that, they were chosen
+# by cross-validation.
 BLOCK_SCALES = {
     "joints": 1.0,
     "trajectory": 1.5,
@@ -23,12 +24,12 @@ BLOCK_SCALES = {
     "duration": 1.0,
 }
 
-# Blocks of whole sequences, without temporal chunks.
+# Blocks that are computed over whole sequences, without temporal chunks.
 _WHOLE = {"distance_speed", "duration"}
 
 
 def batches(sequences):
-    """Cut the list so that each part has about `BATCH_FRAMES` frames."""
+    """Cut a list of sequences into parts of about `BATCH_FRAMES` frames each."""
     ends = np.cumsum([len(frames) for frames in sequences])
     cuts = np.flatnonzero(np.diff(ends // BATCH_FRAMES)) + 1
     for start, stop in pairwise([0, *cuts, len(sequences)]):
@@ -36,10 +37,10 @@ def batches(sequences):
 
 
 def _chunk_means(lengths, n_chunks):
-    """Build the matrix that averages frames in equal chunks of each sequence.
+    """Build the matrix that averages the frames in equal chunks of each sequence.
 
     Frame f of a sequence of T frames covers [f, f + 1); chunk k covers [k T/K, (k + 1) T/K). In
-    units of 1/K frame both are integers, so the overlap is exact.
+    units of 1/K frame all borders are integers, so the overlap is exact.
 
     Returns
     -------
@@ -61,7 +62,7 @@ def _chunk_means(lengths, n_chunks):
 
 
 class _Frames:
-    """The frames of a batch of sequences, one after another, and how to average them."""
+    """Concatenated frames of a batch of sequences, with methods to average them."""
 
     def __init__(self, sequences, n_chunks, length_unit):
         self.lengths = np.array([len(frames) for frames in sequences])
@@ -73,7 +74,7 @@ class _Frames:
             self.joints = self.joints / length_unit
 
     def _sizes(self):
-        """Size of the skeleton of each sequence; 1 where all joints coincide up to rounding."""
+        """Return the skeleton size of each sequence; 1 if all joints coincide up to rounding."""
         centred = self.joints - self.joints.mean(axis=2, keepdims=True)
         sizes = np.sqrt(np.square(centred).sum(axis=-1).mean(axis=-1)).mean(axis=-1)
         magnitude = self.average(np.abs(self.joints).mean(axis=(1, 2, 3)), 1)
@@ -86,14 +87,14 @@ class _Frames:
         return (means @ values.reshape(len(values), -1)).reshape(len(self.lengths), -1)
 
     def variance(self, values):
-        """Variance of a quantity of each frame in the chunks: (n_sequences, n_chunks * n_columns).
+        """Compute the variance of a quantity in the chunks: (n_sequences, n_chunks * n_columns).
 
-        Two passes: a mean of squares less the square of the mean would leave rounding where
-        nothing moves, and the fourth root would enlarge it.
+        The variance is computed in two passes. The mean of squares minus the square of the mean
+        would leave rounding errors if nothing moves, and the fourth root would enlarge them.
         """
         means = _chunk_means(self.lengths, self.n_chunks)
         sizes = np.diff(means.indptr)
-        # One row for each frame of each chunk: a frame across a border is in both.
+        # One row for each frame of each chunk; a frame across a border is in both chunks.
         members = values.reshape(len(values), -1)[means.indices]
         # Relative to the first frame of the chunk, so that means of equal rows are exact.
         members -= np.repeat(members[means.indptr[:-1]], sizes, axis=0)
@@ -103,20 +104,20 @@ class _Frames:
         return (means @ np.square(members)).reshape(len(self.lengths), -1)
 
     def spread_out(self, values):
-        """Repeat a row of each sequence for all of its frames, to subtract it from joints."""
+        """Repeat the row of each sequence for all of its frames, to subtract it from joints."""
         repeated = np.repeat(values, self.lengths, axis=0)
         return repeated.reshape(len(repeated), 1, 1, -1)
 
     @cached_property
     def distances(self):
-        """Distances of all pairs of joints, of one person or of two: (n_frames, n_pairs)."""
+        """Distances of all pairs of joints, within and between persons: (n_frames, n_pairs)."""
         points = self.joints.reshape(len(self.joints), -1, self.joints.shape[-1])
         first, second = np.triu_indices(points.shape[1], k=1)
         squares = sum(np.square(x[:, first] - x[:, second]) for x in np.moveaxis(points, -1, 0))
         return np.sqrt(squares)
 
     def velocity(self, values, half_window):
-        """Change per frame between `half_window` frames before and after, inside the sequence."""
+        """Compute the change per frame across `half_window` frames on each side, if they exist."""
         starts = np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
         stops = np.repeat(np.cumsum(self.lengths), self.lengths)
         now = np.arange(len(values))
@@ -127,7 +128,7 @@ class _Frames:
 
 
 def describe(sequences, parameters):
-    """Compute the rows of one batch: all blocks, each times its factor."""
+    """Compute the rows of one batch: all blocks, each multiplied by its factor."""
     frames = _Frames(sequences, parameters.n_chunks, parameters.length_unit)
     scales = BLOCK_SCALES | (parameters.scales or {})
     return np.hstack([scales[b] * _block(b, frames, parameters) for b in parameters.blocks])
@@ -143,7 +144,7 @@ def _block(block, frames, parameters):
 
 
 def is_unordered(persons, n_persons):
-    """Tell whether rows do not depend on who of two persons is listed first."""
+    """Return whether rows are independent of which of two persons is listed first."""
     return persons == "unordered" or (persons == "auto" and n_persons == 2)
 
 
@@ -152,12 +153,12 @@ def _n_chunks(block, parameters):
 
 
 def _root_mean(frames, root):
-    """Mean position of the roots over frames and persons, for each sequence."""
+    """Compute the mean position of the roots over frames and persons, for each sequence."""
     return frames.average(frames.joints[:, :, root].mean(axis=1), 1)
 
 
 def _centred_joints(frames, parameters):
-    """Joints relative to the root, without the root itself where it would be 0."""
+    """Return the joints relative to the root, without the root itself if it would be 0."""
     roots = frames.joints[:, :, [parameters.root]]
     if parameters.centring == "frame":
         return np.delete(frames.joints - roots, parameters.root, axis=2)

@@ -1,28 +1,29 @@
-"""Rows of two persons that do not depend on who is listed first."""
+"""Rows of two persons that are independent of which person is listed first."""
 
 import numpy as np
 
 
 def unordered(values, block, n_joints):
-    """Replace columns that swapping the persons exchanges by their mean and their difference.
+    """Replace columns that a swap of the two persons exchanges by their sum and difference.
 
-    Both are divided by the square root of 2 instead of 2, so that lengths of rows are kept; the
-    difference loses its sign, which the order of the persons would set.
+    Both are divided by the square root of 2, so that the lengths of rows are kept. The difference
+    loses its sign, which would depend on the order of the persons.
 
     Parameters
     ----------
     values : ndarray of shape (n_sequences, n_chunks, n_columns)
-        One block of two persons.
+        One block of columns for two persons.
     block : str
         Name of the block.
     n_joints : int
-        Joints of a person.
+        Number of joints of a person.
 
     Returns
     -------
     ndarray of shape (n_sequences, n_chunks, n_columns)
-        In the place of the first of two exchanged columns stands their sum, in that of the second
-        the absolute value of their difference. Columns that keep their place keep their values.
+        The first of two exchanged columns is replaced by their sum, the second by the absolute
+        value of their difference, both divided by the square root of 2. Other columns are
+        unchanged.
     """
     swapped = _swapped(block, values.shape[-1], n_joints)
     first, second = _exchanged(swapped)
@@ -33,7 +34,7 @@ def unordered(values, block, n_joints):
 
 
 def unordered_names(columns, block, n_joints):
-    """Name the columns of `unordered` after both columns that they are made of."""
+    """Name each column of `unordered` after the two columns that it is computed from."""
     first, second = _exchanged(_swapped(block, len(columns), n_joints))
     names = np.array(columns, dtype=object)
     names[first] = [f"{columns[i]}+{columns[j]}" for i, j in zip(first, second, strict=True)]
@@ -42,7 +43,7 @@ def unordered_names(columns, block, n_joints):
 
 
 def _swapped(block, n_columns, n_joints):
-    """Return for each column of a chunk the one that takes its place when persons are swapped."""
+    """Return, for each column of a chunk, the column that replaces it if persons are swapped."""
     if block not in ("distances", "distance_speed"):
         return np.arange(n_columns).reshape(2, -1)[::-1].ravel()
     upper = np.triu_indices(2 * n_joints, k=1)

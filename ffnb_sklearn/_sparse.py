@@ -1,4 +1,4 @@
-"""Sparse samples: the projection of wide ones, and their inputs as dense tensors or in products."""
+"""Sparse samples: projection of wide samples, conversion to dense tensors, and products."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,31 +21,31 @@ __all__ = [
     "samples_on",
 ]
 
-# Columns of a projection that becomes dense, for a model with neurons: the time that a class of
-# many samples takes grows with the square of their number. Narrower samples are not projected.
+# Columns of a projection that becomes dense, for a model with neurons. The time for a class with
+# many samples grows with the square of this number. Narrower samples are not projected.
 N_COLUMNS = 2000
 
-# Most columns of a projection that stays sparse, for a model without neurons: what is
-# kept of a class takes 5 MB with so many. 4000 columns lose up to 1.2 points of those that 50000
-# columns reach, and 16384 columns none of note (docs/benchmarks/sparse.md).
+# Maximum number of columns of a projection that stays sparse, for a model without neurons. With so
+# many columns, the moments of a class take 5 MB. Compared with 50000 columns, 4000 columns lose up
+# to 1.2 points, and 16384 columns lose almost nothing (docs/benchmarks/sparse.md).
 MOST_SPARSE_COLUMNS = 65536
 
-# Columns that each feature is added to. A single one mixes up the features that share it.
+# Columns that each feature is added to. With a single column, features that share it are confused.
 N_TERMS = 4
 
 
 @dataclass(frozen=True)
 class RandomProjection:
-    """Random projection of wide sparse samples onto fewer columns; a seed determines it.
+    """Random projection of wide sparse samples onto fewer columns, determined by a seed.
 
-    With as many columns as features it is the identity. Else each feature has the entry 0.5 or -0.5
-    in four columns, one in each quarter of them [1]_. So no feature is lost, and the mean square
-    norm of a sample is its own.
+    With as many columns as features, the projection is the identity. Otherwise each feature has the
+    entry 0.5 or -0.5 in four columns, one in each quarter of the columns [1]_. So no feature is
+    lost, and the expected squared norm of a projected sample equals that of the sample.
 
     Attributes
     ----------
     n_features : int
-        Width of the samples.
+        Number of features of the samples.
     seed : int
         Seed of the columns and the signs.
     n_columns : int, default=N_COLUMNS
@@ -63,20 +63,20 @@ class RandomProjection:
 
     @property
     def keeps_sparse(self):
-        """Whether the columns are so many that they are never dense."""
+        """Whether there are too many columns to make them dense."""
         return self.n_columns > N_COLUMNS
 
     def __call__(self, X):
-        """Return the columns of sparse samples."""
+        """Project sparse samples."""
         return X if self.n_columns == self.n_features else X @ self.matrix
 
     @cached_property
     def matrix(self):
-        """Return the matrix, a sparse array of shape (n_features, n_columns)."""
+        """Matrix of the projection, a sparse array of shape (n_features, n_columns)."""
         if self.n_columns == self.n_features:
             return sparse.eye_array(self.n_features, format="csr")
         width, shape = self.n_columns // N_TERMS, (self.n_features, N_TERMS)
-        # NumPy will never change this stream, so that a file of a model need not hold the draws.
+        # NumPy guarantees this stream of numbers, so the file of a model need not store the draws.
         draws = np.random.RandomState(self.seed).randint(2 * width, size=shape, dtype=np.int32)
         columns = draws // 2 + width * np.arange(N_TERMS, dtype=np.int32)
         values = (draws % 2 - 0.5) * (2.0 / N_TERMS**0.5)
@@ -86,7 +86,7 @@ class RandomProjection:
         return sparse.csr_array(entries, shape=(self.n_features, self.n_columns))
 
     def __getstate__(self):
-        """Return the state without the matrix, which is drawn again."""
+        """Return the state without the matrix, which is drawn again when it is needed."""
         return {name: value for name, value in vars(self).items() if name != "matrix"}
 
 
@@ -98,13 +98,13 @@ def projection_for(X, estimator):
     X : ndarray or sparse matrix of shape (n_samples, n_features)
         Samples.
     estimator : estimator
-        Its `random_state` gives the seed. The columns stay sparse if its parameters leave it no
-        neurons.
+        Estimator whose `random_state` gives the seed. The columns stay sparse if its parameters
+        imply a model without neurons.
 
     Returns
     -------
     RandomProjection or None
-        None for dense samples, and for sparse ones of at most `N_COLUMNS` features.
+        None for dense samples, and for sparse samples with at most `N_COLUMNS` features.
     """
     if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
         return None
@@ -117,21 +117,21 @@ def projection_for(X, estimator):
 
 
 def samples_on(device, X, projection):
-    """Return samples as the core takes them.
+    """Return samples in the form that the core takes.
 
     Parameters
     ----------
     device : torch.device
         Device of the tensors.
     X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples that are valid.
+        Validated samples.
     projection : RandomProjection or None
         Projection of the model.
 
     Returns
     -------
     Tensor, SparseSamples or WideSamples
-        A tensor shares the memory of X where it can, and keeps float32.
+        A tensor shares the memory of X if possible, and keeps float32.
     """
     if projection is not None and projection.keeps_sparse:
         return WideSamples(X, projection, device)
@@ -142,7 +142,7 @@ def samples_on(device, X, projection):
 
 
 class SparseSamples:
-    """Sparse or projected samples in the form that the core takes: inputs of some at a time.
+    """Sparse or projected samples; an index returns the inputs of some as a dense tensor.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class SparseSamples:
 
     def __getitem__(self, rows):
         """Return the inputs of some samples as a float64 tensor."""
-        # Dense samples become sparse, so that they have the same sums, in the same order.
+        # Dense samples are converted to sparse, so that their sums have the same terms and order.
         return as_tensor(self._inputs(rows).toarray(), device=self.device)
 
     def _inputs(self, rows):
@@ -186,7 +186,7 @@ class WideSamples(SparseSamples, SparseInputs):
     """Samples whose inputs stay sparse; the parameters are those of `SparseSamples`."""
 
     def sparse(self, rows):
-        """Return some samples, which are projected already."""
+        """Return some samples, already projected."""
         return WideSamples(self._inputs(rows), None, self.device)
 
     @cached_property
@@ -214,14 +214,14 @@ class WideSamples(SparseSamples, SparseInputs):
         X, weights, centre = self.matrix, as_array(weights), as_array(centre)
         of_entries = np.repeat(weights, np.diff(X.indptr))
         deviations = of_entries * (X.data - centre[X.indices]) ** 2
-        # Weights of the zeros, which are not stored, but for rounding.
+        # Total weight of the zeros of each input, which are not stored, up to rounding.
         rest = weights.sum() - np.bincount(X.indices, of_entries, X.shape[1])
         energies = np.bincount(X.indices, deviations, X.shape[1])
         return torch.from_numpy(energies + np.maximum(rest, 0.0) * centre**2)
 
 
 def _product(X, columns):
-    """Return the product of sparse rows with dense columns, of which few rows use few entries."""
+    """Return the product of sparse rows with dense columns; few rows use few of their entries."""
     if X.nnz > X.shape[1]:
         return torch.from_numpy(X @ np.ascontiguousarray(as_array(columns)))
     used, places = np.unique(X.indices, return_inverse=True)

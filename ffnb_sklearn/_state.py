@@ -1,4 +1,4 @@
-"""All that a classifier has learned, as one value that is replaced and never changed."""
+"""Learned state of a classifier, as one value that is replaced and never changed."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -9,17 +9,17 @@ from ._sparse import RandomProjection
 
 __all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
 
-# Held while the states of an estimator are compared and exchanged. One lock serves all estimators:
-# a lock of their own could be neither pickled nor copied.
+# Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
+# because a lock in each estimator could be neither pickled nor copied.
 _EXCHANGE = threading.Lock()
 
 
 class ConcurrentLearningError(RuntimeError):
-    """Two calls that learn have met in one estimator.
+    """Two calls that learn have run in one estimator at the same time.
 
-    The call that ends second raises it and changes nothing; what the first call learned is kept.
-    Repeat the second call to learn its samples too. A pipeline is mutated by its steps, so there
-    the call that begins second raises it.
+    The call that ends second raises this error and changes nothing; the result of the first call is
+    kept. Repeat the second call to learn its samples too. In a pipeline, whose steps change in
+    place, the call that begins second raises the error.
     """
 
 
@@ -28,25 +28,25 @@ class State:
     """Learned state of a classifier after some tasks.
 
     A call that learns computes a new state and stores it by a single assignment. So the estimator
-    has either the old state or the new one, whenever an error or an interrupt ends the call, and
-    whenever another thread predicts.
+    always has either the old state or the new state, whenever an error or an interrupt ends the
+    call, and whenever another thread predicts.
 
     Attributes
     ----------
     n_features_in : int
         Number of input features.
     feature_names_in : ndarray of shape (n_features_in,) or None
-        Their names, if they have any.
+        Names of the features, if they have any.
     projection : RandomProjection or None
-        Projection of the samples, if the first ones were sparse and wide.
+        Projection of the samples, if the first samples were sparse and wide.
     model : object or None
-        Scores samples by class, in order of arrival. None before the first task.
+        Model that scores samples by class, in order of arrival. None before the first task.
     arrived : ndarray of shape (n_arrived,) or None
         Labels seen, in order of arrival. None before the first task.
     classes : ndarray of shape (n_classes,) or None
         Labels seen or declared, sorted. None before the first task.
     task_classes : tuple of ndarray
-        Labels that each task brought.
+        New labels of each task.
     """
 
     n_features_in: int
@@ -59,17 +59,17 @@ class State:
 
     @property
     def n_inputs(self):
-        """Number of inputs of the model: of features, or of columns of the projection."""
+        """Number of inputs of the model: features, or columns of the projection."""
         return self.n_features_in if self.projection is None else self.projection.n_columns
 
     def by_class(self, values, missing):
-        """Return the columns of the labels seen as those of `classes`; others hold `missing`."""
+        """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
         full = np.full((len(values), len(self.classes)), missing)
         full[:, np.searchsorted(self.classes, self.arrived)] = values
         return full
 
     def after_task(self, model, arrived):
-        """Return the state after a task: its model, and the labels seen by then."""
+        """Return the state after a task, given its model and the labels seen by then."""
         new = arrived[0 if self.arrived is None else len(self.arrived) :]
         tasks = (*self.task_classes, new) if len(new) else self.task_classes
         state = replace(self, model=model, arrived=arrived, task_classes=tasks)
@@ -83,7 +83,7 @@ class State:
         return replace(self, classes=np.union1d(known, labels))
 
     def without(self, labels, model):
-        """Return the state without some labels, of which the model is free."""
+        """Return the state without some labels, given a model without their classes."""
         tasks = (np.setdiff1d(task, labels) for task in self.task_classes)
         return replace(
             self,
@@ -94,7 +94,7 @@ class State:
         )
 
     def merged(self, other, model, arrived):
-        """Return the state of this one and another: their model, and the labels of both."""
+        """Return the union of two states, given their merged model and the labels of both."""
         tasks = (np.setdiff1d(task, self.arrived) for task in other.task_classes)
         return replace(
             self,
@@ -106,7 +106,7 @@ class State:
 
 
 def exchange_state(estimator, before, after):
-    """Replace the state of an estimator; raise if it is not the one a call began with."""
+    """Replace the state of an estimator; raise if it is not the state that a call began with."""
     with _EXCHANGE:
         is_current = estimator._state is before
         if is_current:
@@ -122,7 +122,7 @@ def exchange_state(estimator, before, after):
 def learned_attribute(read):
     """Make a read-only attribute that `read` computes from the state of an estimator.
 
-    Before the estimator has learned anything the attribute raises `NotFittedError`, which is an
-    `AttributeError`, so that `hasattr` is False.
+    Before the estimator has learned anything, the attribute raises `NotFittedError`. This error is
+    an `AttributeError`, so `hasattr` returns False.
     """
     return property(lambda estimator: read(estimator._learned_state()))

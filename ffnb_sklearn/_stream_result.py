@@ -1,4 +1,4 @@
-"""Accuracies, times and sizes that a stream of tasks was measured by."""
+"""Accuracies, times and sizes measured on a stream of tasks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["StreamResult"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamResult:
-    """What :func:`evaluate_stream` measured.
+    """Measurements of :func:`evaluate_stream`.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class StreamResult:
         Accuracy over the test samples of all classes learned so far, after each task.
 
     task_classes : list of ndarray
-        The labels of each task, in the order in which they were dealt.
+        The labels of each task, in order of arrival.
 
     n_test_per_task : ndarray of shape (n_tasks,)
         Number of test samples of each task.
@@ -54,7 +54,7 @@ class StreamResult:
     estimator: Any
 
     def __repr__(self):
-        """Return two lines: what was streamed, and what came out."""
+        """Return two lines: a description of the stream, and its results."""
         n_classes = sum(map(len, self.task_classes))
         size = self.state_bytes[-1]
         state = "" if np.isnan(size) else f", state {size / 1e6:.1f} MB"
@@ -67,7 +67,7 @@ class StreamResult:
         )
 
     def _forgotten(self):
-        """Return the forgetting in words, nothing after a single task."""
+        """Return the forgetting as text, which is empty after a single task."""
         return "" if len(self.task_classes) == 1 else f"forgetting {self.forgetting:.1%}, "
 
     def to_frame(self):
@@ -76,7 +76,7 @@ class StreamResult:
         Returns
         -------
         frame : pandas.DataFrame
-            Indexed by the number of the task, from 1. Columns: `classes`, the labels of the task;
+            Table indexed by the task number, from 1. Columns: `classes`, the labels of the task;
             `n_classes`, the number of classes learned so far; `n_test`, the test samples of the
             task; `accuracy`, over all classes learned so far; `accuracy_when_learned` and
             `accuracy_at_end`, on the task itself; `fit_seconds`, `score_seconds` and
@@ -146,5 +146,5 @@ class StreamResult:
 
     @property
     def forward_transfer(self):
-        """See :func:`ffnb_sklearn.forward_transfer`; needs future tasks to have been scored."""
+        """See :func:`ffnb_sklearn.forward_transfer`; requires scores of future tasks."""
         return metrics.forward_transfer(self.accuracy_matrix)

@@ -1,4 +1,4 @@
-"""Class labels that arrive bit by bit: their kind, their order, and where each is kept."""
+"""Class labels that arrive task by task: their kind, their order and their positions."""
 
 from numbers import Number
 
@@ -9,12 +9,12 @@ __all__ = ["check_labels", "label_positions", "unmixed"]
 
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
 
-# Integers below have a float64 each; this one stands for the next as well.
+# Least integer that shares its float64 with another integer; smaller integers are exact.
 _EXACT = 2**53
 
 
 def _kind(labels, name):
-    """Kind of an array of labels: bool, number or str; anything else is an error."""
+    """Return the kind of an array of labels: bool, number or str; raise for any other kind."""
     if labels.dtype.kind in _KINDS:
         return _KINDS[labels.dtype.kind]
     types = {type(one) for one in labels.tolist()}
@@ -27,7 +27,7 @@ def _kind(labels, name):
 
 
 def _kind_of_one(label):
-    """Kind of one label of a list."""
+    """Return the kind of one label of a list."""
     if isinstance(label, (bool, np.bool_)):
         return "bool"
     if isinstance(label, Number):
@@ -36,7 +36,7 @@ def _kind_of_one(label):
 
 
 def unmixed(labels, name):
-    """Labels whose kind NumPy leaves as it is; a list of several kinds is refused."""
+    """Return labels whose kind NumPy will preserve; raise if a list has several kinds."""
     if isinstance(labels, (list, tuple)):
         kinds = sorted({_kind_of_one(label) for label in labels})
         if len(kinds) > 1:
@@ -45,7 +45,7 @@ def unmixed(labels, name):
 
 
 def _without_mask(labels):
-    """A pandas column of nullable integers or booleans as such; otherwise floats come of it."""
+    """Convert nullable integers or booleans of pandas to their NumPy dtype, not to floats."""
     dtype = getattr(getattr(labels, "dtype", None), "numpy_dtype", None)
     if dtype is None or dtype.kind not in "biu" or labels.isna().any():
         return labels
@@ -53,13 +53,13 @@ def _without_mask(labels):
 
 
 def check_labels(labels, known, name):
-    """Return labels as a one-dimensional array of the kind of the known ones.
+    """Return labels as a one-dimensional array of the same kind as the known labels.
 
-    Raise if they are continuous, missing, of mixed kinds, or of another kind than those known.
+    Raise if labels are continuous, missing, of mixed kinds, or of another kind than known labels.
     """
     labels = np.asarray(unmixed(labels, name))
     if labels.dtype.kind == "T":
-        # NumPy's strings of variable length join none of fixed length.
+        # NumPy cannot concatenate strings of variable length with strings of fixed length.
         labels = np.array(labels.tolist(), dtype=str)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
@@ -88,9 +88,9 @@ def check_labels(labels, known, name):
 
 
 def label_positions(labels, arrived):
-    """Return the number of each label among those that have arrived, and these.
+    """Return the position of each label in order of arrival, and all labels in that order.
 
-    New labels stand sorted behind the old.
+    New labels are sorted and follow the old labels.
     """
     found, inverse = np.unique(labels, return_inverse=True)
     if arrived is None:

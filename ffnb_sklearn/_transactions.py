@@ -1,4 +1,4 @@
-"""Calls that change estimators in place: all of their changes or none, and one call at a time."""
+"""Calls that change estimators in place: all changes or none, and one call at a time."""
 
 import threading
 from collections import deque
@@ -13,16 +13,16 @@ from ._state import ConcurrentLearningError
 
 __all__ = ["COLUMNS", "all_or_nothing", "columns_of", "learning_lock", "replace_fitted"]
 
-# Attributes that tell of the columns of a table.
+# Attributes that describe the columns of a table.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 
-# Held while a pipeline learns. They are no attributes, since a lock can be neither pickled nor
-# copied.
+# Locks held while a pipeline learns. They are not attributes of the pipeline, because a lock can be
+# neither pickled nor copied.
 _LOCKS: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def learning_lock(pipeline):
-    """Return the lock of the calls that learn in one pipeline; raise if it is held."""
+    """Return the lock for learning calls of one pipeline; raise if it is held."""
     lock = _LOCKS.setdefault(pipeline, threading.Lock())
     if lock.locked():
         raise ConcurrentLearningError(
@@ -34,34 +34,34 @@ def learning_lock(pipeline):
 
 
 def all_or_nothing(pipeline, estimators, call, *args, **params):
-    """Make a call; bring the pipeline and some steps back to their state if it raises."""
+    """Make a call; restore the state of the pipeline and of some steps if it raises."""
     changed = [pipeline, *estimators]
     states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
     restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
     try:
         return call(*args, **params)
     except BaseException:
-        # No Python code runs between the error and the end of this call, so a second interrupt can
-        # neither come before it nor cut it in two. A context manager would be called first.
+        # No Python code runs between the error and the end of `deque`, so a second interrupt can
+        # neither precede the restoration nor interrupt it. A context manager would run Python code.
         deque(restoring, maxlen=0)
         raise
 
 
 def _copied(state):
-    """Return a deep copy of the state of a step, with the same callbacks."""
+    """Return a deep copy of the state of a step, but keep the callback objects."""
     callbacks = state.get("_skl_callbacks", [])
     return deepcopy(state, {id(one): one for one in callbacks})
 
 
 def columns_of(X):
-    """Return number and names of the columns of a table, by the names in `COLUMNS`."""
+    """Return the number and names of the columns of a table, under the names in `COLUMNS`."""
     blank = BaseEstimator()
     validate_data(blank, X, skip_check_array=True)
     return vars(blank)
 
 
 def replace_fitted(estimator, stale, learned):
-    """Replace the attributes of an earlier fit, those named in `stale`, all at once."""
+    """Replace the attributes of an earlier fit, which `stale` names, all at once."""
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
-    # A single assignment: an interrupt finds the old attributes or the new ones.
+    # A single assignment: an interrupt leaves either the old attributes or the new attributes.
     estimator.__dict__ = kept | learned

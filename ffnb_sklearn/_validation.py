@@ -1,4 +1,4 @@
-"""Checks of what the classifier is given: samples, parameters, and another classifier."""
+"""Validation of the input of a classifier: samples, parameters, and another classifier."""
 
 from dataclasses import replace
 from functools import cache
@@ -31,22 +31,22 @@ __all__ = [
     "validated",
 ]
 
-# Neurons of the automatic shared band, whatever the width of the inputs; beside a random projection
-# there are none, since as many further columns of it are worth more (docs/benchmarks/sparse.md).
+# Neurons of the automatic shared band, for inputs of any width. With a random projection there are
+# none, because as many further columns of the projection gain more (docs/benchmarks/sparse.md).
 _AUTO_SHARED_BAND_SIZE = 2000
 
-# Rank "auto" of models whose inputs stay sparse: twice the axes take twice the time and gain less
-# than a point (docs/benchmarks/sparse.md).
+# Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain
+# less than a point (docs/benchmarks/sparse.md).
 _SPARSE_RANK = 8
 
-# Beyond these weights, ratios of classes overflow or vanish; a sum of weights that differ by more
-# than 1e16 has lost the smaller anyway.
+# Largest and smallest positive sample weight. Beyond them, ratios of classes overflow or underflow;
+# a sum of weights that differ by more than 1e16 loses the smaller weight anyway.
 _HEAVIEST, _LIGHTEST = 1e20, 1e-20
 
-# Beyond these magnitudes the squares of second moments overflow or vanish.
+# Largest and smallest magnitude of X. Beyond them, squares of second moments overflow or underflow.
 _LARGEST, _SMALLEST = 1e70, 1e-70
 
-# Parameters by the plain type that the core takes.
+# Parameters by the plain type that the core requires.
 _PLAIN_TYPES = {
     int: ("band_size", "rank", "chunk_size"),
     float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
@@ -68,7 +68,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     """Check the arguments of `FFNBClassifier.partial_fit`.
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
-    and the state given, or one that knows the inputs alone if None was given.
+    and the given state. If that is None, return a new state that describes only the features.
     """
     known = None if state is None else state.classes
     if y is None:
@@ -90,7 +90,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 
 
 def check_weights(sample_weight, X):
-    """Return weights, ones for None; raise if one is out of range, or if all are 0."""
+    """Return the weights, ones for None; raise if a weight is out of range, or if all are 0."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -109,9 +109,10 @@ def check_weights(sample_weight, X):
 
 
 def check_inputs(estimator, X, *, state, smallest=0.0):
-    """Check samples without copying those of float64 or float32, in memory or on disk.
+    """Validate samples; float64 and float32 samples, in memory or on disk, are not copied.
 
-    Return them C-ordered or in CSR form, and the state given or one that knows the inputs alone.
+    Return the samples, C-ordered or in CSR form, and the given state. If that is None, return a new
+    state that describes only the features.
     """
     X, state = validated(
         estimator, X, state, accept_sparse="csr", dtype=(np.float64, np.float32), order="C"
@@ -121,11 +122,11 @@ def check_inputs(estimator, X, *, state, smallest=0.0):
 
 
 def validated(estimator, X, state, **checks):
-    """Call scikit-learn's `validate_data`; return the samples and a state that knows them.
+    """Call scikit-learn's `validate_data`; return the samples and a state that describes them.
 
-    It records the features of a first call on the estimator that it is given, and compares those
-    of later calls with the estimator's. A stand-in takes that part, so that the estimator does
-    not change, and a call sees the features of one state alone.
+    `validate_data` records the features of a first call on its estimator, and compares the features
+    of later calls with them. Here a stand-in replaces the estimator, so that the estimator does not
+    change, and a call compares with the features of a single state.
     """
     check_rows(X, estimator)
     X = as_numpy(X, "X")
@@ -143,17 +144,17 @@ def validated(estimator, X, state, **checks):
 
 @cache
 def _stand_in(name):
-    """A class of estimators without parameters that messages call by a given name."""
+    """Return a class of estimators without parameters, whose name appears in messages."""
     return type(name, (BaseEstimator,), {})
 
 
 def check_magnitude(X, *, smallest=0.0):
-    """Refuse features whose moments leave the range of floating-point numbers.
+    """Raise if the moments of the features leave the range of floating-point numbers.
 
-    `smallest` is the least magnitude that the largest entry may have, unless all are zero.
+    `smallest` is the least magnitude that the largest entry may have, unless all entries are zero.
     """
     values = X.data if issparse(X) else X
-    # The absolute values would be a copy of X.
+    # Computing absolute values would copy X.
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     if largest > _LARGEST or 0.0 < largest < smallest:
         raise ValueError(
@@ -163,7 +164,7 @@ def check_magnitude(X, *, smallest=0.0):
 
 
 def check_settings(estimator, *, projection=None):
-    """Turn the parameters of an estimator into settings; raise if they do not go together."""
+    """Convert the parameters of an estimator to settings; raise if they are incompatible."""
     shared = estimator.shared_band_size
     if shared == "auto":
         shared = _AUTO_SHARED_BAND_SIZE if projection is None else 0
@@ -217,7 +218,7 @@ def descent_of(estimator):
 
 
 def _plain(source, types):
-    """Return parameters in plain types by name; None and "auto" stay as they are."""
+    """Return parameters by name, in plain types; None and "auto" are unchanged."""
     values = {}
     for kind, names in types.items():
         for name in names:
@@ -227,7 +228,7 @@ def _plain(source, types):
 
 
 def check_continuation(before, now):
-    """Refuse parameters that were changed between tasks and that older tasks rest on."""
+    """Raise if a parameter that older tasks depend on was changed between tasks."""
     makes = {
         "n_layers": (len(before.p), len(now.p)),
         "shared_band_size": (before.shared_band_size, now.shared_band_size),
@@ -239,7 +240,7 @@ def check_continuation(before, now):
 
 
 def check_unchanged(name, before, now):
-    """Refuse another value of a parameter than in earlier tasks."""
+    """Raise if a parameter has another value than in earlier tasks."""
     if before != now:
         raise ValueError(
             f"{name} cannot change between tasks: it was {before} when earlier ones were learnt "
@@ -248,7 +249,7 @@ def check_unchanged(name, before, now):
 
 
 def check_mergeable(mine, theirs):
-    """Refuse to merge with the state of an estimator that measures other features."""
+    """Raise if two estimators cannot be merged because their features or parameters differ."""
     _check_feature_names(mine, theirs)
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
     if mine.projection != theirs.projection:
@@ -272,13 +273,13 @@ def check_mergeable(mine, theirs):
 
 
 def _named_settings(settings):
-    """Settings by the names of the parameters, without those that leave the results alone."""
+    """Return settings by parameter name, without settings that do not affect the results."""
     named = {"n_layers": len(settings.p), **vars(settings), **vars(settings.descent)}
     return {name: value for name, value in named.items() if name not in ("chunk_size", "descent")}
 
 
 def _check_feature_names(first, second):
-    """Refuse two states of other inputs."""
+    """Raise if two states have different input features."""
     if first.n_features_in != second.n_features_in:
         raise ValueError(
             f"other must have been fitted on {first.n_features_in} features; "

@@ -1,4 +1,4 @@
-"""The estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
+"""The main estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -14,142 +14,150 @@ __all__ = ["FFNBClassifier"]
 
 
 class FFNBClassifier(BlockClassifier):
-    """Forgetting-free neural blocks: learns new classes as they come, and keeps the old ones.
+    """Class-incremental classifier made of forgetting-free neural blocks (FFNB).
 
-    Each call of `partial_fit` may bring labels never seen before. They form a task: bands of
-    neurons are trained for them in the null-space of what came before, the moments of each
-    class are kept, and the samples are not. The classifier, by default distances to the
-    Gaussians of the classes, is solved from the moments at the first prediction.
+    Each call of `partial_fit` may bring labels that have not been seen before. The new labels form
+    a task: a band of neurons is trained for them in the null-space of the previous tasks. The
+    moments of each class are stored, and the samples are discarded. The classifier is computed from
+    the moments at the first prediction; by default it compares the distances of a sample to the
+    Gaussians of the classes.
 
     Parameters
     ----------
     p : int, float or sequence of these, default=0.95
-        Axes kept for previous tasks, out of reach of new neurons [1]_ (Eq. 1): their number,
-        or the share of energy in (0, 1) that they hold. A sequence has one entry per layer.
+        Principal axes that are kept for previous tasks and closed to new neurons [1]_ (Eq. 1). An
+        int is their number, and a float in (0, 1) is the share of the energy that they hold. A
+        sequence has one entry per layer.
     band_size : int, default=1
-        Trained neurons per new class and layer. With 0 no neuron is trained, and the model
-        depends neither on the order of the tasks nor on how they were cut.
+        Trained neurons per new class and layer. With 0, no neuron is trained, and the model
+        depends neither on the order of the tasks nor on how the classes are divided into tasks.
     n_layers : int, default=1
-        Layers of trained bands. The classifier sees the last one.
+        Number of layers of trained bands. The classifier uses the last layer.
     shared_band_size : int or "auto", default="auto"
-        Random ReLU neurons that are drawn once and never trained; up to half of them are cosines
-        where inputs are few. Beside a skip connection, which already carries their linear part,
-        each ReLU is the sum of two mirrored ones. "auto" is 2000, for inputs of any width, or 0 for
-        sparse samples that are projected, see Notes.
+        Number of random ReLU neurons that are drawn once and never trained. With few inputs, up to
+        half of them are cosines. With ``skip_connection=True`` each ReLU is the sum of two mirrored
+        ReLUs, because the inputs already carry the linear part. "auto" is 2000 for inputs of any
+        width, or 0 for sparse samples of more than 2000 features, see Notes.
     skip_connection : bool, default=True
-        Whether the classifier also sees the inputs, or their projection.
+        Whether the classifier also receives the inputs, or their projection.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of the trained bands.
     init : {"multi", "mono", "random"}, default="multi"
-        How trained neurons are set: by regression of their code on the moments of all tasks
-        [1]_ (Eq. 7), on those of the current one (Eq. 6), or at random.
+        Initialisation of the trained neurons. "multi" regresses their codes on the moments of all
+        tasks [1]_ (Eq. 7), "mono" on the moments of the current task (Eq. 6), and "random" draws
+        them.
     gamma : float, default=0.1
-        Ridge of that regression, relative to the mean energy of a feature; less than 1e-4 counts
-        as 1e-4. See `units`.
+        Ridge of that regression, relative to the mean energy of a feature. Values below 1e-4 are
+        raised to 1e-4. See `units`.
     null_space : bool, default=True
         Whether new neurons are confined to the null-space of previous tasks.
     covariance : {"class", "identity"}, default="class"
-        Whether classes have covariances of their own ("heteroscedasticity"), or all have the
+        Whether each class has its own covariance ("heteroscedasticity"), or all classes have the
         identity times the mean variance.
     shrinkage : float or "auto", default="auto"
-        Share in [0, 1] of the pooled covariance in that of a class: 0 are class covariances as in
-        [1]_, 1 is linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [3]_, at
-        most 0.9, see Notes.
+        Share in [0, 1] of the pooled covariance in the covariance of a class. 0 gives the class
+        covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
+        Ledoit and Wolf [3]_, at most 0.9, see Notes.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
-        or 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
+        without the limit and raised for few samples, or 0.3 with ``classifier="ova"`` or
+        ``shrinkage=0``. See `units`.
     rank : int, "auto" or None, default="auto"
-        Principal axes kept of each class's scatter; the variance outside of them is kept
-        per feature. None keeps the scatter exactly. "auto" keeps the axes that hold 95 % of the
-        variance of a class, at least 64 and at most 128. Of more samples than one and a half times
-        `rank` the axes are found nearly, see Notes.
+        Number of principal axes stored for the scatter of each class. The variance outside of the
+        axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
+        hold 95 % of the variance of a class, at least 64 and at most 128. The axes of a class with
+        many more samples than `rank` are approximate, see Notes.
     max_state_mb : float or None, default=None
-        Megabytes that the moments of all classes may take in memory. Where they would take more,
-        the classes with the most axes keep fewer. None sets no bound.
+        Maximum size in memory of the moments of all classes, in megabytes. To stay below it, the
+        classes with the most axes keep fewer axes. None sets no limit.
     classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
         Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
-        of classes as in [1]_, or one ridge regression per class. A prediction costs C classes
-        with distances and C (C - 1) / 2 hyperplanes with pairs.
+        of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
+        computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
-        Number of samples whose features are held at a time, in learning and in prediction. With
-        ``band_size=0`` nothing else of the size of X is made, so that X may be a memory map
-        of float64 or float32 numbers that is larger than memory.
+        Number of samples whose features are held in memory at a time, in learning and in
+        prediction. With ``band_size=0`` no other array of the size of X is created, so X may be a
+        memory map of float64 or float32 numbers that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
-        What old classes, whose data is gone, give in new neurons: what Gaussians with their
-        moments would give, or nothing, as in [1]_.
+        Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
+        the stored moments, or for neurons that do not respond to old classes, as in [1]_.
     units : {"relative", "absolute"}, default="relative"
-        Unit of `gamma`, `epsilon`, `learning_rate` and `weight_decay`: relative to the features,
-        so that the results do not depend on their unit, or 1, as in [1]_. An absolute epsilon is
-        the ridge of a pair of classes; the ridge of a single covariance is half of it. Outputs of
-        bands have the unit of the inputs in the first case, and none in the second.
+        Unit of `gamma`, `epsilon`, `learning_rate` and `weight_decay`. With "relative" they are
+        relative to the features, so the results do not depend on the unit of the features. With
+        "absolute" the unit is 1, as in [1]_; epsilon is then the ridge of a pair of classes, and
+        the ridge of a single covariance is half of it. The outputs of bands have the unit of the
+        inputs with "relative", and no unit with "absolute".
     half_bias : bool, default=True
-        Whether the thresholds of pairs lie midway between the means, or have the bias that [1]_
-        prints, without the factor 1/2. Only with ``classifier="ovo"`` and in fine-tuning.
+        Whether the thresholds of pairs lie midway between the means, or have the bias printed in
+        [1]_, which lacks the factor 1/2. Used only with ``classifier="ovo"`` and in fine-tuning.
     training : BandTraining or None, default=None
-        Improvements over the training of bands in [1]_. None is ``BandTraining()``, with all of
-        them.
+        Improvements over the training of bands in [1]_. None is ``BandTraining()``, which enables
+        all of them.
     max_epochs : int, default=0
-        Most epochs of end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). With 0, bands
-        stay as their initialisation set them. Unless `training` says otherwise, samples are judged
-        by bands that have not seen them, fine-tuning ends after 10 epochs without a lower loss, the
-        best epoch counts if it is better than the start by more than two standard errors, and with
-        ``old_statistics="gaussian"`` the loss also sees draws from the Gaussians of old classes.
+        Maximum number of epochs of the end-to-end fine-tuning of each task's bands [1]_
+        (Algorithm 2). With 0, bands keep their initial weights. The following holds unless
+        `training` changes it: the loss of each sample is computed with bands that were not fitted
+        to it; fine-tuning ends after 10 epochs without a lower loss; the best epoch is kept if it
+        is better than the start by more than two standard errors; and with
+        ``old_statistics="gaussian"`` the loss includes draws from the Gaussians of old classes.
     learning_rate : float, default=0.003
-        First rate of the descent, relative to the mean square length of a layer's inputs (see
-        `units`). It shrinks by 1 % after an epoch in which the loss changed by more than in the one
-        before, and grows by as much after any other.
+        Initial rate of the gradient descent, relative to the mean square length of a layer's inputs
+        (see `units`). The rate decreases by 1 % after an epoch in which the loss changed by more
+        than in the previous epoch, and increases by as much after any other epoch.
     momentum : float, default=0.9
         Momentum of the descent, in [0, 1).
     weight_decay : float, default=0.0
-        Weight decay on the coordinates of new rows, relative like the rate.
+        Weight decay on the coordinates of new rows, relative in the same way as the rate.
     batch_size : int, default=50
-        Samples of a mini-batch, for the descent and for `batch_norm`.
+        Number of samples in a mini-batch, for the descent and for `batch_norm`.
     batch_norm : bool, default=False
-        Batch normalisation of trained neurons before their activation, with running
-        statistics. An ablation: these move with every task, so that old features change.
+        Whether trained neurons have batch normalisation before their activation, with running
+        statistics. This is an ablation: the statistics move with every task, so old features
+        change.
     classes_per_task : int or None, default=None
-        Only for `fit`: stream the classes, sorted, in this many per task. None makes them
-        one task.
+        Only for `fit`: number of classes per task. The classes are sorted and learned task by task.
+        None makes them one task.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each call
-        and no trace of it is kept.
+        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". The device is resolved at each
+        call and is not part of the fitted state.
     random_state : int, RandomState instance or None, default=None
         Seed of the shared band, of ``init="random"`` and of the projection of sparse samples. Two
         models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
-        Whether to print a line for every task, and with 2 or more one for every epoch too.
+        Whether to print a line for every task, and with 2 or more also a line for every epoch.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
-        Shares of the classes among the samples to come: equal, those of the weights learned, or
-        positive weights of any sum. A mapping has every label learned, and may have labels still to
-        come. `set_params` may change it at any time: the next prediction follows, and nothing is
-        learned or solved again. See Notes.
+        Shares of the classes among future samples: equal ("uniform"), proportional to the sample
+        weights learned ("empirical"), or positive weights of any sum. A mapping must contain every
+        label learned, and may contain labels that have not been seen yet. `set_params` may change
+        the priors at any time: the next prediction uses them, and nothing is learned or solved
+        again. See Notes.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
-        `decision_function`. Columns move when a label arrives that sorts before others.
+        `decision_function`. Columns move when a new label sorts before known labels.
     n_features_in_ : int
         Number of features seen at the first task.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where X had string column names.
+        Names of the features. Defined only if X had string column names.
     n_tasks_ : int
         Number of tasks that brought new labels.
     task_classes_ : list of ndarray
-        The labels that each task brought.
+        The new labels of each task.
     n_parameters_ : int
         Number of weights in the bands and in the classifier.
     null_space_dims_ : list of tuple of int
-        Per task that brought bands, the number of residual axes of each layer.
+        For each task that brought bands, the number of residual axes in each layer.
     n_iter_ : int
-        Epochs run for the last task.
+        Number of epochs run for the last task.
     loss_curve_ : list of float
         Loss of the last task after each of these epochs.
     shrinkage_ : float
-        The shrinkage that the classifier is solved with. Like a prediction, reading it solves
-        the classifier; displaying the estimator does not.
+        Shrinkage with which the classifier is solved. Reading this attribute solves the classifier,
+        as a prediction does; displaying the estimator does not.
     epsilon_ : float
-        The relative ridge, likewise.
+        Relative ridge with which the classifier is solved. Reading it solves the classifier too.
 
     See Also
     --------
@@ -157,7 +165,7 @@ class FFNBClassifier(BlockClassifier):
 
     Notes
     -----
-    The parameters are those of the features the classifier sees (`shared_band_size`,
+    The parameters are those of the features the classifier receives (`shared_band_size`,
     `skip_connection`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`, `priors`,
     `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
     `activation`, `init`, `gamma`, `null_space`, `old_statistics`, `batch_norm`), of their
@@ -165,49 +173,49 @@ class FFNBClassifier(BlockClassifier):
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
     `random_state`, `verbose`). By default the trained bands add little.
 
-    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
-    Another thread that predicts meanwhile finds what was known before the call, or after it.
-    If two threads let it learn at once, the call that ends second raises `ConcurrentLearningError`
-    and changes nothing.
+    Every call that learns is a transaction: if it raises, the estimator predicts as before. A
+    prediction in another thread uses the state before the call or the state after it. If two
+    threads make the estimator learn at the same time, the call that ends second raises
+    `ConcurrentLearningError` and changes nothing.
 
-    Where the shrinkage is "auto", it is the sampling error of the class covariances over their
-    squared distance from the pooled covariance, both measured in the metric of the pooled
-    covariance [3]_: many samples of unlike classes leave each class its own covariance, few
-    samples or equal covariances give linear discriminant analysis. Where shrinkage or ridge is
-    "auto", the weight of the inputs beside the shared band is the one of three candidates with the
-    least left-out cross-entropy of the pooled discriminant, which follows from the moments in
-    closed form. No sample is needed, the order of the tasks plays no part, and at most twelve
-    classes of two samples or more are judged.
+    With ``shrinkage="auto"`` the shrinkage is the sampling error of the class covariances divided
+    by their squared distance from the pooled covariance, both measured in the metric of the pooled
+    covariance [3]_. With many samples and different covariances, each class keeps its own
+    covariance; few samples or equal covariances lead towards linear discriminant analysis.
+    If the shrinkage or the ridge is "auto", the weight of the inputs relative to the shared band is
+    chosen from three candidates, by the least left-out cross-entropy of the pooled discriminant.
+    This cross-entropy follows from the moments in closed form. It needs no sample, does not depend
+    on the order of the tasks, and is computed for at most twelve classes of two samples or more.
 
-    The first prediction after a call that learns solves the classifier, and takes longer than
-    others. It is there that an `IllConditionedWarning` or a `NotPositiveDefiniteError` shows, if
-    the ridge is too small. What was solved is part of a pickle and of a file.
+    The first prediction after a call that learns solves the classifier, and so takes longer than
+    later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
+    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier.
 
-    With more than three times as many features as `rank`, the axes of a class of many samples come
-    from a randomised subspace iteration [2]_, whose directions are drawn with a seed of their own:
-    strong axes are those of the scatter, and weak ones, which differ little from the next,
-    are mixed with these.
+    A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
+    times as many features as `rank`, and more than about 1.25 times as many samples. Its random
+    directions have a fixed seed of their own. Strong axes are exact; weak axes, which differ little
+    from the next ones, are mixed with these.
 
-    With ``classifier="gaussian"`` `predict_proba` is the softmax of the scores. With "ovo" the
-    score of a class is the sum of its pair outputs, each in (-1, 1): it lies between 1 - C and
+    With ``classifier="gaussian"``, `predict_proba` is the softmax of the scores. With "ovo", the
+    score of a class is the sum of its pair outputs, each in (-1, 1), so it lies between 1 - C and
     C - 1 for C classes seen.
 
-    `priors` multiply the probabilities of ``classifier="gaussian"`` and "ovo", which are then
+    With ``classifier="gaussian"`` and "ovo", `priors` multiply the probabilities, which are then
     divided by their sum; a prior is a share of the classes seen. `decision_function` and `predict`
     agree with the probabilities: "gaussian" adds the logarithm of C times the prior to a score, and
-    "ovo" divides the expected losses of a class by C times its prior, so that scores may fall below
-    1 - C. The regression of "ova" depends on the shares of the classes, and is that for the priors:
-    with "empirical" it is the plain ridge regression of the indicators.
+    "ovo" divides the expected losses of a class by C times its prior, so scores may fall below
+    1 - C. The regression of "ova" depends on the shares of the classes, and uses the priors as
+    these shares: with "empirical" it is the plain ridge regression of the indicators.
 
     X may be sparse in every method. If the first samples are sparse and have more than 2000
     features, the inputs of a model without neurons (``band_size=0`` and a `shared_band_size` of 0
-    or "auto") stay sparse, and `rank` "auto" is 8. More than 65536 features are projected onto so
-    many columns by a sparse random projection [4]_. A model with neurons sees a projection onto
-    2000 columns. The projection depends on `random_state` and the number of features alone, and
-    later samples may be sparse or dense. All other sparse samples have the results of dense ones.
+    or "auto") stay sparse, and `rank` "auto" is 8. More than 65536 features are projected onto
+    65536 columns by a sparse random projection [4]_. In a model with neurons, the projection has
+    2000 columns. It depends only on `random_state` and the number of features, and later samples
+    may be sparse or dense. All other sparse samples give the same results as dense samples.
 
-    What is kept of the data are weights, means and scatters of classes, and with
-    ``band_size > 0`` second moments of layers. A class of a single sample *is* its mean; see
+    The stored data are the weights, means and scatters of the classes, and with ``band_size > 0``
+    the second moments of the layers. The mean of a class with a single sample *is* that sample; see
     the user guide on privacy.
 
     References
@@ -237,57 +245,57 @@ class FFNBClassifier(BlockClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
-        """Forget everything, then learn all classes, `classes_per_task` at a time.
+        """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
-            Their labels: numbers, strings or booleans.
+            Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
-            are of samples (`max_epochs`, `batch_norm`). From 1e-20 to 1e20, or 0. None weighs
-            all by 1.
+            Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
+            repetitions of the sample, except in mini-batches, which count samples (`max_epochs`,
+            `batch_norm`). None gives all samples the weight 1.
 
         Returns
         -------
         self : FFNBClassifier
-            The fitted estimator. If an error is raised it is as it was before.
+            The fitted estimator. It is unchanged if an error is raised.
         """
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn one more task, and keep all that was learnt before.
+        """Learn one more task, and keep everything that was learned before.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples of new classes, of known ones, or of both.
+            Samples of new classes, of known classes, or of both.
         y : array-like of shape (n_samples,)
-            Their labels, of the kind seen before: numbers, strings or booleans.
+            Labels of the samples, of the kind seen before: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now. They need not be declared, and
-            one that has not been seen is never predicted.
+            Labels still to come, which get their columns now. Declaring labels is optional, and a
+            label that has not been seen is never predicted.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; a weight of k is k repetitions of the sample, but for mini-batches, which
-            are of samples (`max_epochs`, `batch_norm`). From 1e-20 to 1e20, or 0. None weighs
-            all by 1.
+            Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
+            repetitions of the sample, except in mini-batches, which count samples (`max_epochs`,
+            `batch_norm`). None gives all samples the weight 1.
 
         Returns
         -------
         self : FFNBClassifier
-            The estimator. If an error is raised it is as it was before.
+            The estimator. It is unchanged if an error is raised.
         """
         return self._learn(X, y, classes=classes, sample_weight=sample_weight)
 
     def forgetting_bound(self, X_previous):
-        """How far the newest task's bands may have moved, and have moved, previous features.
+        """Bound and measure how far the newest task's bands have moved previous features.
 
-        Before its task a neuron is silent. Proposition 1 of [1]_ bounds what its training can
-        make it say on samples of previous tasks, by the norm of its rows and the energy of the
+        Before its task the output of a neuron is constant. Proposition 1 of [1]_ bounds the change
+        of its output on samples of previous tasks by the norm of its rows and the energy of the
         samples in the null-space that it was confined to.
 
         Parameters
@@ -298,8 +306,8 @@ class FFNBClassifier(BlockClassifier):
         Returns
         -------
         ForgettingBound
-            Attributes `bound` and `drift`, squared Frobenius norms summed over the samples, and
-            `layers`, their terms in each layer.
+            The attributes `bound` and `drift` are squared Frobenius norms summed over the samples,
+            and `layers` has their terms in each layer.
 
         Raises
         ------
@@ -333,27 +341,27 @@ class FFNBClassifier(BlockClassifier):
     def forget(self, classes):
         """Forget classes, as if they had never been seen.
 
-        Exactly so with ``band_size=0``: the moments of a class are its own. Trained neurons
-        stay, since other classes are measured through them; their weights still carry a trace
-        of the classes they were fitted to.
+        With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
+        neurons stay, because the moments of other classes include these neurons; their weights
+        still carry a trace of the classes they were fitted to.
 
         Parameters
         ----------
         classes : label or array-like of labels
-            Labels in `classes_`, seen or declared. If all are forgotten, the estimator is
-            unfitted again.
+            Labels in `classes_`, seen or declared. If all labels seen are forgotten, the estimator
+            is unfitted again.
 
         Returns
         -------
         self : FFNBClassifier
-            The estimator. If an error is raised it is as it was before.
+            The estimator. It is unchanged if an error is raised.
 
         Raises
         ------
         ValueError
             If a label is not in `classes_`.
         ConcurrentLearningError
-            If another thread has let the estimator learn or forget meanwhile.
+            If another thread has made the estimator learn or forget meanwhile.
         """
         state = self._learned_state()
         gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
@@ -372,39 +380,40 @@ class FFNBClassifier(BlockClassifier):
         return self
 
     def merge(self, other):
-        """Take over all that another estimator has learnt from other samples.
+        """Merge in everything that another estimator has learned from other samples.
 
-        With ``band_size=0`` the result is that of one estimator that has seen all samples,
-        exactly so for classes that only one of the two knows, and for all where moments are
-        exact (``rank=None``, or no class of more samples than `rank`). With trained bands each
-        estimator's classes are given what they would show in the other's neurons, by
+        With ``band_size=0`` the result is that of one estimator that has seen all samples. This is
+        exact for classes that only one of the two estimators knows, and for all classes if the
+        moments are exact (``rank=None``, or no class with more samples than `rank`). With trained
+        bands, the moments of each estimator's classes in the other's neurons are computed by
         `old_statistics`.
 
         Parameters
         ----------
         other : FFNBClassifier
-            Fitted on samples that this one has not seen, with the same parameters and the
-            same `random_state`, so that the shared bands are equal. It is left as it is. Its
-            `priors` may differ; those of this estimator hold for the labels of both.
+            Estimator fitted on samples that this estimator has not seen, with the same parameters
+            and the same `random_state`, so that the shared bands are equal. It is not changed. Its
+            `priors` may differ; the priors of this estimator apply to the labels of both.
 
         Returns
         -------
         self : FFNBClassifier
-            The estimator. If an error is raised it is as it was before.
+            The estimator. It is unchanged if an error is raised.
 
         Raises
         ------
         TypeError
             If `other` is not an `FFNBClassifier`.
         ValueError
-            If it differs in its features, its kind of labels, a parameter or its seed.
+            If `other` differs in its features, its kind of labels, a parameter or its seed.
         ConcurrentLearningError
-            If another thread has let the estimator learn or forget meanwhile.
+            If another thread has made the estimator learn or forget meanwhile.
 
         Warns
         -----
         MergedBandsWarning
-            If neurons of both for the same classes have come to outnumber all other features.
+            If this merge lets duplicate neurons for the same classes outnumber the inputs and the
+            shared neurons.
         """
         mine = self._learned_state()
         if not isinstance(other, BlockClassifier):

@@ -1,11 +1,11 @@
-"""Numbers that summarise a class-incremental run, each with the definition it follows.
+"""Metrics that summarise a class-incremental run, each with the definition it follows.
 
-Every function reads the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
+Every function takes the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
 on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i`` concern
-tasks not learned yet; they may be NaN.
+tasks that have not been learned yet; they may be NaN.
 
-The names are easily confused. "Average accuracy" is taken *once*, after the last task, over tasks.
-"Average *incremental* accuracy" is taken over *time*: the mean of the accuracies after every task.
+The names are easily confused. "Average accuracy" is a mean over *tasks*, taken once after the last
+task. "Average *incremental* accuracy" is a mean over *time*, of the accuracies after every task.
 """
 
 import numpy as np
@@ -21,14 +21,14 @@ __all__ = [
 
 
 def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
-    r"""Mean over time of the accuracy on all classes learned so far.
+    r"""Compute the mean over time of the accuracy on all classes learned so far.
 
     .. math:: \frac{1}{T} \sum_{i=1}^{T} A_i, \qquad
               A_i = \frac{\sum_{j \le i} n_j A_{ij}}{\sum_{j \le i} n_j}
 
-    :math:`A_i` is the accuracy over the test samples of every class learned so far, so a task
-    counts by its number of test samples :math:`n_j`. The first task is included in the mean; some
-    papers leave it out, which changes the number.
+    :math:`A_i` is the accuracy over the test samples of every class learned so far, so each task is
+    weighted by its number of test samples :math:`n_j`. The mean includes the first task; some
+    papers exclude it, which changes the result.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
         Accuracies in [0, 1]; NaN is allowed above the diagonal only.
 
     task_sizes : array-like of shape (n_tasks,), default=None
-        Number of test samples of each task. None: all tasks have the same size.
+        Number of test samples of each task. None gives all tasks the same size.
 
     Returns
     -------
@@ -74,11 +74,11 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
 
 
 def average_accuracy(accuracy_matrix):
-    r"""Mean over tasks of the accuracy after the last task.
+    r"""Compute the mean over tasks of the accuracy after the last task.
 
     .. math:: \mathrm{ACC} = \frac{1}{T} \sum_{j=1}^{T} A_{Tj}
 
-    Every task counts once, whatever its number of test samples. Tables that report the "last" or
+    Every task has the same weight, for any number of test samples. Tables that report the "last" or
     "final" accuracy usually mean the accuracy over all test samples after the last task, which is
     the same number only if the tasks have the same number of test samples.
 
@@ -116,14 +116,14 @@ def average_accuracy(accuracy_matrix):
 
 
 def forgetting(accuracy_matrix):
-    r"""Mean drop of each earlier task from its best accuracy to its last one.
+    r"""Compute the mean drop of each earlier task from its best accuracy to its last accuracy.
 
     .. math:: F = \frac{1}{T-1} \sum_{j=1}^{T-1}
               \Bigl( \max_{i \in \{1, \dots, T-1\}} A_{ij} - A_{Tj} \Bigr)
 
-    The last task is left out: it had no time to be forgotten. Unknown (NaN) accuracies of a task
-    before it was learned are left out of its maximum. A class-incremental learner
-    also "forgets" in this sense when new classes merely make the problem harder.
+    The last task is excluded, because it cannot have been forgotten yet. Unknown (NaN) accuracies
+    of a task before it was learned are excluded from its maximum. A class-incremental learner also
+    "forgets" in this sense if new classes merely make the problem harder.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def forgetting(accuracy_matrix):
 
     See Also
     --------
-    backward_transfer : Change since the task was learned, instead of since its best moment.
+    backward_transfer : Change since the task was learned, instead of since its best accuracy.
 
     References
     ----------
@@ -162,7 +162,7 @@ def forgetting(accuracy_matrix):
 
 
 def backward_transfer(accuracy_matrix):
-    r"""Mean change of each earlier task since it was learned.
+    r"""Compute the mean change in accuracy of each earlier task since it was learned.
 
     .. math:: \mathrm{BWT} = \frac{1}{T-1} \sum_{j=1}^{T-1} \left( A_{Tj} - A_{jj} \right)
 
@@ -201,14 +201,14 @@ def backward_transfer(accuracy_matrix):
 
 
 def forward_transfer(accuracy_matrix, baseline=0.0):
-    r"""Mean gain on each task just before it is learned, over an untrained model.
+    r"""Compute the mean gain over an untrained model on each task, just before it is learned.
 
     .. math:: \mathrm{FWT} = \frac{1}{T-1} \sum_{j=2}^{T} \left( A_{j-1,j} - b_j \right)
 
-    It needs the accuracies just above the diagonal, which ``evaluate_stream`` measures with
-    ``score_future=True``. A class-incremental learner that only knows the labels it has seen is
-    always wrong there, so this number says something only about learners whose labels are shared
-    by the tasks or declared in advance.
+    This metric needs the accuracies just above the diagonal, which ``evaluate_stream`` measures
+    with ``score_future=True``. A class-incremental learner that predicts only labels it has seen is
+    always wrong there, so the metric is meaningful only for learners whose labels are shared by the
+    tasks or declared in advance.
 
     Parameters
     ----------
@@ -216,8 +216,8 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
         Accuracies in [0, 1] of at least two tasks, known on, below and just above the diagonal.
 
     baseline : float or array-like of shape (n_tasks,), default=0.0
-        Accuracy :math:`b_j` of the untrained model on each task. A model that knows no label yet
-        is always wrong: 0.
+        Accuracy :math:`b_j` of the untrained model on each task. It is 0 for a model that has not
+        seen any label.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
 
 
 def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
-    """Return the matrix as float64, or say what is wrong with it."""
+    """Return the matrix as float64; raise if it is not valid."""
     matrix = check_array(
         accuracy_matrix,
         dtype=np.float64,
@@ -276,7 +276,7 @@ def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
 
 
 def _check_fractions(values, name):
-    """Reject accuracies given in percent, or no accuracies at all."""
+    """Raise if accuracies are not fractions, such as values in percent."""
     outside = values[(values < 0) | (values > 1)]
     if outside.size:
         raise ValueError(

@@ -23,7 +23,7 @@ __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 
 
 def _last_step_has(method):
-    """Make an `available_if` check that names the last step where it lacks `method`."""
+    """Make an `available_if` check whose error names the last step if it lacks `method`."""
 
     def check(pipeline):
         if hasattr(pipeline._final_estimator, method):
@@ -38,10 +38,10 @@ def _last_step_has(method):
 
 
 def _inherited(method):
-    """Make an `available_if` check that a `Pipeline` of the same steps has `method`."""
+    """Make an `available_if` check that a `Pipeline` with the same steps has `method`."""
 
     def check(pipeline):
-        # Where it has not, this raises what `Pipeline` says of it.
+        # If it has not, this line raises the error of `Pipeline`.
         getattr(super(ContinualPipeline, pipeline), method)
         return True
 
@@ -49,7 +49,7 @@ def _inherited(method):
 
 
 def _fit_transform(transformer, X, y, params, watched):
-    """Fit a transformer; return what it makes of X, and the fitted transformer."""
+    """Fit a transformer; return the transformed X and the fitted transformer."""
     with watched(transformer):
         if hasattr(transformer, "fit_transform"):
             return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
@@ -59,7 +59,7 @@ def _fit_transform(transformer, X, y, params, watched):
 
 @contextmanager
 def _explained(name):
-    """Add to an error of a fitted transformer that it was fitted to the first task alone."""
+    """Add a note to errors of a transformer: it was fitted to the first task alone."""
     try:
         yield
     except ValueError as error:
@@ -72,11 +72,11 @@ def _explained(name):
 
 
 class ContinualPipeline(DocumentedMixin, Pipeline):
-    """Pipeline with `partial_fit`: transformers are fitted once, the last step goes on.
+    """Pipeline with `partial_fit`: transformers are fitted once, the last step keeps learning.
 
     The first call of `partial_fit` fits the transformers and starts the last step. Every
-    later call only transforms, then hands the result to `partial_fit` of the last step.
-    All else is :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
+    later call only transforms X, then passes the result to `partial_fit` of the last step.
+    Everything else is as in :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Names and steps in order. All but the last are transformers, `None` or
         `"passthrough"`. `partial_fit` exists if the last step has it.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache of the fitted transformers. As in :class:`sklearn.pipeline.Pipeline`, a
-        cache makes the pipeline fit clones, so inspect `named_steps`, not the instances
-        that were passed.
+        Cache of the fitted transformers. As in :class:`sklearn.pipeline.Pipeline`, the
+        pipeline fits clones if there is a cache, so inspect `named_steps`, not the
+        instances that were passed.
     verbose : bool or int, default=False
         Whether to print the time that each step took.
 
@@ -99,36 +99,36 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
     n_features_in_ : int
         Number of features that the first step has seen.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of these features, if the first step has seen any.
+        Names of these features, if the first step has seen feature names.
 
     See Also
     --------
-    make_continual_pipeline : Construct one without naming the steps.
+    make_continual_pipeline : Construct a pipeline without naming the steps.
     sklearn.frozen.FrozenEstimator : Keeps a transformer that is already fitted.
 
     Notes
     -----
-    *Transformers are frozen after the first task.* What the last step has learned is
-    expressed in the features of that moment; refitting a transformer would move the
-    features of all earlier tasks, whose data are gone. So choose transformers that are
-    stateless (:class:`~sklearn.preprocessing.Normalizer`,
+    *Transformers are frozen after the first task.* The last step has learned from the features
+    that the transformers computed then. Refitting a transformer would change the features of all
+    earlier tasks, whose data are gone. So choose transformers that are stateless
+    (:class:`~sklearn.preprocessing.Normalizer`,
     :class:`~sklearn.feature_extraction.text.HashingVectorizer`, a trained backbone), or that
     depend on the number of features alone
-    (:class:`~sklearn.random_projection.SparseRandomProjection`). Only `fit` refits them, or
+    (:class:`~sklearn.random_projection.SparseRandomProjection`). Only `fit` refits transformers, or
     `partial_fit` after all classes have been forgotten.
 
-    *The first call of* `partial_fit` *draws one* `FrozenTransformerWarning` if there are other
-    transformers, also inside a `Pipeline`, `FeatureUnion` or `ColumnTransformer`. A transformer of
-    your own says that it needs no warning by the tag ``requires_fit=False`` if it learns nothing,
-    or by a class attribute ``frozen_on_purpose = True``, as `TorchFeatureExtractor` has.
+    *The first call of* `partial_fit` *issues one* `FrozenTransformerWarning` if there are other
+    transformers, also inside a `Pipeline`, `FeatureUnion` or `ColumnTransformer`. To avoid the
+    warning for a transformer of your own, set its tag ``requires_fit=False`` if it learns nothing,
+    or a class attribute ``frozen_on_purpose = True``, as in `TorchFeatureExtractor`.
 
     *Transformers that are already fitted* are fitted again by the first call, as in
     `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
 
-    *A call is a transaction.* Whatever raises, each step is as it was before. To that end
-    a call keeps a copy of the steps that it fits until it has succeeded. While a call learns, a
-    second one in another thread raises `ConcurrentLearningError`. Steps must not learn by calls
-    of their own meanwhile.
+    *A call is a transaction.* If it raises an error, each step is as it was before. For this
+    purpose a call stores a copy of the steps that it fits until it has succeeded. While a call
+    learns, a second call in another thread raises `ConcurrentLearningError`. Do not call methods
+    that fit single steps meanwhile.
 
     Examples
     --------
@@ -149,8 +149,8 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         if name != "transform_input"
     } | {"verbose": ["verbose"]}
 
-    # Pipeline.fit reads it. There is no parameter: only extra arguments of `fit`, such as
-    # a validation set, could be transformed, and `partial_fit` takes none.
+    # `Pipeline.fit` reads this attribute. It is not a parameter, because it would only transform
+    # extra arguments of `fit`, such as a validation set, and `partial_fit` takes no such arguments.
     transform_input = None
 
     def __init__(self, steps, *, memory=None, verbose=False):
@@ -160,7 +160,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     @available_if(_last_step_has("partial_fit"))
     def partial_fit(self, X, y=None, classes=None, **params):
-        """Learn from one more batch or task.
+        """Learn one more batch or task.
 
         Parameters
         ----------
@@ -169,25 +169,26 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         y : array-like of shape (n_samples,), default=None
             Targets.
         classes : array-like of shape (n_classes,), default=None
-            All labels that may ever come, handed to the last step where given. Some
-            classifiers need it at the first call.
+            All labels that may occur in any call, passed to the last step if given. Some
+            classifiers need them at the first call.
         **params : dict
             Without metadata routing: arguments of the steps as `step__name`, such as
-            `clf__sample_weight`. With it: metadata that the steps have requested.
-            Arguments of the `fit` of transformers count at the first call only.
+            `clf__sample_weight`. With metadata routing: metadata that the steps have
+            requested. Arguments of the `fit` of transformers have an effect at the first
+            call only.
 
         Returns
         -------
         self : ContinualPipeline
-            The pipeline, one task wiser.
+            The pipeline, after the task.
 
         Raises
         ------
         ValueError
-            If `params` names no step, or a step refuses its input. Nothing has changed
-            then.
+            If a name in `params` is not a step, or a step raises for its input. Nothing
+            has changed then.
         ConcurrentLearningError
-            If another thread lets the pipeline learn. This call has changed nothing.
+            If the pipeline is learning in another thread. This call has changed nothing.
 
         Warns
         -----
@@ -208,7 +209,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     @with_callbacks
     def _learn_task(self, map_inputs, X, y, classes, routed):
-        """Send X through the transformers, and let the last step learn."""
+        """Apply the transformers to X, and call `partial_fit` of the last step."""
         root = callback_context(self, "partial-fit", len(self.steps))
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         Xt = map_inputs(X, y, routed, root)
@@ -222,7 +223,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     @contextmanager
     def _watched(self, context, X, y, learner=None):
-        """Report a block to callbacks, and let a step that learns in it report to them too."""
+        """Report a block to callbacks, and pass the callbacks to a step that learns in it."""
         has_callbacks = hasattr(learner, "set_callbacks")
         with context.propagate_callback_context(learner) if has_callbacks else nullcontext():
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -234,7 +235,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         return _print_elapsed_time("ContinualPipeline", self._log_message(index))
 
     def _fit_transformers(self, X, y, routed, root):
-        """Fit each transformer in turn; return X as the last step is to see it."""
+        """Fit each transformer in turn; return the transformed X for the last step."""
         memory = check_memory(self.memory)
         fit_transform = memory.cache(_fit_transform, ignore=["watched"])
         is_cached = getattr(memory, "location", "unknown") is not None
@@ -250,7 +251,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         return X
 
     def _map(self, X, y, routed, root):
-        """Send X through the fitted transformers."""
+        """Apply the fitted transformers to X."""
         for index, name, transformer in self._iter(with_final=False):
             context = root.subcontext(task_name=f"transform-{name}")
             with self._timed(index), self._watched(context, X, y), _explained(name):
@@ -275,12 +276,12 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         return routed
 
     def get_metadata_routing(self):
-        """Tell which metadata each step receives, also in `partial_fit`.
+        """Return which metadata each step receives, also in `partial_fit`.
 
         Returns
         -------
         routing : MetadataRouter
-            The routing of :class:`sklearn.pipeline.Pipeline` with that of `partial_fit`.
+            The routing of :class:`sklearn.pipeline.Pipeline`, and the routing of `partial_fit`.
         """
         router = super().get_metadata_routing()
         last = self.steps[-1][0]
@@ -308,13 +309,13 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Returns
         -------
         self : ContinualPipeline
-            The fitted pipeline. If an error is raised it is as it was before.
+            The fitted pipeline. It is unchanged if an error is raised.
         """
         return self._fit_all(super().fit, X, y, params)
 
     @available_if(_inherited("fit_transform"))
     def fit_transform(self, X, y=None, **params):
-        """Fit every step anew; return what the last one makes of the rows.
+        """Fit every step anew, and transform the rows with the last step.
 
         Parameters
         ----------
@@ -330,7 +331,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     @available_if(_inherited("fit_predict"))
     def fit_predict(self, X, y=None, **params):
-        """Fit every step anew; return what the last one predicts for the rows.
+        """Fit every step anew, and predict the rows with the last step.
 
         Parameters
         ----------
@@ -345,7 +346,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         return self._fit_all(super().fit_predict, X, y, params)
 
     def _fit_all(self, fit, X, y, params):
-        """Fit every step by a method of `Pipeline`; have all steps as they were if it raises."""
+        """Fit every step by a method of `Pipeline`; restore all steps if it raises."""
         with learning_lock(self):
             self._validate_params()
             self._validate_steps()
@@ -353,7 +354,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
-        """Let the last step forget classes.
+        """Forget classes in the last step.
 
         Parameters
         ----------
@@ -388,10 +389,10 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Raises
         ------
         TypeError
-            If `other` is no `ContinualPipeline`.
+            If `other` is not a `ContinualPipeline`.
         ValueError
-            If the transformers differ: the last steps have then learned different
-            features, and merging them means nothing.
+            If the transformers differ. The last steps have then learned different
+            features, so merging them is meaningless.
         """
         check_is_fitted(self)
         if not isinstance(other, ContinualPipeline):
@@ -405,7 +406,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         return self
 
     def _check_mergeable(self, other):
-        """Raise if the transformers of another pipeline are others."""
+        """Raise if the transformers of another pipeline differ."""
         own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
         if joblib.hash(own) != joblib.hash(others):
             raise ValueError(
@@ -430,7 +431,7 @@ def make_continual_pipeline(*steps, memory=None, verbose=False):
     Returns
     -------
     ContinualPipeline
-        The names are those of :func:`sklearn.pipeline.make_pipeline`.
+        Pipeline whose steps are named as by :func:`sklearn.pipeline.make_pipeline`.
 
     Examples
     --------

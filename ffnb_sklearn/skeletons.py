@@ -18,15 +18,15 @@ from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
 class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
 
-    A sequence is cut into `n_chunks` equal parts of its duration, and quantities of its frames
-    are averaged in each part. The transformer is stateless: a row depends on its own sequence
-    and the parameters alone, so the rows of a first task do not change when others arrive.
+    A sequence is cut into `n_chunks` temporal chunks of equal duration, and quantities of its
+    frames are averaged in each chunk. The transformer is stateless: a row depends only on its own
+    sequence and the parameters, so the rows of a first task do not change with later tasks.
 
     Parameters
     ----------
     blocks : tuple of str, default=("joints", "trajectory", "distances", "speed", \
 "distance_speed", "spread", "duration")
-        The groups of columns, in the order wanted:
+        The groups of columns, in the order of the columns:
 
         - "joints": positions relative to the joint `root` of the same person;
         - "trajectory": positions of the roots relative to their mean over the sequence;
@@ -35,44 +35,45 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         - "distance_speed": square roots of the absolute rates of change of the distances,
           averaged over the whole sequence;
         - "spread": square roots of the standard deviations of "joints" within each chunk;
-        - "duration": the logarithm of the number of frames, which no other block keeps.
+        - "duration": the logarithm of the number of frames, which no other block includes.
 
-        Square roots keep a few fast frames from dominating a row.
+        The square roots prevent a few fast frames from dominating a row.
 
     n_chunks : int, default=8
-        Number of temporal chunks. Chunk borders may lie inside a frame, which then counts in
-        both chunks by its share, so that shorter sequences need no special case.
+        Number of temporal chunks. If a chunk border lies inside a frame, the frame counts in both
+        chunks in proportion to its parts, so short sequences need no special case.
 
     root : int, default=0
-        Index of the centring joint: the wrist of a hand, the torso of a body.
+        Index of the joint used for centring, such as the wrist of a hand or the torso of a body.
 
     centring : {"frame", "sequence"}, default="frame"
         Whether "joints" are relative to the root in the same frame, or to the mean position of
-        the root over the sequence, which leaves the motion of the whole body in them.
+        the root over the sequence, which preserves the motion of the whole body.
 
     persons : {"auto", "ordered", "unordered"}, default="auto"
-        Whether the first person of a frame has a role of its own. "unordered" is for two persons:
-        columns of one person and the same columns of the other are replaced by their sum and the
-        absolute value of their difference, both divided by the square root of 2. Rows do not then
-        depend on who is listed first, and their width stays the same. "auto" is "unordered" for
-        two persons and "ordered" for other numbers.
+        Whether the order of the persons in a frame has a meaning. "unordered" is for two persons:
+        each column of one person and the corresponding column of the other person are replaced by
+        their sum and the absolute value of their difference, both divided by the square root of 2.
+        Rows are then independent of which person is listed first, and their width is the same.
+        "auto" is "unordered" for two persons and "ordered" for other numbers.
 
     half_window : int, default=2
-        Velocities are measured between the frames t - half_window and t + half_window, clipped
-        to the sequence, per frame.
+        Velocities are changes per frame between the frames t - half_window and t + half_window,
+        clipped to the sequence.
 
     length_unit : float, default=None
-        The length that counts as 1, in the unit of the input. None stands for the size of the
-        skeleton in each sequence: the distance of the joints from their centroid, as the root
-        of the mean square over joints, averaged over persons and frames. Rows are then
-        independent of the unit of the input and, largely, of the size of a person.
+        The length that counts as 1, in the unit of the input. None uses the size of the skeleton
+        in each sequence: the root mean square distance of the joints from their centroid, averaged
+        over persons and frames. Rows are then independent of the unit of the input and, largely, of
+        the size of a person.
 
     scales : dict of str to float, default=None
-        Factors of blocks that replace those of the table in the notes.
+        Factors of blocks that replace the factors of the table in the Notes.
 
     frame_shape : tuple of int, default=None
-        None: the input is a list of sequences. (n_joints, n_dims) or (n_persons, n_joints,
-        n_dims): the input is a 2-d table whose rows are flattened sequences of equal length.
+        Shape of a frame. With None, the input is a list of sequences. With (n_joints, n_dims) or
+        (n_persons, n_joints, n_dims), it is a 2-d table whose rows are flattened sequences of equal
+        length.
 
     Attributes
     ----------
@@ -80,10 +81,10 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         (n_persons, n_joints, n_dims) of the sequences seen in `fit`.
 
     n_features_in_ : int
-        Number of columns; only if `frame_shape` is given.
+        Number of columns of the input; only if `frame_shape` is given.
 
     feature_names_in_ : ndarray of str
-        Names of the columns; only if `frame_shape` is given and the input has names.
+        Names of the columns of the input; only if `frame_shape` is given and the input has names.
 
     See Also
     --------
@@ -93,8 +94,8 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The fixed factors of the blocks, chosen once by cross-validation inside the training data of
-    hands [1]_ and of pairs of bodies [2]_; one set of factors serves both:
+    The blocks are multiplied by fixed factors. They were chosen once by cross-validation inside the
+    training data of hands [1]_ and of pairs of bodies [2]_, with one set of factors for both:
 
     ================  ======
     block             factor
@@ -117,7 +118,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
        with RGB-D videos and 3D hand pose annotations", CVPR, 2018.
     .. [2] K. Yun, J. Honorio, D. Chattopadhyay, T. L. Berg and D. Samaras, "Two-person interaction
        detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
-       Joint distances and joint motion as features are from here.
+       This paper is the source of joint distances and joint motion as features.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     (2, 504)
     """
 
-    # Stateless but for the shape of a frame; `ContinualPipeline` asks.
+    # Read by `ContinualPipeline`. The transformer learns nothing except the shape of a frame.
     frozen_on_purpose = True
 
     _parameter_constraints = {  # noqa: RUF012
@@ -175,8 +176,8 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         ----------
         X : list of n_sequences arrays of shape (n_frames, n_joints, n_dims) or (n_frames, \
 n_persons, n_joints, n_dims)
-            The sequences; the number of frames may differ. With `frame_shape`: array-like of
-            shape (n_sequences, n_frames * prod(frame_shape)).
+            The sequences; their numbers of frames may differ. With `frame_shape`, X is an
+            array-like of shape (n_sequences, n_frames * prod(frame_shape)).
 
         y : None
             Ignored.
@@ -189,9 +190,9 @@ n_persons, n_joints, n_dims)
         Raises
         ------
         ValueError
-            If a parameter has a value that is not allowed or does not fit the number of persons, a
-            sequence has the wrong shape, no frame or values that are not finite, or the blocks have
-            no columns at all.
+            If a parameter has an invalid value or does not fit the number of persons, if a sequence
+            has the wrong shape, no frame or values that are not finite, or if the blocks have no
+            columns.
         """
         self._check_blocks()
         sequences = self._check_sequences(X, reset=True)
@@ -209,7 +210,7 @@ n_persons, n_joints, n_dims)
             raise ValueError(
                 f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
             )
-        # A list has no columns.
+        # A list of sequences has no columns.
         columns = {} if self.frame_shape is None else columns_of(X)
         replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
         return self
@@ -248,8 +249,8 @@ n_persons, n_joints, n_dims)
         Returns
         -------
         ndarray of str objects
-            Such as `joints_c0_p0_j3_x` or `distances_c7_p0_j1_p1_j2`; with unordered persons also
-            `joints_c0_p0_j3_x+p1_j3_x` and `joints_c0_p0_j3_x-p1_j3_x`.
+            Names such as `joints_c0_p0_j3_x` or `distances_c7_p0_j1_p1_j2`. With unordered persons,
+            names such as `joints_c0_p0_j3_x+p1_j3_x` and `joints_c0_p0_j3_x-p1_j3_x`.
         """
         check_is_fitted(self)
         names = [name for b in self.blocks for name in block_names(b, self.frame_shape_, self)]
@@ -262,7 +263,7 @@ n_persons, n_joints, n_dims)
         return tags
 
     def _check_blocks(self):
-        """Refuse unknown blocks, repeated blocks, and scales of unknown blocks."""
+        """Raise for unknown or repeated blocks, and for invalid scales."""
         blocks = list(self.blocks)
         known = all(isinstance(block, str) and block in BLOCK_SCALES for block in blocks)
         if not blocks or not known or len(set(blocks)) < len(blocks):
@@ -295,7 +296,7 @@ n_persons, n_joints, n_dims)
 
 
 def _check_frame_shape(frame_shape):
-    """Return (n_persons, n_joints, n_dims)."""
+    """Return the frame shape as (n_persons, n_joints, n_dims)."""
     shape = tuple(frame_shape)
     valid = all(isinstance(n, Integral) and n >= 1 for n in shape)
     if not valid or len(shape) not in (2, 3):
@@ -307,7 +308,7 @@ def _check_frame_shape(frame_shape):
 
 
 def _check_list(X, expected):
-    """Check a list of sequences; all frames must have one shape, `expected` if it is given."""
+    """Return validated sequences; all frames must have the same shape, `expected` if given."""
     if sparse.issparse(X) or isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
         raise TypeError(f"X must be a list of sequences, got {type(X).__name__}.")
     if len(X) == 0:

@@ -1,4 +1,4 @@
-"""Cut labelled data into tasks of new classes, and score an estimator that learns them in turn."""
+"""Split labelled data into tasks of new classes, and score an estimator that learns them."""
 
 import inspect
 import pickle
@@ -18,7 +18,7 @@ from ._targets import unmixed
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 
-# Labels of a task that a printed line names.
+# Maximum number of labels that the printed line of a task names.
 _MOST_SHOWN = 5
 
 _SPLIT_CONSTRAINTS = {
@@ -33,7 +33,7 @@ _SPLIT_CONSTRAINTS = {
 def class_incremental_tasks(
     y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None
 ):
-    """Split the samples of `y` into tasks of classes that no other task holds.
+    """Split the samples of `y` into tasks with disjoint classes.
 
     Parameters
     ----------
@@ -41,34 +41,34 @@ def class_incremental_tasks(
         Class labels of one kind.
 
     classes_per_task : int or sequence of int, default=1
-        Number of classes of each task. An int serves every task, and the last one takes what is
-        left. A sequence gives one number per task and must sum to the number of classes.
+        Number of classes of each task. An int applies to every task, and the last task takes the
+        remaining classes. A sequence has one number per task and must sum to the number of classes.
 
     first_task_classes : int, default=None
         Number of classes of the first task, such as 50 for the usual "base" task of CIFAR-100.
-        `classes_per_task` then deals out the remaining classes.
+        `classes_per_task` then applies to the remaining classes.
 
     class_order : "random" or array-like of shape (n_classes,), default=None
-        Order in which the classes arrive, each label once. None: sorted. "random": shuffled by
-        `random_state`; the seed 1993 gives 100 classes the order in which most papers
-        stream CIFAR-100.
+        Order in which the classes arrive, with each label once. None sorts the classes. "random"
+        shuffles them with `random_state`; for 100 classes, the seed 1993 gives the order in which
+        most papers stream CIFAR-100.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order; unused otherwise.
+        Seed of the "random" class order; otherwise unused.
 
     Returns
     -------
     tasks : list of ndarray of int
-        The sample indices of each task, increasing within a task. Every sample is in one task.
+        The sample indices of each task, in increasing order. Every sample is in one task.
 
     Raises
     ------
     ValueError
-        If `y` does not hold class labels, or the classes cannot be dealt out as asked.
+        If `y` does not contain class labels, or the classes cannot be divided as requested.
 
     See Also
     --------
-    evaluate_stream : Learn and score the tasks one after the other.
+    evaluate_stream : Learn and score the tasks one after another.
 
     Examples
     --------
@@ -115,18 +115,18 @@ def evaluate_stream(
     score_future=False,
     verbose=False,
 ):
-    """Let a clone of an estimator learn task after task, and score it after each of them.
+    """Train a clone of an estimator task after task, and score it after each task.
 
-    Works with every classifier that has `partial_fit`, scikit-learn's own included. A plain
-    scikit-learn ``Pipeline`` has none; ``ContinualPipeline`` has.
+    This works with every classifier that has `partial_fit`, including those of scikit-learn. A
+    plain scikit-learn ``Pipeline`` does not have `partial_fit`, but ``ContinualPipeline`` does.
 
     Parameters
     ----------
     estimator : classifier with `partial_fit` and `predict`
-        Left untouched: a clone without its fitted state learns the stream.
+        The estimator is not changed: a clone without its fitted state learns the stream.
 
     X : {array-like, sparse matrix, dataframe, list} of n_samples samples
-        Training samples, in whatever form the estimator accepts; rows are selected, never
+        Training samples, in any form that the estimator accepts; rows are selected but not
         converted.
 
     y : array-like of shape (n_samples,)
@@ -136,7 +136,7 @@ def evaluate_stream(
         Test samples.
 
     y_test : array-like of shape (n_test_samples,)
-        Test labels: only labels of `y`, and at least one sample for each task.
+        Test labels. They must be labels of `y`, with at least one sample for each task.
 
     classes_per_task : int or sequence of int, default=1
         See :func:`class_incremental_tasks`.
@@ -148,20 +148,20 @@ def evaluate_stream(
         See :func:`class_incremental_tasks`.
 
     random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order; unused otherwise.
+        Seed of the "random" class order; otherwise unused.
 
     declare_classes : bool or "auto", default="auto"
         Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
-        scikit-learn's own estimators demand. "auto": the first task is tried without; if the
-        estimator refuses with an error about "classes", a fresh clone starts again with
-        all labels declared, and only that second call is timed.
+        scikit-learn's own estimators require. With "auto", the first task is tried without
+        ``classes=``. If the estimator raises an error about "classes", a fresh clone starts again
+        with all labels declared, and only that second call is timed.
 
     score_future : bool, default=False
-        Whether to score the tasks still to come as well. :func:`forward_transfer` needs it.
+        Whether to score future tasks as well, which :func:`forward_transfer` needs.
 
     verbose : bool or int, default=False
-        Whether to print a line after each task: its classes, the accuracy over all classes
-        learned so far, and the seconds it took.
+        Whether to print a line after each task, with its classes, the accuracy over all classes
+        learned so far, and the seconds that it took.
 
     Returns
     -------
@@ -171,13 +171,13 @@ def evaluate_stream(
     Raises
     ------
     ValueError
-        If the lengths differ, a test label was never trained, a task has no test sample, or the
-        classes cannot be dealt out as asked.
+        If the lengths differ, a test label is not in `y`, a task has no test sample, or the classes
+        cannot be divided as requested.
 
     See Also
     --------
-    AccuracyMatrixDisplay : Picture of the task-by-task accuracies.
-    IncrementalAccuracyDisplay : Accuracy as the classes arrive.
+    AccuracyMatrixDisplay : Plot of the task-by-task accuracies.
+    IncrementalAccuracyDisplay : Plot of the accuracy as the classes arrive.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def evaluate_stream(
             )
         else:
             _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
-        # Before the estimator predicts, which may cache what follows from its state.
+        # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = _pickled_size(learner)
         scored = test_tasks if score_future else test_tasks[: i + 1]
         n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
@@ -238,33 +238,33 @@ def evaluate_stream(
 
 
 def _check_labels(y, name):
-    """Return the labels as one array of class labels."""
+    """Return the labels as a one-dimensional array of class labels."""
     is_object = getattr(getattr(y, "dtype", None), "kind", None) == "O"
     unmixed(list(y) if is_object else y, name)
     labels = column_or_1d(y)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
     with warnings.catch_warnings():
-        # One sample per class is a stream like any other, not a regression target.
+        # One sample per class is a valid stream, not a regression target.
         warnings.simplefilter("ignore")
         check_classification_targets(labels)
     return labels
 
 
 def _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state):
-    """Return the labels of each task, in the order of their arrival."""
+    """Return the labels of each task, in order of arrival."""
     ordered = _order_classes(classes, class_order, random_state)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
     return np.split(ordered, np.cumsum(sizes)[:-1])
 
 
 def _order_classes(classes, class_order, random_state):
-    """Return the labels in the order in which they arrive."""
+    """Return the labels in order of arrival."""
     if class_order is None:
         return classes
     if isinstance(class_order, str):
         return classes[check_random_state(random_state).permutation(len(classes))]
-    # Python values, not one array: an array would turn [1, "b"] into strings that match no label.
+    # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
     order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
     position = {label: k for k, label in enumerate(classes.tolist())}
     try:
@@ -306,7 +306,7 @@ def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
 
 def _samples_of_tasks(labels, groups, name):
     """Return the sample indices of each task, in their original order."""
-    # Looked up as Python values, because NumPy compares 1 and "1" as equal strings.
+    # The keys are Python values, because NumPy compares 1 and "1" as equal strings.
     task_of_label = {label: t for t, group in enumerate(groups) for label in group.tolist()}
     present, codes = np.unique(labels, return_inverse=True)
     unknown = [label for label in present.tolist() if label not in task_of_label]
@@ -317,7 +317,7 @@ def _samples_of_tasks(labels, groups, name):
 
 
 def _count_test_samples(test_tasks, groups):
-    """Return the number of test samples of each task; no task may go untested."""
+    """Return the number of test samples of each task; raise if a task has none."""
     n_test = np.array([len(task) for task in test_tasks])
     if not n_test.all():
         untested = int(np.flatnonzero(n_test == 0)[0])
@@ -329,7 +329,7 @@ def _count_test_samples(test_tasks, groups):
 
 
 def _learn_first_task(estimator, X, y, classes, declare_classes):
-    """Return a clone that has learned the first task, and the seconds it took."""
+    """Return a clone that has learned the first task, and the seconds that it took."""
     if declare_classes != "auto":
         declared = {"classes": classes} if declare_classes else {}
         learner = clone(estimator)
@@ -343,13 +343,13 @@ def _learn_first_task(estimator, X, y, classes, declare_classes):
 
 
 def _accepts_classes(estimator):
-    """Tell whether `partial_fit` takes ``classes=``, by name or among its keyword arguments."""
+    """Return whether `partial_fit` takes ``classes=``, by name or as a keyword argument."""
     parameters = inspect.signature(estimator.partial_fit).parameters.values()
     return any(p.name == "classes" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def _score(estimator, X_test, y_test, tasks):
-    """Return the number of right predictions of each task, and the seconds of `predict`."""
+    """Return the number of correct predictions for each task, and the seconds of `predict`."""
     samples = np.concatenate(tasks)
     predicted, seconds = _timed(estimator.predict, _safe_indexing(X_test, samples))
     right = np.asarray(predicted) == y_test[samples]
@@ -358,23 +358,23 @@ def _score(estimator, X_test, y_test, tasks):
 
 
 def _shown(labels):
-    """Return a few labels, and the number of the rest."""
+    """Return a text with a few labels, and the number of the remaining labels."""
     shown = ", ".join(map(str, labels[:_MOST_SHOWN].tolist()))
     rest = len(labels) - _MOST_SHOWN
     return f"classes {shown}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def _timed(call, *args, **kwargs):
-    """Return what a call returns, and the seconds it took."""
+    """Make a call; return its result and the seconds that it took."""
     start = time.perf_counter()
     returned = call(*args, **kwargs)
     return returned, time.perf_counter() - start
 
 
 def _pickled_size(estimator):
-    """Return the bytes of a pickle of the estimator, NaN if it cannot be pickled."""
+    """Return the number of bytes of the pickled estimator, NaN if it cannot be pickled."""
     try:
         return len(pickle.dumps(estimator, protocol=pickle.HIGHEST_PROTOCOL))
     except (pickle.PicklingError, AttributeError, TypeError):
-        # A lambda among the parameters, say: no reason to lose a long run.
+        # For example a lambda among the parameters, which should not end a long run.
         return np.nan

@@ -1,4 +1,4 @@
-"""Options of the training of bands: what the package adds to the paper there."""
+"""Options for the training of bands, which the package adds to the paper."""
 
 from numbers import Integral, Real
 from typing import ClassVar
@@ -12,33 +12,36 @@ __all__ = ["BandTraining"]
 
 
 class BandTraining(DocumentedMixin, BaseEstimator):
-    """Options of the training of bands, one for each improvement over the paper.
+    """Options for the training of bands, one for each improvement over the paper.
 
-    The value of the parameter `training` of `FFNBClassifier`, which reaches the options by names
-    such as ``training__left_out``. Only `left_out` has an effect with ``max_epochs=0``.
+    An instance is the value of the parameter `training` of `FFNBClassifier`, whose `set_params`
+    sets the options by names such as ``training__left_out``. With ``max_epochs=0`` only `left_out`
+    has an effect.
 
     Parameters
     ----------
     left_out : bool, default=True
-        Whether the closed form measures each sample of a task by its response to rows that were
-        fitted without it, or to the rows themselves. Rows drawn at random are fitted to no sample.
+        Whether the closed form computes the response of each sample of a task with rows that were
+        fitted without this sample, or with the final rows. Rows drawn at random are not fitted to
+        any sample.
     n_folds : int, default=4
-        Folds of a task's samples in the descent, and copies of the rows. Each copy descends on all
-        folds but one, the band is the mean of the copies, and the samples of a fold are measured by
-        the copy that has not seen them. With 1, all samples train the only copy and are measured by
-        it, as in [1]_.
+        Number of folds of a task's samples in the descent, and of copies of the rows. Each copy is
+        trained on all folds but one, the band is the mean of the copies, and the responses of the
+        samples of a fold are computed with the copy that was not trained on them. With 1, the only
+        copy is trained on all samples and computes their responses, as in [1]_.
     draws : bool, default=True
-        Whether the loss sees draws from the Gaussians of old classes, beside the samples of the
-        task; only with ``old_statistics="gaussian"``.
+        Whether the loss includes draws from the Gaussians of old classes, in addition to the
+        samples of the task. Used only with ``old_statistics="gaussian"``.
     standard_errors : float or None, default=2.0
-        Standard errors by which the loss after an epoch has to be below the loss at the start. The
-        best of these epochs counts, or the start if there is none. With None the last epoch counts,
-        as in [1]_.
+        Number of standard errors by which the loss after an epoch has to be below the loss at the
+        start. The best of these epochs is kept, or the start if there is none. With None, the last
+        epoch is kept, as in [1]_.
     patience : int or None, default=10
-        Epochs without a lower loss that end the descent. With None, as in [1]_, it ends after
-        `max_epochs`, or with a loss of zero.
+        Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
+        the descent ends after `max_epochs` or at a loss of zero.
     adaptive_rate : bool, default=True
-        Whether the rate follows the rule of [1]_, or is fixed as in its experiments on CIFAR-100.
+        Whether the rate follows the rule of [1]_, or is fixed as in the experiments of [1]_ on
+        CIFAR-100.
 
     See Also
     --------

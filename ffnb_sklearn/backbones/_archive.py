@@ -1,9 +1,9 @@
-"""Check sums of the archives that `torch.save` writes, and that `torch.load` does not compare.
+"""Verify archives written by `torch.save`; `torch.load` does not compare their checksums.
 
-Such a file is a ZIP archive of uncompressed members: a local header, the data and a descriptor of
-each, then the directory with a CRC-32 per member, and three end records. `torch.load` reads the
-directory alone. Here every byte is compared with another that says the same, so that a single
-flipped bit is found wherever it is. The layout is section 4.3 of the ZIP specification
+Such a file is a ZIP archive of uncompressed members. Each member has a local header, its data and a
+descriptor. A directory with a CRC-32 per member and three end records follow. `torch.load` reads
+only the directory. This module checks every byte against redundant information in the file, so that
+it detects a single flipped bit anywhere. The layout is section 4.3 of the ZIP specification
 (APPNOTE.TXT 6.3), in the form that torch has written since version 1.6.
 """
 
@@ -21,53 +21,53 @@ _END = struct.Struct("<4s4H2IH")
 _WIDE_END = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR = struct.Struct("<4sIQI")
 
-# In place of a size of more than 32 bits.
+# Placeholder for a size of more than 32 bits.
 _NO_SIZE = 0xFFFFFFFF
 
-# Of an entry of the directory: its size without texts, and where the lengths of these stand.
+# Size of a directory entry without its texts, and offset of the lengths of the texts, in bytes.
 _ENTRY_BYTES, _LENGTHS = 46, 28
 
 # Versions in the wide end record of every archive that torch writes.
 _WRITER, _READER = 0x031E, 0x2D
 
-# Flag of a member whose check sum and sizes follow its data; empty members lack it.
+# Flag of a member whose checksum and sizes follow its data; empty members lack it.
 _DESCRIBED = 0x08
 
-# Kinds of extra fields: sizes of large members, and the padding of torch, which aligns the data.
+# Kinds of extra fields: sizes of large members, and padding that torch adds to align the data.
 _SIZES, _PADDING = 0x0001, 0x4246
 
 
 def read_archive(content, refusal):
-    """Return what `torch.save` wrote, if it is tensors and plain types, and no bit has changed.
+    """Read a file of `torch.save` with tensors and plain types, if no bit has changed.
 
     Parameters
     ----------
     content : bytes
         The whole file.
     refusal : str
-        Message for bytes that are damaged, forged or something else.
+        Error message if the bytes are damaged, forged or not such a file.
 
     Returns
     -------
     object
-        The content, its tensors on the CPU.
+        The content, with its tensors on the CPU.
 
     Raises
     ------
     ValueError
-        If the bytes are no such file.
+        If the bytes are not such a file.
     """
     try:
         check_archive(content)
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:
-        # A forged file shows as an error of nearly any kind. The reason is not repeated: torch
-        # advises to read the file without its safeguard.
+        # A forged file can raise an error of nearly any kind. The reason is not repeated, because
+        # the message of torch advises reading the file without its safeguard.
         raise ValueError(refusal) from error
 
 
 def check_archive(content):
-    """Raise unless all parts of an archive agree.
+    """Raise if the parts of an archive contradict each other.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def check_archive(content):
     Raises
     ------
     ValueError
-        If the bytes are no such archive, or if a bit of it has changed.
+        If the bytes are not such an archive, or if any bit has changed.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members, directory = archive.infolist(), archive.start_dir
     except Exception as error:
-        # Damage of the directory shows as an error of many kinds.
+        # A damaged directory can raise many kinds of errors.
         raise ValueError("it is no archive") from error
     try:
         _check_members(memoryview(content), members, directory)
@@ -98,7 +98,7 @@ def _require(holds, reason):
 
 
 def _check_members(content, members, directory):
-    """Check that the members follow each other, from the first byte to the directory."""
+    """Check that the members fill the file without gaps, up to the directory."""
     position = 0
     for member in members:
         _require(member.header_offset == position, "a member lies at another place")
@@ -112,7 +112,7 @@ def _check_members(content, members, directory):
 
 
 def _start_of_data(content, member):
-    """Compare the header of a member with the directory; return where its data begin."""
+    """Compare the header of a member with the directory; return the offset of its data."""
     kinds = (member.compress_type, member.compress_size)
     _require(kinds == (zipfile.ZIP_STORED, member.file_size), "a member is compressed")
     fields = _LOCAL_HEADER.unpack_from(content, member.header_offset)
@@ -132,7 +132,7 @@ def _start_of_data(content, member):
 
 
 def _check_extra(extra, size):
-    """Check the extra fields of a member: the padding repeats one character."""
+    """Check the extra fields of a member; padding must repeat a single character."""
     _require(len(extra) == size, "an extra field is cut short")
     while extra:
         kind, size = struct.unpack_from("<2H", extra)
@@ -143,11 +143,11 @@ def _check_extra(extra, size):
 
 
 def _descriptor_size(rest, member):
-    """Compare the descriptor behind a member, if there is one; return its size."""
+    """Check the descriptor after the data of a member, if there is one; return its size."""
     if not member.flag_bits & _DESCRIBED:
         return 0
     sums = (b"PK\7\x08", member.CRC, member.file_size, member.file_size)
-    # The sizes are wide in members that are large or that lie behind 4 GB.
+    # Members that are large, or that lie beyond 4 GB, have 64-bit sizes.
     if rest[: _WIDE_DESCRIPTOR.size] == _WIDE_DESCRIPTOR.pack(*sums):
         return _WIDE_DESCRIPTOR.size
     _require(rest[: _DESCRIPTOR.size] == _DESCRIPTOR.pack(*sums), "the descriptor differs")
@@ -155,8 +155,8 @@ def _descriptor_size(rest, member):
 
 
 def _check_directory(content, members, start):
-    """Compare the entries of the directory with each other, and the end records with them."""
-    # What no other part repeats is the same for all members.
+    """Compare the entries of the directory with each other and with the end records."""
+    # Fields that no other part repeats must be equal for all members.
     constants = {
         (
             *(one.create_version, one.create_system, one.reserved, one.volume),

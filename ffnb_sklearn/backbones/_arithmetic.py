@@ -1,4 +1,4 @@
-"""Where and in which precision a network computes: full precision, or partly bfloat16."""
+"""Device and precision of a network: full precision, or partly bfloat16."""
 
 import platform
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from ffnb_sklearn.core.device import resolve_device
 
 _IMAGE_AXES = 4
 
-# Numbers in the longest vector register, of AVX-512 in float32.
+# Number of float32 values in the longest vector register (AVX-512).
 _REGISTER = 16
 
 
@@ -21,14 +21,14 @@ class Arithmetic:
     Parameters
     ----------
     device : torch.device
-        Where the network runs.
+        Device on which the network runs.
     dtype : torch.dtype
-        Type of its weights, its inputs and its features.
+        Type of the weights, the inputs and the features.
     mixed : bool
         Whether convolutions and matrix products are computed in bfloat16; sums, losses and
         normalisations stay in `dtype`, which is float32.
     channels_first : bool, default=False
-        Whether weights and images keep the channels first in memory in any case.
+        Whether weights and images always keep the channels first in memory.
     """
 
     device: torch.device
@@ -38,19 +38,20 @@ class Arithmetic:
 
     @classmethod
     def of(cls, extractor, *, training):
-        """Return the arithmetic that a `TorchFeatureExtractor` asks for.
+        """Return the arithmetic for a `TorchFeatureExtractor`.
 
         Parameters
         ----------
         extractor : TorchFeatureExtractor
-            With `device`, `dtype` and `mixed_precision`.
+            Extractor with the parameters `device`, `dtype` and `mixed_precision`.
         training : bool
-            Whether the network is trained; ``"auto"`` never changes features.
+            Whether the network is trained. ``mixed_precision="auto"`` selects mixed precision only
+            in training, so it never changes features.
 
         Returns
         -------
         Arithmetic
-            On a device of this machine.
+            Arithmetic on a device of this machine.
 
         Raises
         ------
@@ -70,22 +71,23 @@ class Arithmetic:
 
     @property
     def channels_last(self):
-        """Whether weights and images lie in memory with the channels last.
+        """Whether weights and images are stored with the channels last.
 
-        On the CPU, convolutions in float32 gain from it too (benchmarks/pretraining.py).
+        On the CPU, this layout also speeds up convolutions in float32 (benchmarks/pretraining.py).
         """
         faster = self.mixed or (self.device.type == "cpu" and self.dtype == torch.float32)
         return faster and not self.channels_first
 
     def full(self):
-        """Full precision on the same device, as a reference."""
+        """Return full precision on the same device, as a reference."""
         return replace(self, mixed=False)
 
     def to_train(self, module):
-        """Keep the channels of a network first where its gradients would be wrong otherwise.
+        """Return the arithmetic for training, with channels first where gradients need it.
 
-        On CPUs, oneDNN writes outside of its memory in strided 1 x 1 convolutions of fewer channels
-        than a vector register has numbers (uxlfoundation/oneDNN, issue 6035).
+        With channels last, oneDNN on CPUs writes outside of its memory in strided 1 x 1
+        convolutions with fewer input channels than a vector register holds numbers
+        (uxlfoundation/oneDNN, issue 6035).
         """
         unsafe = self.device.type == "cpu" and any(
             isinstance(one, nn.Conv2d)
@@ -96,7 +98,7 @@ class Arithmetic:
         return replace(self, channels_first=unsafe)
 
     def autocast(self):
-        """Context in which the network runs."""
+        """Return the context manager in which the network runs."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.mixed)
 
     def place(self, module):
@@ -114,14 +116,14 @@ class Arithmetic:
         """
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         module.to(self.device)
-        # Not by Module.to, which refuses the layout for weights of five axes.
+        # Module.to would refuse this layout for weights with five axes.
         for one in module.parameters():
             if one.ndim == _IMAGE_AXES:
                 one.data = one.data.contiguous(memory_format=layout)
         return module
 
     def arrange(self, inputs):
-        """Lay out a batch of images as the weights are; return all else as it is.
+        """Give a batch of images the memory layout of the weights; return other inputs as they are.
 
         Parameters
         ----------
@@ -131,7 +133,7 @@ class Arithmetic:
         Returns
         -------
         torch.Tensor of shape (n, ...)
-            The same numbers.
+            The same values.
         """
         if self.channels_last and inputs.ndim == _IMAGE_AXES:
             return inputs.contiguous(memory_format=torch.channels_last)
@@ -139,7 +141,7 @@ class Arithmetic:
 
 
 def has_bfloat16(device):
-    """Tell whether a device has instructions for bfloat16, without which it is slow.
+    """Return whether a device has bfloat16 instructions, without which bfloat16 is slow.
 
     Parameters
     ----------
@@ -162,7 +164,7 @@ def has_bfloat16(device):
 
 
 def _check_mixed(dtype, device):
-    """Refuse mixed precision where nothing could be mixed, or where it would be slow."""
+    """Raise if mixed precision is impossible with the dtype, or slow on the device."""
     if dtype != "float32":
         raise ValueError(
             f"mixed_precision=True needs dtype='float32', of which it replaces a part by bfloat16; "

@@ -1,8 +1,8 @@
-"""Random changes of a batch that leave its labels true.
+"""Random augmentations of a batch, which keep its labels valid.
 
-A hook is a callable that takes a batch, of shape (n, ...) and scaled as the network sees it,
-and a `torch.Generator` on the CPU, and returns a batch of the same shape. It draws from that
-generator alone: a training is then the same on every run and every device.
+A hook is a callable. It takes a batch of shape (n, ...), scaled as for the network, and a
+`torch.Generator` on the CPU, and returns a batch of the same shape. It must draw random numbers
+only from this generator, so that the draws are the same on every run and every device.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,19 @@ _IMAGE_AXES = 4
 
 @dataclass(frozen=True)
 class FlipCrop:
-    """Shift each image by some pixels, mirror half of them, and cut squares out if wanted.
+    """Shift images by a few pixels, mirror half of them, and optionally cut out a square.
 
     Parameters
     ----------
     padding : int, default=4
-        Largest shift, along both axes. What enters from outside is zero after scaling.
+        Largest shift along each axis, in pixels. Pixels that enter from outside are zero after
+        scaling.
     flip : bool, default=True
-        Whether to swap left and right of every second image, on average. Not for digits,
-        letters, or anything else that has a side.
+        Whether to mirror each image left to right with probability 0.5. Unsuitable for digits,
+        letters and other images in which left and right matter.
     cutout : int, default=0
-        Side of a square of zeros, in pixels, whose centre is any pixel [1]_; 0: none.
+        Side length, in pixels, of a square of zeros centred at a random pixel [1]_; 0 cuts out
+        nothing.
 
     References
     ----------
@@ -56,7 +58,7 @@ class FlipCrop:
                 raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the batch, each image shifted, perhaps mirrored and cut."""
+        """Return the randomly shifted, mirrored and cut images."""
         if batch.ndim != _IMAGE_AXES:
             raise ValueError(
                 "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
@@ -64,7 +66,7 @@ class FlipCrop:
             )
         n, _, height, width = batch.shape
         padded = nn.functional.pad(batch, (self.padding,) * 4)
-        # A view of all crops there are; one of each image is copied.
+        # A view of all possible crops; indexing copies one crop per image.
         crops = padded.unfold(2, height, 1).unfold(3, width, 1)
         drawn = {"generator": generator, "device": generator.device}
         top, left = torch.randint(2 * self.padding + 1, (2, n), **drawn).to(batch.device)
@@ -81,7 +83,7 @@ class FlipCrop:
         return batch
 
     def _is_cut(self, size, centres):
-        """Whether each pixel of an axis is in the square around each centre."""
+        """Return whether each pixel of an axis lies in the square around each centre."""
         first = centres[:, None] - self.cutout // 2
         pixels = torch.arange(size, device=centres.device)
         return (pixels >= first) & (pixels < first + self.cutout)
@@ -89,15 +91,15 @@ class FlipCrop:
 
 @dataclass(frozen=True)
 class Jitter:
-    """Scale each row of coordinates by a factor of its own, and add noise to every value.
+    """Scale each row of coordinates by its own random factor, and add noise to every value.
 
     Parameters
     ----------
     noise : float, default=0.01
         Standard deviation of the Gaussian noise, in units of the scaled input.
     scale : float, default=0.1
-        Standard deviation of the factor, whose mean is 1. A skeleton becomes larger or
-        smaller as a whole.
+        Standard deviation of the factor, whose mean is 1. The factor makes a whole skeleton larger
+        or smaller.
 
     Examples
     --------
@@ -117,7 +119,7 @@ class Jitter:
                 raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the batch, scaled and with noise."""
+        """Return the scaled batch with noise."""
         shapes = (len(batch), *(1,) * (batch.ndim - 1)), batch.shape
         factors, noise = (
             torch.randn(shape, generator=generator, device=generator.device).to(batch)
@@ -127,12 +129,12 @@ class Jitter:
 
 
 def augmented(augment, batch, generator):
-    """Apply a hook to a batch, and check what comes back.
+    """Apply a hook to a batch, and check the result.
 
     Parameters
     ----------
     augment : callable, "flip-crop" or None
-        Value of the parameter of that name.
+        Value of the parameter `augment`.
     batch : torch.Tensor of shape (n, ...)
         Inputs.
     generator : torch.Generator
@@ -146,7 +148,7 @@ def augmented(augment, batch, generator):
     Raises
     ------
     ValueError
-        If the hook returns no tensor of this shape.
+        If the hook does not return a tensor of this shape.
     """
     if augment is None:
         return batch

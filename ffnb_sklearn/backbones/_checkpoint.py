@@ -1,9 +1,9 @@
-"""The file that a training is resumed from.
+"""The checkpoint file from which a training is resumed.
 
-It is a dictionary written by `torch.save`, which has the settings of the training with its seed,
-and the state after the last epoch; behind it stand a mark and the SHA-256 of all bytes before the
-digest. The mark names the version of the format: whoever changes what a file holds changes the
-mark. Files of another format are refused, not converted.
+The file is a dictionary written by `torch.save`. It holds the settings of the training, including
+its seed, and the state after the last epoch. A mark and the SHA-256 of all bytes before the digest
+follow. The mark names the version of the format: any change of the content of the file requires a
+new mark. Files of another format are refused, not converted.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 _MARK = b"ffnb_sklearn checkpoint 2, sha256 "
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
-# Begins a setting that stands for something longer; comparing is all it is good for.
+# Prefix of a setting that is a digest of a longer value, which can only be compared.
 _DIGEST = "digest "
 
-# Images that are read at a time.
+# Number of images read at a time for a digest.
 _DIGEST_ROWS = 256
 
 
@@ -34,20 +34,20 @@ def read_checkpoint(path):
     Parameters
     ----------
     path : str or path
-        Where it is.
+        Path of the file.
 
     Returns
     -------
     dict or None
-        The settings, plain values by name, and the state, which is not checked; None where
-        there is no file.
+        The settings, as plain values by name, and the state, which is not checked; None if there is
+        no file.
 
     Raises
     ------
     FileNotFoundError
-        If not even the folder exists.
+        If the folder does not exist.
     ValueError
-        If the file is no checkpoint of this package, or if a bit of it has changed.
+        If the file is not a checkpoint of this package, or if any bit has changed.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -70,7 +70,7 @@ def read_checkpoint(path):
 
 
 def _without_digest(content, refusal):
-    """Return the bytes that the digest at the end was computed from, without the mark."""
+    """Verify the digest at the end, and return the content without mark and digest."""
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if not body.endswith(_MARK) or hashlib.sha256(body).digest() != digest:
         raise ValueError(refusal)
@@ -78,21 +78,21 @@ def _without_digest(content, refusal):
 
 
 def _is_plain(value):
-    """Whether a setting has a type that settings have."""
+    """Return whether a setting has an allowed type."""
     if isinstance(value, list):
         return all(type(one) in (int, float) for one in value)
     return value is None or type(value) in (bool, int, float, str)
 
 
 def write_checkpoint(path, settings, state):
-    """Write a checkpoint; whatever happens, the file is the old one or the new one.
+    """Write a checkpoint; at any time, the file is either the old one or the new one.
 
     Parameters
     ----------
     path : str or path
-        Where to write it.
+        Path of the file.
     settings : dict
-        Plain values by name, which tell one training from another.
+        Plain values by name, which identify the training.
     state : dict
         Tensors and plain types.
     """
@@ -104,19 +104,19 @@ def write_checkpoint(path, settings, state):
 
 
 def check_same_training(path, saved, settings):
-    """Refuse the checkpoint of another training.
+    """Raise if a checkpoint belongs to another training.
 
     Parameters
     ----------
     path : str or path
-        Where it lies, for the message.
+        Path of the checkpoint, for the message.
     saved, settings : dict
-        Settings of the checkpoint, and of the training that is to be resumed.
+        Settings of the checkpoint, and of the training to resume.
 
     Raises
     ------
     ValueError
-        If one of them differs; all that do are named.
+        If any setting differs; the message names every setting that does.
     """
     different = [
         f"{name} differs"
@@ -135,7 +135,7 @@ def check_same_training(path, saved, settings):
 
 
 def _short(setting):
-    """Return a bounded text of a setting."""
+    """Return a setting as text of bounded length."""
     if not isinstance(setting, list):
         return shown(setting)
     text = ", ".join(shown(one) for one in setting[:LONGEST_SHOWN])
@@ -143,7 +143,7 @@ def _short(setting):
 
 
 def digest_arrays(arrays):
-    """Digest of named arrays, or of images not yet read: names, types, shapes and bytes."""
+    """Compute a digest of the names, types, shapes and bytes of arrays, or of unread images."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in arrays.items():
         for start in range(0, max(_size(array), 1), _DIGEST_ROWS):
@@ -155,12 +155,12 @@ def digest_arrays(arrays):
 
 
 def _size(array):
-    """Number of rows to be read in parts; an array is taken as a whole."""
+    """Return the number of rows to read in parts; 0 for an array, which is digested as a whole."""
     return 0 if isinstance(array, np.ndarray) else len(array)
 
 
 def digest_callable(name, value):
-    """Digest of a parameter that is a function, an object, a string or None."""
+    """Compute a digest of a parameter that is a function, an object, a string or None."""
     try:
         return _DIGEST + joblib.hash(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Checks on what goes into a network and what comes out."""
+"""Checks of the inputs and outputs of a network."""
 
 from collections.abc import Sized
 
@@ -7,7 +7,7 @@ import torch
 
 
 class NonFiniteFeaturesError(ValueError):
-    """A backbone turned finite rows into NaN or infinite features."""
+    """A backbone computed NaN or infinite features from finite rows."""
 
 
 class NonFiniteLossError(ValueError):
@@ -19,26 +19,27 @@ class RandomFeaturesWarning(UserWarning):
 
 
 def scaling_constant(name, value, shape):
-    """Check `mean` or `std`, and shape it to broadcast over inputs.
+    """Check `mean` or `std`, and reshape it to broadcast over inputs.
 
     Parameters
     ----------
     name : {"mean", "std"}
-        Which of the two it is.
+        Name of the parameter.
     value : float or array-like of shape (n_channels,)
-        What the user gave.
+        Value of the parameter.
     shape : tuple of int
         Shape of one input, channels first.
 
     Returns
     -------
     ndarray of shape (n_channels or 1, 1, ...)
-        As many axes as `shape` has.
+        Array with as many axes as `shape` has.
 
     Raises
     ------
     ValueError
-        If there is not one value per channel, or a value makes no sense.
+        If there is neither a single value nor one value per channel, if a value is not finite, or
+        if `std` is not positive.
     """
     values = np.asarray(value, dtype=np.float64)
     if values.shape not in ((), shape[:1]):
@@ -54,16 +55,16 @@ def scaling_constant(name, value, shape):
 
 
 def check_output(output, n_rows, source="backbone"):
-    """Refuse an output that is no tensor of one row per input.
+    """Raise unless an output is a tensor with one row per input.
 
     Parameters
     ----------
     output : object
-        What a network or a layer put out.
+        Output of a network or a layer.
     n_rows : int
-        Number of rows that went in.
+        Number of input rows.
     source : str, default="backbone"
-        What put it out, for the message.
+        Name of the network or layer, for the message.
 
     Returns
     -------
@@ -73,7 +74,7 @@ def check_output(output, n_rows, source="backbone"):
     Raises
     ------
     TypeError, ValueError
-        If it is anything else.
+        If the output is not a tensor, or has another number of rows.
     """
     if not isinstance(output, torch.Tensor):
         raise TypeError(
@@ -89,16 +90,16 @@ def check_output(output, n_rows, source="backbone"):
 
 
 def check_features(output, n_rows, first_row):
-    """Bring the features of one batch to the CPU, and check them.
+    """Copy the features of one batch to the CPU, and check that they are finite.
 
     Parameters
     ----------
     output : torch.Tensor of shape (n_rows, n_features_out)
         Features on any device.
     n_rows : int
-        Number of rows that went in.
+        Number of input rows.
     first_row : int
-        Position of the first of them in X, for the message.
+        Position of the first row in X, for the message.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def check_features(output, n_rows, first_row):
     Raises
     ------
     NonFiniteFeaturesError
-        If it holds NaN or infinite values.
+        If any feature is NaN or infinite.
     """
     features = output.cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
@@ -121,18 +122,18 @@ def check_features(output, n_rows, first_row):
 
 
 def is_sequence(values):
-    """Whether something has elements that can be counted before they are read."""
-    # Arrays of no dimension have a length by their type, but raise where it is asked for.
+    """Return whether an object has a length and can be iterated over."""
+    # Zero-dimensional arrays are instances of `Sized`, but `len` raises.
     return isinstance(values, Sized) and np.iterable(values)
 
 
 def differing_pair(rows):
-    """Pick the first row and one that differs from it, to see whether they mix in a network.
+    """Return the first row and a row that differs from it, to test whether a network mixes rows.
 
-    The last that differs is taken: rows that lie far apart are less alike. Where there is
-    none, it is the first with every second of its values halved, or ones instead of zeros.
-    So integers stay integers between zero and what they were, which bytes of images and
-    indices of an embedding must, and no value changes its sign.
+    The second row is the last row that differs, because distant rows are less alike. If all rows
+    are equal, it is a copy of the first row with every second nonzero value halved, or with ones if
+    all values are zero. Integers stay integers between zero and their old value, as image bytes and
+    indices of an embedding require, and no value changes its sign.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def differing_pair(rows):
     Returns
     -------
     ndarray of shape (2, n_features)
-        The pair, of the dtype of the rows.
+        The pair, in the dtype of the rows.
     """
     first = rows[:1][0]
     others = (rows[i : i + 1][0] for i in range(len(rows) - 1, 0, -1))
@@ -151,9 +152,9 @@ def differing_pair(rows):
 
 
 def _altered(row):
-    """Return a copy of a row that differs from it, with values that are as plausible."""
+    """Return a changed copy of a row, with values that are as plausible."""
     altered = row.copy()
-    # Not all values: a network that scales each row to one length would not notice.
+    # A network that scales each row to unit length would not notice if all values were halved.
     chosen = np.flatnonzero(row)[::2]
     if not chosen.size:
         altered[:] = 1

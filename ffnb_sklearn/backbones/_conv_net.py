@@ -12,10 +12,10 @@ __all__ = ["ConvNet"]
 class ConvNet(nn.Module):
     """Residual network for small images, such as 32 x 32 pixels.
 
-    A 3 x 3 convolution, then stages of residual blocks, each of two 3 x 3 convolutions
-    with batch normalisation [1]_; every stage but the first halves the image. The output
-    is the mean over what is left of the image. By default that is a ResNet-18 of a
-    quarter to a half of the usual width, with 2.8 million parameters.
+    A 3 x 3 convolution is followed by stages of residual blocks. Each block has two 3 x 3
+    convolutions with batch normalisation [1]_, and every stage but the first halves the image. The
+    output is the mean over the remaining pixels. The default is a ResNet-18 with a quarter to a
+    half of the usual width, which has 2.8 million parameters.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class ConvNet(nn.Module):
     widths : sequence of int, default=(32, 64, 128, 256)
         Channels of each stage.
     blocks : sequence of int, default=(2, 2, 2, 2)
-        Residual blocks of each stage.
+        Number of residual blocks of each stage.
 
     Attributes
     ----------
     n_features : int
-        Width of the output, the last of `widths`.
+        Width of the output, which is the last entry of `widths`.
 
     References
     ----------
@@ -71,8 +71,8 @@ class ConvNet(nn.Module):
                 layers.append(_Block(n_in, width, stride=2 if stage > 0 and block == 0 else 1))
                 n_in = width
         layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        # Numbered as in a Sequential, so that weights of one fit. To inherit from it would
-        # break its slices, which call the constructor with layers.
+        # The layers are numbered as in a Sequential, so that its weights fit. A subclass of
+        # Sequential could not be sliced, because slicing calls the constructor with layers.
         for number, layer in enumerate(layers):
             self.add_module(str(number), layer)
         self.n_features = n_in
@@ -83,7 +83,7 @@ class ConvNet(nn.Module):
         Parameters
         ----------
         images : torch.Tensor of shape (n, in_channels, height, width)
-            Images, scaled.
+            Scaled images.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class ConvNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut."""
+    """Two 3 x 3 convolutions in parallel with a shortcut."""
 
     def __init__(self, n_in, n_out, stride):
         super().__init__()
@@ -111,13 +111,13 @@ class _Block(nn.Module):
             )
 
     def forward(self, inputs):
-        """Return the sum of both paths, rectified."""
+        """Return the rectified sum of both paths."""
         inner = nn.functional.relu(self.b1(self.c1(inputs)))
         return nn.functional.relu(self.b2(self.c2(inner)) + self.sc(inputs))
 
 
 def _check_counts(name, values):
-    """Refuse what is not a non-empty sequence of positive integers."""
+    """Raise unless the values are a non-empty sequence of positive integers."""
     counts = values if is_sequence(values) else ()
     if not len(counts) or not all(isinstance(one, Integral) and one > 0 for one in counts):
         raise ValueError(f"{name} must hold positive integers; got {values!r}.")

@@ -11,24 +11,25 @@ from ffnb_sklearn.backbones._checks import check_features
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._readout import Readout
 
-# The batch a row comes in may move its features by rounding errors, not by more than this.
+# Largest allowed effect of the batch on the features of a row, relative to the largest feature.
+# Rounding errors stay below it.
 _BATCH_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """A frozen network with all that decides what it makes of rows.
+    """A frozen network with all settings that determine its features.
 
     Parameters
     ----------
     module : nn.Module
         The network.
     inputs : Inputs
-        What becomes of rows before they enter it.
+        Conversion of rows to inputs of the network.
     readout : Readout
-        What is read from it.
+        Selection of the outputs that become features.
     arithmetic : Arithmetic
-        Where it runs, in which precision.
+        Device and precision.
     """
 
     module: nn.Module
@@ -38,7 +39,7 @@ class Extraction:
 
     @classmethod
     def of(cls, extractor, module, inputs):
-        """Return the extraction that a `TorchFeatureExtractor` with this network asks for."""
+        """Return the extraction for a `TorchFeatureExtractor` with this network."""
         layers = None if extractor.layers is None else tuple(extractor.layers)
         readout = Readout(layers, extractor.pooling, extractor.views)
         return cls(module, inputs, readout, Arithmetic.of(extractor, training=False))
@@ -51,14 +52,14 @@ class Extraction:
         rows : ndarray of shape (n, n_features)
             The batch.
         first_row : int, default=0
-            Position of its first row in X, for messages.
+            Position of the first row in X, for messages.
 
         Returns
         -------
         list of ndarray of shape (n, width)
-            Features of each layer, or the output of the network alone.
+            Features of each layer, or only the output of the network.
         """
-        # Outside of the inference mode: weights that are moved inside could not move again.
+        # Weights that are moved inside of the inference mode could not be moved again.
         how = self.arithmetic
         how.place(self.module)
         with torch.inference_mode(), how.autocast():
@@ -67,25 +68,25 @@ class Extraction:
         return [check_features(output, len(rows), first_row) for output in outputs]
 
     def probe(self, pair):
-        """Send two rows through the network alone and together.
+        """Check that the features of a row do not depend on its batch; return their widths.
 
         Parameters
         ----------
         pair : ndarray of shape (2, n_features)
-            Rows that differ.
+            Two different rows.
 
         Returns
         -------
         list of int
-            Width of each layer, or of the output of the network alone.
+            Width of each layer, or only of the output of the network.
 
         Raises
         ------
         ValueError
-            If the layers are not there, or the features of a row depend on the other row.
+            If a layer does not exist, or the features of a row depend on the other row.
         """
         self.readout.check(self.module)
-        # In full precision: bfloat16 rounds more coarsely than the tolerance.
+        # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
         full = replace(self, arithmetic=self.arithmetic.full())
         together, alone = full.parts(pair), full.parts(pair[:1])
         if not all(map(_agree, together, alone)):
@@ -101,23 +102,23 @@ class Extraction:
         Parameters
         ----------
         rows : ndarray or ImageSource of shape (n_samples, n_features)
-            Rows, of which only a batch is read at a time.
+            Rows, read one batch at a time.
         batch_size : int
-            Rows of a batch.
+            Number of rows per batch.
 
         Yields
         ------
         batch : slice
             Positions of the batch.
         parts : list of ndarray of shape (n, width)
-            Its features, as `parts` returns them.
+            Features of the batch, as returned by `parts`.
         """
         for start in range(0, len(rows), batch_size):
             batch = slice(start, min(start + batch_size, len(rows)))
             yield batch, self.parts(rows[batch], first_row=start)
 
     def scales(self, rows, batch_size, widths, *, keep=False):
-        """Learn one factor per layer, after which its features have unit mean square length.
+        """Compute a factor per layer that gives its features unit mean square length.
 
         Parameters
         ----------
@@ -131,9 +132,9 @@ class Extraction:
         Returns
         -------
         scales : list of float
-            One per layer; 1 where all features are zero.
+            One factor per layer; 1 if all of its features are zero.
         features : ndarray of shape (n_samples, sum of widths) or None
-            The scaled features, if they are to be kept.
+            The scaled features if `keep` is true, else None.
         """
         squares = np.zeros(len(widths))
         features = self._empty(len(rows), sum(widths)) if keep else None
@@ -156,17 +157,18 @@ class Extraction:
         n_features : int
             Width of the features.
         widths, scales : dict of str to int or float, or None
-            Width and factor of each layer, as `fit` found them; None for the output of the network.
+            Width and factor of each layer, as computed by `fit`; None for the output of the
+            network.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            The features, scaled.
+            The scaled features.
 
         Raises
         ------
         ValueError
-            If layers or pooling were changed after `fit`.
+            If `layers` or `pooling` has changed since `fit`.
         """
         features = self._empty(len(rows), n_features)
         for batch, parts in self.stream(rows, batch_size):
@@ -177,11 +179,11 @@ class Extraction:
         return features
 
     def _empty(self, *shape):
-        """Return an array for features."""
+        """Return an uninitialised array for features."""
         return np.empty(shape, dtype=str(self.arithmetic.dtype).removeprefix("torch."))
 
     def _check_widths(self, parts, fitted):
-        """Refuse other layers or widths than those of `fit`."""
+        """Raise if the layers or their widths differ from those of `fit`."""
         layers, found = self.readout.layers, None
         if layers is not None:
             found = dict(zip(layers, (part.shape[1] for part in parts), strict=True))
@@ -198,7 +200,7 @@ def _scale(features, widths, scales):
 
 
 def _agree(together, alone):
-    """Whether the features of the first row are the same in both batches."""
+    """Return whether the features of the first row are the same in both batches."""
     scale = np.abs(together).max(initial=0.0)
     return together.shape[1] == alone.shape[1] and np.allclose(
         together[0], alone[0], rtol=0.0, atol=_BATCH_TOLERANCE * scale

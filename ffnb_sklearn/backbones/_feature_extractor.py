@@ -1,4 +1,4 @@
-"""A torch network as a frozen scikit-learn transformer, trained elsewhere or by `fit`."""
+"""A frozen torch network as a scikit-learn transformer, trained elsewhere or by `fit`."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from ffnb_sklearn.backbones._samples import first_samples, more_samples
 
 __all__ = ["TorchFeatureExtractor"]
 
-# Attributes of some fits only.
+# Fitted attributes that only some settings produce.
 _OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_")
 
 
@@ -34,97 +34,99 @@ class TorchFeatureExtractor(
     TransformerMixin,
     BaseEstimator,
 ):
-    """Turn rows or images into the features of a frozen torch network.
+    """Transform rows or images into the features of a frozen torch network.
 
-    `fit` builds the backbone, loads its weights and measures the width of its output. By
-    default that is all: the backbone comes trained, and no targets are needed. With
-    ``epochs > 0``, `fit` also trains it to classify `X`, by a linear layer on its features
-    that is thrown away afterwards. Either way, `transform` trains nothing.
+    `fit` builds the backbone, loads its weights and measures the width of its output. By default it
+    does nothing else: the backbone must already be trained, and no targets are needed. With
+    ``epochs > 0``, `fit` also trains the backbone to classify `X`, with a linear layer on its
+    features that is discarded afterwards. `transform` never trains.
 
     Parameters
     ----------
     backbone : callable, str or torch.nn.Module
-        What makes the network: a factory or class, or its dotted name
-        ``"package.module:factory"`` (also ``"package.module.factory"``). A network itself
-        is accepted and copied, but a factory is better: scikit-learn compares parameters
-        by hash, and the hash of a network differs from that of its copy.
+        Factory or class that creates the network, or its dotted name ``"package.module:factory"``
+        (also ``"package.module.factory"``). A network is also accepted, and copied, but a factory
+        is better: scikit-learn compares parameters by hash, and the hash of a network differs from
+        that of its copy.
     backbone_params : dict, default=None
         Keyword arguments of the factory.
     weights : path or mapping, default=None
-        State dict of the network: a file of ``torch.save``, whose check sums are compared and
-        which is read by ``torch.load(weights_only=True)``, or a mapping from keys to tensors or
-        arrays. Pretraining starts from them. With `None`, the network is used as the factory made
-        it, and a `RandomFeaturesWarning` tells if that is at random.
+        State dict of the network: a mapping from keys to tensors or arrays, or a file written by
+        ``torch.save``. The checksums of a file are verified, and it is read by
+        ``torch.load(weights_only=True)``. Pretraining starts from these weights. With `None`, the
+        network keeps the weights from the factory; if these are random and there is no pretraining,
+        `fit` issues a `RandomFeaturesWarning`.
     head : str, default=None
-        Name of the submodule that is replaced by the identity, so that the features before
-        it come out: ``"classifier"`` of an EfficientNet of torchvision, ``"fc"`` of its
-        ResNets. Weights may hold entries of it, which are left out.
+        Name of the submodule to replace by the identity, so that the network returns the features
+        before it: ``"classifier"`` for the EfficientNets of torchvision, ``"fc"`` for its ResNets.
+        Entries of `weights` for this submodule are ignored.
     layers : list of str, default=None
-        Names of submodules, as ``named_modules()`` of the network lists them. Their outputs
-        are pooled, each layer is divided by one number, and all stand side by side: the
-        features of several depths. With `None`, the features are the output of the network.
+        Names of submodules, as listed by ``named_modules()`` of the network. Their outputs are
+        pooled, scaled by one factor per layer, and concatenated, which gives features of several
+        depths. With `None`, the features are the output of the network.
     pooling : {"mean", "max"} or int, default="mean"
-        Of the outputs of `layers` over space or time: the mean, the maximum, or the means
-        over the cells of a grid of so many cells along each axis.
+        Pooling of the outputs of `layers` over space or time: the mean, the maximum, or, for an
+        integer, the means over the cells of a grid with this many cells along each axis.
     views : {"mirror"}, callable or None, default=None
-        What the network sees of each image; the features are the mean over all views.
-        ``"mirror"`` is the image and its mirror image, which takes twice the time;
-        :class:`MirrorShift` adds shifted images. A callable takes a batch, shaped and
-        scaled as the network sees it, and returns a list of such batches.
+        Views of each image, over which the features are averaged. ``"mirror"`` uses the image and
+        its mirror image, which takes twice the time; :class:`MirrorShift` adds shifted images. A
+        callable takes a batch, shaped and scaled as for the network, and returns a list of such
+        batches.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images: rows are reshaped to
-        ``(n_samples, *input_shape)``. With `None`, rows go in as they are, and images in
-        the shape of the first one.
+        ``(n_samples, *input_shape)``. With `None`, rows are not reshaped, and all images have the
+        shape of the first image.
     mean : float or array-like of shape (n_channels,), default=None
-        Subtracted from the input, in units of the input; one value per index of the first
-        axis of `input_shape`.
+        Value to subtract from the input, in units of the input. An array has one value per index of
+        the first axis of `input_shape`.
     std : float or array-like of shape (n_channels,), default=None
-        The input is divided by it, after `mean` was subtracted.
+        Value by which the input is divided after `mean` is subtracted.
     batch_size : int, default=256
-        Rows that `transform` sends through the network at a time.
+        Number of rows that `transform` passes through the network at a time.
     dtype : {"float32", "float64"}, default="float32"
-        Arithmetic of the network, and dtype of the features.
+        Precision of the network, and dtype of the features.
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
-        Where the network runs; chosen anew at each call. `"auto"` is CUDA where there is
-        a CUDA device, else the CPU.
+        Device on which the network runs, chosen at each call. `"auto"` is CUDA if there is a CUDA
+        device, else the CPU.
     mixed_precision : bool or "auto", default="auto"
         Whether pretraining and `transform` compute convolutions and matrix products in
         bfloat16, which takes about half the time. `True` needs ``dtype="float32"``, and a CPU
-        or a CUDA device with bfloat16 arithmetic. `"auto"` does so in pretraining on such CUDA
-        devices, and nowhere else.
+        or a CUDA device with bfloat16 arithmetic. `"auto"` uses bfloat16 only for pretraining on
+        such CUDA devices.
     epochs : int, default=0
-        How often pretraining goes through the samples; 0: no pretraining. All that follows
-        is about pretraining.
+        Number of passes of pretraining over the samples; 0 disables pretraining. All following
+        parameters concern pretraining.
     optimizer : {"adamw", "sgd"}, default="adamw"
-        What follows the gradients.
+        Optimizer of the pretraining.
     learning_rate : float, default=0.003
-        Largest learning rate. ``"sgd"`` takes more, 0.05 to 0.2 for a `ConvNet`.
+        Largest learning rate. ``"sgd"`` needs larger values, 0.05 to 0.2 for a `ConvNet`.
     momentum : float, default=0.9
         Momentum of ``"sgd"``.
     weight_decay : float, default=0.01
-        Of all parameters. ``"sgd"`` takes less, such as 5e-4.
+        Weight decay of all parameters. ``"sgd"`` needs smaller values, such as 5e-4.
     schedule : {"one-cycle", "cosine", "constant"}, default="one-cycle"
-        Course of the learning rate, step by step: a rise over the first 30 % of the steps
-        and half a cosine down to zero; the cosine alone; or none.
+        Schedule of the learning rate over the steps. ``"one-cycle"`` rises over the first 30 % of
+        the steps and then falls to zero along half a cosine, ``"cosine"`` only falls, and
+        ``"constant"`` stays the same.
     train_batch_size : int, default=128
-        Rows of one step.
+        Number of rows per step.
     label_smoothing : float, default=0.0
         Share of each target that is spread over all classes.
     augment : {"flip-crop"}, callable or None, default=None
-        What changes the inputs of each step at random. ``"flip-crop"`` is
-        :class:`FlipCrop` with its defaults, for images. A callable takes a batch, shaped and
-        scaled as the network sees it, and a `torch.Generator` on the CPU, and returns a
-        batch of the same shape; it must be picklable.
+        Random augmentation of the inputs of each step. ``"flip-crop"`` is :class:`FlipCrop` with
+        its defaults, for images. A callable takes a batch, shaped and scaled as for the network,
+        and a `torch.Generator` on the CPU, and returns a batch of the same shape; it must be
+        picklable.
     validation_fraction : float, default=0.0
-        Share of each class that is not trained on, but measured after each epoch. The
-        weights of the epoch with the best accuracy there are kept, of several the one with
-        the smallest loss. With 0, those of the last epoch are.
+        Fraction of each class that is held out from training and evaluated after each epoch. The
+        weights of the epoch with the best validation accuracy are kept; ties are broken by the
+        smallest loss. With 0, the weights of the last epoch are kept.
     checkpoint : path, default=None
-        File to which the state is written after each epoch, and from which a call of `fit`
-        with the same data and parameters goes on, if it exists.
+        File to which the state is written after each epoch. If the file exists, a call of `fit`
+        with the same data and parameters resumes from it.
     random_state : int, RandomState instance or None, default=None
-        Seed of the first weights, the order of the samples, the validation samples, the
-        dropout and the augmentation.
+        Seed of the initial weights, the order of the samples, the validation samples, the dropout
+        and the augmentation.
     verbose : bool or int, default=False
         Whether to print a line per epoch.
 
@@ -133,59 +135,60 @@ class TorchFeatureExtractor(
     state_dict_ : dict of str -> ndarray
         Parameters and buffers of the network.
     history_ : dict of str -> list of float
-        With ``epochs > 0``, the course of the training, one entry per epoch: `train_loss`,
-        `learning_rate` of the last step, and, if samples were held out, `validation_loss`
-        and `validation_accuracy`.
+        With ``epochs > 0``, the training history with one entry per epoch: `train_loss`, the
+        `learning_rate` of the last step, and, if samples were held out, `validation_loss` and
+        `validation_accuracy`.
     n_epochs_ : int
-        With ``epochs > 0``, how many epochs are behind the weights that were kept.
+        With ``epochs > 0``, the number of epochs that led to the kept weights.
     classes_ : ndarray of shape (n_classes,)
-        With ``epochs > 0``, the labels that the network was trained on.
+        With ``epochs > 0``, the labels on which the network was trained.
     layer_widths_ : dict of str -> int
-        With `layers`, the number of features of each.
+        With `layers`, the number of features of each layer.
     layer_scales_ : dict of str -> float
-        With `layers`, the factor of each: the inverse of the root mean square length of its
-        features over the samples that `fit` saw; 1 if all of them are zero.
+        With `layers`, the factor of each layer: the inverse of the root mean square length of its
+        features over the samples passed to `fit`; 1 if all of its features are zero.
     input_shape_ : tuple of int or None
-        `input_shape`, or the shape of the images that `fit` saw.
+        `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
-        What the images that `fit` saw were made of; None for rows. Other images must be of
-        the same kind, since `mean` and `std` are in units of the input.
+        Kind of values in the images passed to `fit`; None for rows. Later images must hold the same
+        kind, since `mean` and `std` are in units of the input.
     n_features_in_ : int
         Number of values per row.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where `fit` saw a data frame.
+        Names of the columns, if a data frame was passed to `fit`.
     n_features_out_ : int
         Number of features per row; the output of the network is flattened.
 
     See Also
     --------
-    ffnb_sklearn.pipeline.ContinualPipeline : Puts it before a classifier that learns on;
-        pretraining then sees the first task only.
+    ffnb_sklearn.pipeline.ContinualPipeline : Combines the extractor with an incremental classifier;
+        pretraining then uses only the first task.
     ConvNet : Backbone for small images.
     image_files : Lists the images in a folder.
 
     Notes
     -----
-    *Images* may come as an array or a tensor of shape (n, channels, height, width) or (n, height,
-    width, channels), as a list of arrays, tensors, PIL images or paths (these two need Pillow), or
-    as a `torch.utils.data.Dataset` of images or of pairs that begin with one. `input_shape` tells
-    the two layouts apart; without it, the axis of 1, 3 or 4 values holds the channels. Only one
-    batch at a time is read and becomes floating point, so give the scaling as `mean` and `std`.
+    *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
+    channels), a list of arrays, tensors, PIL images or paths (PIL images and paths need Pillow), or
+    a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. `input_shape`
+    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. Only
+    one batch at a time is read and converted to floating point, so pass the scaling as `mean` and
+    `std`.
 
-    *Layers.* The axis of the channels is found by the widths of the layers: 1 behind a convolution,
-    the last one in a transformer. Of a submodule that runs several times, the output of its last
-    run counts. Several threads may call `transform` of one extractor.
+    *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
+    a convolution and the last axis in a transformer. If a submodule runs several times, the output
+    of its last run is used. Several threads may call `transform` of the same extractor.
 
-    *Precision.* In float32 the last digits of the features of a row depend on the rows that share
-    its batch; in float64 they agree to 1e-12, but convolutions take several times as long.
+    *Precision.* In float32, the last digits of the features of a row depend on the other rows of
+    its batch. In float64, the features agree to 1e-12, but convolutions take several times as long.
 
-    *State.* The fitted state is `state_dict_`; the network is rebuilt from `backbone` where it is
-    missing, as after unpickling. A file of `weights` is read by `fit` only.
+    *State.* The fitted state is `state_dict_`. If the network is missing, for example after
+    unpickling, it is rebuilt from `backbone`. Only `fit` reads a file of `weights`.
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
-    threads, whether it was interrupted and resumed or not, and leaves the global generators as they
-    were. On CUDA devices some operations of torch add in no fixed order. Parameters of the backbone
-    that require no gradient are left as they are.
+    threads, also if it is interrupted and resumed. It does not change the global random generators.
+    On CUDA devices, some operations of torch add in no fixed order, so that results can differ.
+    Parameters of the backbone that require no gradient do not change.
 
     Examples
     --------
@@ -201,7 +204,7 @@ class TorchFeatureExtractor(
            [2.5]], dtype=float32)
     """
 
-    # What `ContinualPipeline` asks before it warns of transformers that the first task has fitted.
+    # Tells `ContinualPipeline` not to warn that only the first task fits this transformer.
     frozen_on_purpose = True
 
     _parameter_constraints: dict = {  # noqa: RUF012
@@ -291,7 +294,8 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or images
-            Rows or images; with neither `epochs` nor `layers`, two go through the network.
+            Rows or images. Without `epochs` and `layers`, only two samples pass through the
+            network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -303,11 +307,12 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows, images, labels, weights, layers or scaling do not fit, the dotted name of
-            the backbone leads nowhere, the features of a row depend on the other rows of its
+            If rows, images, labels, weights, layers or scaling do not fit, the dotted name of the
+            backbone cannot be imported, the features of a row depend on the other rows of its
             batch, or the checkpoint belongs to another training.
         TypeError
-            If the backbone makes no network, or the network or a layer puts out no tensor.
+            If the backbone does not create a network, or the network or a layer does not return a
+            tensor.
         NonFiniteFeaturesError
             If the features are not finite.
         NonFiniteLossError
@@ -336,13 +341,13 @@ class TorchFeatureExtractor(
         return self._features(rows) if features is None else features
 
     def _fit(self, X, y, keep=False):
-        """Fit; return the rows, and with `layers` their features, if these are to be kept."""
+        """Fit the extractor; return the rows and, with `layers` and `keep`, their features."""
         self._validate_params()
         rows, inputs, seen = first_samples(self, X)
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         learned, features = learn(self, rows, y, inputs, context, keep=keep)
-        # Before the estimator changes, since a callback may raise.
+        # Call this before the estimator changes, since a callback may raise.
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         if self.epochs:
             advance(self.random_state)
@@ -355,7 +360,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or images
-            Rows or images, which need not come in the form that `fit` saw.
+            Rows or images, which may have another form than in `fit`.
 
         Returns
         -------
@@ -365,7 +370,7 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows or images do not fit, or the layers are not those of `fit`.
+            If rows or images do not match those of `fit`, or the layers have changed since `fit`.
         NonFiniteFeaturesError
             If the features are not finite.
         """
@@ -381,17 +386,17 @@ class TorchFeatureExtractor(
         )
 
     def _frozen_module(self):
-        """Return the network; rebuild it where it is missing, of another dtype or another fit."""
+        """Return the network; rebuild it if it is missing or belongs to another dtype or fit."""
         state = self.state_dict_
         dtype, built_from, module = getattr(self, "_built", (None, None, None))
         if dtype != self.dtype or built_from is not state:
             module = freeze(Blueprint.of(self).build(state))
-            # With its weights: `fit` in another thread may have replaced those of the extractor.
+            # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
             self._built = (self.dtype, state, module)
         return module
 
     def get_feature_names_out(self, input_features=None):
-        """Name the features.
+        """Return the names of the features.
 
         Parameters
         ----------
@@ -401,8 +406,7 @@ class TorchFeatureExtractor(
         Returns
         -------
         ndarray of str
-            With `layers`, ``"<layer>_<number>"``; else the lower-case name of the class and a
-            number.
+            ``"<layer>_<number>"`` with `layers`, else the class name in lower case and a number.
         """
         if not hasattr(self, "layer_widths_"):
             return super().get_feature_names_out(input_features)
@@ -421,7 +425,8 @@ class TorchFeatureExtractor(
         Returns
         -------
         dict
-            The parameters; `weights` in a dictionary come as one that prints as a summary.
+            The parameters. If `weights` is a dictionary, it is returned as a dictionary that prints
+            as a summary.
         """
         params = super().get_params(deep)
         return {**params, "weights": summarised(params["weights"])}
@@ -438,7 +443,7 @@ class TorchFeatureExtractor(
         return self.n_features_out_
 
     def __getstate__(self):
-        # A module is bound to a device and has no stable hash; `state_dict_` stands for it.
+        # A module is bound to a device and has no stable hash; `state_dict_` replaces it.
         state = dict(super().__getstate__())
         state.pop("_built", None)
         return state

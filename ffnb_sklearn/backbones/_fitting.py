@@ -1,4 +1,4 @@
-"""What `fit` of a `TorchFeatureExtractor` learns: a network, and the scales of its layers."""
+"""Fit a `TorchFeatureExtractor`: build or train its network, and scale its layers."""
 
 import warnings
 from copy import deepcopy
@@ -19,27 +19,27 @@ from ffnb_sklearn.backbones._readout import Readout
 
 
 def learn(extractor, rows, y, inputs, context, *, keep):
-    """Build the network, train it if that is wanted, and measure its layers.
+    """Build the network, train it if requested, and compute the scales of its layers.
 
     Parameters
     ----------
     extractor : TorchFeatureExtractor
         The extractor; it is not changed.
     rows, inputs
-        What `first_samples` returns.
+        Rows and their conversion to inputs, as returned by `first_samples`.
     y : array-like of shape (n_samples,) or None
         Labels.
     context : callback context
-        Watches the epochs.
+        Context that monitors the epochs.
     keep : bool
-        Whether features that are computed anyway are returned.
+        Whether to return features that are computed anyway.
 
     Returns
     -------
     learned : dict of str to object
         Attributes of the fitted extractor.
     features : ndarray of shape (n_samples, n_features_out) or None
-        The features, if they are to be kept and there are `layers`.
+        The features if `keep` is true and there are `layers`, else None.
     """
     if extractor.epochs:
         module, learned = _pretrained(extractor, rows, y, inputs, context)
@@ -57,7 +57,7 @@ def learn(extractor, rows, y, inputs, context, *, keep):
 
 
 def _as_made(extractor):
-    """Build the network that is not to be pretrained; warn if its weights are random."""
+    """Build the network without pretraining; warn if its weights are random."""
     blueprint = Blueprint.of(extractor)
     module = blueprint.build(extractor.weights)
     if extractor.weights is None and not isinstance(extractor.backbone, torch.nn.Module):
@@ -75,7 +75,7 @@ def _as_made(extractor):
 
 
 def _pretrained(extractor, rows, y, inputs, context):
-    """Train the network; return it with the attributes that tell of it."""
+    """Train the network; return it with the fitted attributes that describe the training."""
     samples = labelled_samples(rows, y, inputs)
     path = extractor.checkpoint
     saved = None if path is None else read_checkpoint(path)
@@ -84,8 +84,8 @@ def _pretrained(extractor, rows, y, inputs, context):
     else:
         seed = next_seed(extractor.random_state)
     module = Blueprint.of(extractor).build(extractor.weights, seed)
-    # Before the training, which would be lost with an error after it. A copy, because what a
-    # network keeps of a call in inference mode cannot be trained.
+    # Probe before the training, which an error afterwards would waste. Probe a copy, because
+    # tensors that a network stores in inference mode cannot be trained.
     extraction = Extraction.of(extractor, freeze(deepcopy(module)), inputs)
     pair = differing_pair(rows)
     extraction.probe(pair)

@@ -1,4 +1,4 @@
-"""From rows to the inputs of a network: shape, scaling, device."""
+"""Convert rows to the inputs of a network: shape, scaling, device."""
 
 from dataclasses import dataclass
 from math import prod
@@ -14,14 +14,14 @@ from ffnb_sklearn.core.device import as_tensor
 
 @dataclass(frozen=True)
 class Inputs:
-    """What becomes of rows before they enter a network.
+    """Conversion of rows to inputs of a network.
 
     Parameters
     ----------
     shape : sequence of int or None
-        Shape of one input; with None, rows go in as they are.
+        Shape of one input; with None, rows are not reshaped.
     mean, std : float, array-like of shape (n_channels,) or None
-        Subtracted from the input, and divided by.
+        Values to subtract from the input, and to divide it by afterwards.
     """
 
     shape: Any = None
@@ -29,14 +29,14 @@ class Inputs:
     std: Any = None
 
     def check_shape(self):
-        """Refuse what is no shape."""
+        """Raise unless `shape` is None or holds positive integers."""
         if self.shape is not None and not all(
             isinstance(n, Integral) and n > 0 for n in self.shape
         ):
             raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
 
     def check(self, n_features):
-        """Refuse a shape or a scaling that rows of `n_features` values cannot take."""
+        """Raise if the shape or the scaling does not fit rows of `n_features` values."""
         self.check_shape()
         if self.shape is not None and prod(self.shape) != n_features:
             raise ValueError(
@@ -46,23 +46,23 @@ class Inputs:
         self._scaling(n_features)
 
     def prepare(self, rows, device, dtype):
-        """Put a batch of rows on a device and scale it.
+        """Copy a batch of rows to a device and scale it.
 
         Parameters
         ----------
         rows : ndarray of shape (n_rows, n_features)
             Rows of numbers.
         device : torch.device
-            Where the network is.
+            Device of the network.
         dtype : torch.dtype
-            Arithmetic of the network.
+            Floating-point type of the network.
 
         Returns
         -------
         torch.Tensor of shape (n_rows, *shape) or (n_rows, n_features)
-            What the network takes, in memory of its own: a network may write to its input.
+            Input of the network in its own memory, because a network may write to its input.
         """
-        # Bytes travel as bytes: floating-point values take four or eight times as much.
+        # Transfer bytes as bytes: floating-point values take four or eight times as much memory.
         source = torch.uint8 if rows.dtype == np.uint8 else dtype
         inputs = as_tensor(rows, device=device, dtype=source).to(dtype, copy=True)
         if self.shape is not None:
@@ -72,7 +72,7 @@ class Inputs:
         return inputs
 
     def settings(self, n_features):
-        """Shape and scaling as plain lists, to compare with those of a checkpoint."""
+        """Return shape and scaling as plain lists, to compare with a checkpoint."""
         constants = {
             op.__name__: values.ravel().tolist() for op, values in self._scaling(n_features)
         }
@@ -83,7 +83,7 @@ class Inputs:
         }
 
     def _scaling(self, n_features):
-        """Operations that apply `mean` and `std`, with their constants."""
+        """Return the operations that apply `mean` and `std`, with their constants."""
         shape = (n_features,) if self.shape is None else tuple(self.shape)
         steps = (("mean", self.mean, torch.sub), ("std", self.std, torch.div))
         return [

@@ -1,4 +1,4 @@
-"""From the name or factory of a backbone to a frozen module, and its weights as arrays."""
+"""Build a frozen module from the name or factory of a backbone; return weights as arrays."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -16,16 +16,16 @@ from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.backbones._seeding import seeded_layers
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
-# Keys, and characters of the reason that torch gives, in a message.
+# Most keys, and most characters of torch's reason, that a message shows.
 _SHOWN_KEYS, _LONGEST_REASON = 5, 500
 
-# Packages of networks that are no dependencies of this one.
+# Packages of networks that are not dependencies of this package.
 _OPTIONAL = {"torchvision", "timm"}
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What a network is made from; the fields are parameters of `TorchFeatureExtractor`.
+    """Description of a network; the fields are parameters of `TorchFeatureExtractor`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Blueprint:
     head : str or None
         Name of the submodule that is replaced by the identity.
     dtype : str
-        Arithmetic of the network.
+        Floating-point type of the network.
     """
 
     backbone: Any
@@ -46,7 +46,7 @@ class Blueprint:
 
     @classmethod
     def of(cls, extractor):
-        """Blueprint of a `TorchFeatureExtractor`."""
+        """Return the blueprint of a `TorchFeatureExtractor`."""
         return cls(*(getattr(extractor, field.name) for field in fields(cls)))
 
     def build(self, weights=None, seed=0):
@@ -55,36 +55,37 @@ class Blueprint:
         Parameters
         ----------
         weights : path or mapping, default=None
-            State dict; None keeps the weights that the factory gives.
+            State dict; None keeps the weights from the factory.
         seed : int, default=0
-            Where the random weights of a factory start from.
+            Seed of the random weights of a factory.
 
         Returns
         -------
         nn.Module
-            A network of its own: nothing else refers to it.
+            A new network, to which nothing else refers.
 
         Raises
         ------
         ValueError
-            If a dotted name leads nowhere, a network comes with arguments, there is no such head,
-            or the weights do not fit.
+            If the dotted name cannot be imported, a network is given with arguments, the head does
+            not exist, or the weights do not fit.
         TypeError
-            If the factory returns something else than a network.
+            If the factory does not return a network.
         """
         module = self._made(seed)
         if self.head is not None:
             _remove_head(module, self.head)
-        # Cast before the weights are loaded, which so keep their digits.
+        # Cast before the weights are loaded, so that they keep their digits.
         module.to(getattr(torch, self.dtype))
         if weights is not None:
             _load_weights(module, _read_weights(weights), self.head)
         return module
 
     def count_random(self, module):
-        """Count the parameters of a network that the factory draws at random, and all of them.
+        """Count the parameters that the factory draws at random, and all parameters.
 
-        The network was built from the default seed, without weights; it is made once more.
+        The network must have been built with the default seed and without weights. It is built
+        again with another seed for comparison.
         """
         others = dict(self.build(seed=1).named_parameters())
         drawn = [
@@ -104,8 +105,8 @@ class Blueprint:
             return deepcopy(self.backbone)
         named = isinstance(self.backbone, str)
         factory = _import_factory(self.backbone) if named else self.backbone
-        # Random weights, which the factory of a trained backbone replaces, must neither differ
-        # from one call to the next nor move the global generator.
+        # Random weights must be the same at every call and must not change the global generator,
+        # even if the factory of a trained backbone replaces them.
         with seeded_layers(seed):
             module = factory(**(self.backbone_params or {}))
         if not isinstance(module, nn.Module):
@@ -129,7 +130,7 @@ def _import_factory(name):
     try:
         factory = reduce(getattr, attributes.split("."), import_module(module_name))
     except (ImportError, AttributeError, RuntimeError, OSError) as error:
-        # The last two come from libraries that were built for another version of torch.
+        # RuntimeError and OSError come from libraries that were built for another version of torch.
         package = module_name.partition(".")[0]
         absent = isinstance(error, ModuleNotFoundError) and error.name == package
         advice = f"; install it: python -m pip install {package}" if package in _OPTIONAL else ""
@@ -142,7 +143,7 @@ def _import_factory(name):
 
 
 def _remove_head(module, head):
-    """Replace a submodule, with dots in its name where it is nested, by the identity."""
+    """Replace a submodule by the identity; the name of a nested submodule has dots."""
     parent, _, name = head.rpartition(".")
     try:
         owner = module.get_submodule(parent)
@@ -182,7 +183,7 @@ def _checked_key(key):
 
 
 def _as_tensor(key, value):
-    """Return a tensor on the CPU, or a copy of an array as one."""
+    """Return a tensor on the CPU; an array is copied to a tensor."""
     if isinstance(value, torch.Tensor):
         if value.layout == torch.strided and not (value.is_quantized or value.is_meta):
             return value.detach().cpu()
@@ -197,7 +198,7 @@ def _as_tensor(key, value):
 
 
 def _load_weights(module, state_dict, head):
-    """Load weights that must fit the network exactly, but for entries of the removed head."""
+    """Load weights that must fit the network exactly, except for entries of the removed head."""
     if head is not None:
         state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
     for key, own in module.state_dict().items():
@@ -216,26 +217,26 @@ def _load_weights(module, state_dict, head):
 
 
 def _listing(keys):
-    """Tell how many keys there are, and the first few."""
+    """Return a text with the number of keys and the first few keys."""
     dots = ", ..." if len(keys) > _SHOWN_KEYS else ""
     names = ", ".join(key[:LONGEST_SHOWN] for key in keys[:_SHOWN_KEYS])
     return f"{len(keys)} keys [{names}{dots}]"
 
 
 def freeze(module):
-    """Switch a network to inference and stop its gradients."""
+    """Switch a network to evaluation mode and disable its gradients."""
     return module.eval().requires_grad_(False)
 
 
 def state_to_arrays(module):
-    """Parameters and buffers of a network as C-ordered arrays, which may share its memory.
+    """Return parameters and buffers as C-ordered arrays, which may share memory with the network.
 
-    NumPy lacks bfloat16, which becomes float32.
+    NumPy lacks bfloat16, which is converted to float32.
     """
     tensors = {key: _as_tensor(key, value) for key, value in module.state_dict().items()}
     arrays = {
         key: (one.float() if one.dtype == torch.bfloat16 else one).numpy()
         for key, one in tensors.items()
     }
-    # Images with the channels last leave odd strides, even of axes of length one; hashes see them.
+    # Channels-last weights have unusual strides, even on axes of length one, which changes hashes.
     return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}

@@ -1,4 +1,4 @@
-"""Read an image from an array, a PIL image or a path. Pillow is imported for files alone."""
+"""Read an image from an array, a PIL image or a path. Pillow is imported only for files."""
 
 import os
 import sys
@@ -6,12 +6,12 @@ import sys
 import numpy as np
 import torch
 
-# Modes of PIL images by number of channels; others are for the user to convert.
+# Modes of PIL images by number of channels; users must convert images of other modes.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def element_kind(item):
-    """Tell what one image comes as.
+    """Return the kind of object that holds one image.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def element_kind(item):
     Returns
     -------
     {"path", "PIL image", "tensor", "array"} or None
-        None for what is no image.
+        Kind of the object; None if it is not an image.
     """
     if isinstance(item, str | os.PathLike):
         return "path"
@@ -29,30 +29,30 @@ def element_kind(item):
         return "tensor" if item.ndim > 1 else None
     if isinstance(item, np.ndarray):
         return "array" if item.ndim > 1 else None
-    # An instance can exist only where the module was imported before.
+    # A PIL image can exist only if the module has been imported before.
     pillow = sys.modules.get("PIL.Image")
     return "PIL image" if pillow is not None and isinstance(item, pillow.Image) else None
 
 
 def as_array(image, name):
-    """Return an array or a tensor on any device as an array of bytes or other numbers.
+    """Convert an array, or a tensor on any device, to an array of bytes or other numbers.
 
     Parameters
     ----------
     image : ndarray or torch.Tensor
         One image or several.
     name : str
-        What it is, for the message.
+        Name of the image, for the message.
 
     Returns
     -------
     ndarray
-        Of dtype uint8, float32 or float64; NumPy's larger integers become float64.
+        Array of dtype uint8, float32 or float64; other integers become float64.
 
     Raises
     ------
     ValueError
-        If it holds no real numbers.
+        If the image does not hold real numbers.
     """
     if isinstance(image, torch.Tensor):
         image = image.detach().cpu()
@@ -67,7 +67,7 @@ def as_array(image, name):
 
 
 def image_values(array):
-    """Tell bytes, which mostly reach 255, from other numbers: scaling differs."""
+    """Return the kind of values: bytes, which mostly reach 255, need another scaling."""
     return "uint8" if array.dtype == np.uint8 else "number"
 
 
@@ -79,14 +79,14 @@ def read_picture(image, name, n_channels=None):
     image : PIL.Image.Image or path
         The image.
     name : str
-        What it is, for the message.
+        Name of the image, for the message.
     n_channels : int, default=None
-        Channels that it must have; by default those of grey, RGB or RGBA images.
+        Required number of channels; by default that of a grey, RGB or RGBA image.
 
     Returns
     -------
     ndarray of shape (height, width) or (height, width, channels)
-        Its pixels.
+        Pixels of the image.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def read_picture(image, name, n_channels=None):
     OSError
         If a file is missing or cannot be opened.
     ValueError
-        If a file is damaged or no image, or the mode is another one.
+        If a file is damaged or not an image, or the image has another mode.
     """
     if isinstance(image, str | os.PathLike):
         return _read_file(image, name, n_channels)
@@ -103,7 +103,7 @@ def read_picture(image, name, n_channels=None):
 
 
 def _read_file(path, name, n_channels):
-    """Pixels of the image in a file."""
+    """Return the pixels of the image in a file."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -121,7 +121,7 @@ def _read_file(path, name, n_channels):
             picture = Image.open(file)
             picture.load()
         except Exception as error:
-            # Damage shows as an error of nearly any kind.
+            # A damaged file can raise an error of nearly any kind.
             raise ValueError(
                 f"{name} must be an image; the file {os.fspath(path)!r} cannot be read as one: "
                 f"{error}"
@@ -130,7 +130,7 @@ def _read_file(path, name, n_channels):
 
 
 def _pixels(picture, name, n_channels):
-    """Pixels of a PIL image whose mode fits."""
+    """Return the pixels of a PIL image; raise if its mode does not fit."""
     if n_channels not in (None, *_MODES):
         raise ValueError(
             f"input_shape must have {', '.join(map(str, _MODES))} channels for PIL images and "

@@ -1,4 +1,4 @@
-"""What a backbone is pretrained on, and how: plain data, without a network."""
+"""Samples and settings of pretraining: plain data, without a network."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -17,7 +17,7 @@ from ffnb_sklearn.backbones._inputs import Inputs
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How to train; the fields are parameters of `TorchFeatureExtractor`, in plain types."""
+    """Settings of pretraining: parameters of `TorchFeatureExtractor`, in plain types."""
 
     epochs: int
     optimizer: str
@@ -47,7 +47,7 @@ class Plan:
 
     @classmethod
     def of(cls, extractor, seed):
-        """Plan of a `TorchFeatureExtractor`; a checkpoint can hold no NumPy scalars."""
+        """Return the plan of an extractor, without NumPy scalars, which checkpoints cannot hold."""
         mixed = extractor.mixed_precision
         return cls(
             epochs=int(extractor.epochs),
@@ -65,7 +65,7 @@ class Plan:
         )
 
     def settings(self):
-        """Fields by the names of the parameters, to compare with those of a checkpoint."""
+        """Return the fields by parameter name, to compare with a checkpoint."""
         fields = dict(vars(self))
         fields["random_state"] = fields.pop("seed")
         fields["augment"] = digest_callable("augment", self.augment)
@@ -74,18 +74,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Samples:
-    """What to train on.
+    """Samples to train on.
 
     Parameters
     ----------
     rows : ndarray or ImageSource of shape (n_samples, n_features)
-        Rows as the user gave them.
+        Rows as given by the user.
     codes : ndarray of shape (n_samples,)
-        Position of the class of each in `classes`.
+        Position in `classes` of the class of each sample.
     classes : ndarray of shape (n_classes,)
-        Labels.
+        Labels of the classes.
     inputs : Inputs
-        What becomes of the rows.
+        Conversion of the rows to inputs of the network.
     """
 
     rows: Any
@@ -94,13 +94,13 @@ class Samples:
     inputs: Inputs
 
     def batch(self, index, device, dtype):
-        """Inputs of some samples and the codes of their classes, on a device."""
+        """Return the inputs of some samples and the codes of their classes, on a device."""
         inputs = self.inputs.prepare(self.rows[index], device, dtype)
         return inputs, torch.from_numpy(self.codes[index]).to(device)
 
     def settings(self):
-        """Digest of the data, shape and scaling, to compare with those of a checkpoint."""
-        # The labels stand in the name: objects have no bytes of their own.
+        """Return the data digest, the shape and the scaling, to compare with a checkpoint."""
+        # The name includes the labels, because an array of objects has no bytes to digest.
         named = {"rows": self.rows, f"codes of {self.classes.tolist()}": self.codes}
         return {
             "X or y": digest_arrays(named),
@@ -109,26 +109,26 @@ class Samples:
 
 
 def labelled_samples(rows, y, inputs):
-    """Check labels and join them to their rows.
+    """Check labels and combine them with their rows.
 
     Parameters
     ----------
     rows : ndarray or ImageSource of shape (n_samples, n_features)
         Rows, checked.
     y : array-like of shape (n_samples,) or None
-        Their labels.
+        Labels of the rows.
     inputs : Inputs
-        What becomes of the rows.
+        Conversion of the rows to inputs of the network.
 
     Returns
     -------
     Samples
-        Of two classes or more.
+        Samples of at least two classes.
 
     Raises
     ------
     ValueError
-        If there are no labels, or of one class, or they are no labels.
+        If the labels are missing, invalid, or of only one class.
     """
     if y is None:
         raise ValueError(
@@ -147,27 +147,27 @@ def labelled_samples(rows, y, inputs):
 
 
 def hold_out(codes, fraction, seed):
-    """Split samples, class by class, into those to train on and those to validate on.
+    """Split the samples of each class into training and validation samples.
 
     Parameters
     ----------
     codes : ndarray of shape (n_samples,)
         Class of each sample, from 0.
     fraction : float in [0, 1)
-        Share of each class that is held out: at least one sample, but never the last. With
-        0, nothing is.
+        Fraction of each class to hold out: at least one sample, but never all samples. With 0,
+        nothing is held out.
     seed : int
-        Which samples.
+        Seed of the split.
 
     Returns
     -------
     kept, held_out : ndarray of int
-        Positions, in ascending order.
+        Positions in ascending order.
 
     Raises
     ------
     ValueError
-        If every class has one sample only.
+        If every class has only one sample.
     """
     if not fraction:
         return np.arange(len(codes)), np.arange(0)
@@ -186,15 +186,15 @@ def hold_out(codes, fraction, seed):
 
 
 def batches(positions, size, generator=None):
-    """Cut positions into batches of a size, in random order where there is a generator.
+    """Split positions into batches, in random order if a generator is given.
 
-    A last batch of one sample joins the one before: it has no variance for a batch
-    normalisation to divide by.
+    A last batch of one sample is merged with the previous batch, because a single sample has no
+    variance for a batch normalisation to divide by.
 
     Parameters
     ----------
     positions : ndarray of shape (n,)
-        What to cut.
+        Positions to split.
     size : int
         Length of a batch.
     generator : torch.Generator, default=None

@@ -1,4 +1,4 @@
-"""Training of a backbone by classification, with a linear head that is thrown away."""
+"""Train a backbone to classify, with a linear head that is discarded afterwards."""
 
 from math import isfinite
 from time import perf_counter
@@ -19,10 +19,10 @@ from ffnb_sklearn.backbones._saved_state import SavedState, Shapes
 from ffnb_sklearn.backbones._schedules import learning_rate
 from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_layers, seeded_torch
 
-# How a message tells that the networks of two trainings are not the same at the start.
+# Name of the initial network in the message that two trainings differ.
 _NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
 
-# Parts of the stream of seeds: the head, the validation split, then each epoch.
+# Indices of the derived seeds: the head, the validation split, and the first epoch.
 _HEAD, _SPLIT, _EPOCHS = 0, 1, 2
 
 
@@ -38,34 +38,33 @@ def pretrain(
     n_features : int
         Width of its output.
     samples : Samples
-        What to train on.
+        Samples to train on.
     plan : Plan
-        How to train.
+        Settings of the training.
     arithmetic : Arithmetic
-        Where to train, in which precision; the backbone stays there.
+        Device and precision of the training; the backbone stays on the device.
     saved : dict or None
         Checkpoint to resume from.
     checkpoint : path or None
-        Where to write one after each epoch.
+        File to which a checkpoint is written after each epoch.
     verbose : int or bool
         Whether to print a line per epoch.
     watcher : EpochWatcher
-        Watches the epochs, and may end the training after one.
+        Monitors the epochs, and may end the training after any epoch.
 
     Returns
     -------
     history : dict of str -> list of float
-        Course of the training, one entry per epoch; of what was measured only.
+        Quantities that were measured, with one entry per epoch.
     n_epochs : int
-        Epochs behind the weights that were kept.
+        Number of epochs that led to the kept weights.
 
     Raises
     ------
     NonFiniteLossError
         If the loss becomes NaN or infinite.
     ValueError
-        If the checkpoint belongs to another training, or backbone and plan do not go
-        together.
+        If the checkpoint belongs to another training, or the plan cannot train the backbone.
     """
     _check_trainable(backbone, plan)
     model = _Classifier(backbone, n_features, len(samples.classes), plan.seed)
@@ -108,7 +107,7 @@ class _Classifier(nn.Module):
 
 
 class _Run:
-    """A training under way: its model, its optimizer, and its course so far."""
+    """A training in progress: its model, its optimizer and its history."""
 
     def __init__(self, model, samples, plan, arithmetic):
         self.model, self.samples, self.plan, self.arithmetic = model, samples, plan, arithmetic
@@ -121,11 +120,11 @@ class _Run:
 
     @property
     def n_epochs(self):
-        """Number of epochs done."""
+        """Number of completed epochs."""
         return len(self.history["train_loss"])
 
     def train(self, epoch):
-        """Send all samples that are kept through the model once, and follow the gradient."""
+        """Train the model for one epoch on all samples that are not held out."""
         order_seed, layer_seed = derived_seeds(self.plan.seed, _EPOCHS + epoch, 2)
         generator = torch.Generator().manual_seed(order_seed)
         parts = batches(self.kept, self.plan.train_batch_size, generator)
@@ -146,7 +145,7 @@ class _Run:
         return rate
 
     def _step(self, part, generator):
-        """Follow the gradient on one batch; return its mean loss."""
+        """Take a gradient step on one batch; return its mean loss."""
         inputs, codes = self._batch(part)
         inputs = augmented(self.plan.augment, inputs, generator)
         self.optimizer.zero_grad()
@@ -160,7 +159,7 @@ class _Run:
         return loss.detach()
 
     def _record(self, total, rate):
-        """Append an epoch to the history, unless it failed."""
+        """Append an epoch to the history; raise if its loss is not finite."""
         loss = total.item() / len(self.kept)
         if not isfinite(loss):
             raise NonFiniteLossError(
@@ -172,7 +171,7 @@ class _Run:
         self.history["learning_rate"].append(rate)
 
     def validate(self):
-        """Measure the model on what was held out, if anything; remember the best."""
+        """Evaluate the model on the held-out samples, if any; store the best weights."""
         if not len(self.held_out):
             return
         self.model.eval()
@@ -196,17 +195,17 @@ class _Run:
             }
 
     def _batch(self, part):
-        """Inputs of some samples and the codes of their classes."""
+        """Return the inputs of some samples and the codes of their classes."""
         return self.samples.batch(part, self.arithmetic.device, self.arithmetic.dtype)
 
     def last_epoch(self):
-        """Describe the last epoch in a line."""
+        """Return a line that describes the last epoch."""
         last = {name: values[-1] for name, values in self.history.items() if values}
         numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in last.items())
         return f"epoch {self.n_epochs} of {self.plan.epochs}: {numbers}"
 
     def state(self):
-        """Return all that the next epoch depends on besides the seed."""
+        """Return everything that the next epoch depends on, except the seed."""
         return SavedState(
             weights=dict(self.model.state_dict()),
             optimizer=self.optimizer.state_dict()["state"],
@@ -215,7 +214,7 @@ class _Run:
         )
 
     def shapes(self):
-        """Return what the state in a checkpoint of this training must fit."""
+        """Return the shapes that the state in a checkpoint of this training must have."""
         return Shapes(
             weights=self.model.state_dict(),
             trained=self.optimizer.param_groups[0]["params"],
@@ -226,14 +225,14 @@ class _Run:
         )
 
     def restore(self, saved):
-        """Go on from the state of another run."""
+        """Continue from the saved state of another run."""
         self.model.load_state_dict(saved.weights)
-        # The groups follow from the plan.
+        # The plan determines the parameter groups.
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": saved.optimizer})
         self.history, self.best = saved.history, saved.best
 
     def keep_best(self):
-        """Give the backbone its best weights; return the number of epochs behind them."""
+        """Load the best weights into the backbone; return the number of epochs that led to them."""
         if self.best is None:
             return self.n_epochs
         self.model.backbone.load_state_dict(self.best["weights"])
@@ -241,7 +240,7 @@ class _Run:
 
 
 def _optimizer(model, plan):
-    """Make the optimizer of a plan; the learning rate is set at each step."""
+    """Create the optimizer of a plan; the learning rate is set at each step."""
     wanted = [one for one in model.parameters() if one.requires_grad]
     if plan.optimizer == "sgd":
         return torch.optim.SGD(
@@ -251,7 +250,7 @@ def _optimizer(model, plan):
 
 
 def _settings(model, samples, plan):
-    """Everything that decides how a training goes, to compare with that of a checkpoint."""
+    """Return all settings that determine a training, to compare with a checkpoint."""
     state = state_to_arrays(model)
     return {
         **plan.settings(),
@@ -261,7 +260,7 @@ def _settings(model, samples, plan):
 
 
 def _check_trainable(backbone, plan):
-    """Refuse a backbone that cannot be trained, or not so."""
+    """Raise if a backbone cannot be trained with this plan."""
     if not any(one.requires_grad for one in backbone.parameters()):
         raise ValueError(
             f"epochs={plan.epochs} needs a backbone with parameters that require a gradient; "

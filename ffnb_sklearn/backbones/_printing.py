@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Weights(dict):
-    """A state dict that prints as a summary, wherever an estimator with it is printed."""
+    """A state dict that prints as a summary, also inside of a printed estimator."""
 
     def __repr__(self):
         count = sum(int(np.prod(np.shape(value))) for value in self.values())
@@ -12,6 +12,6 @@ class Weights(dict):
 
 
 def summarised(weights):
-    """Return a dictionary as `Weights`, which share its arrays, and all else as it is."""
+    """Return a dictionary as `Weights`, which share its arrays; return other values as they are."""
     is_plain = isinstance(weights, dict) and not isinstance(weights, Weights)
     return Weights(weights) if is_plain else weights

@@ -10,7 +10,7 @@ from torch import nn
 from ffnb_sklearn.backbones._checks import check_output
 from ffnb_sklearn.backbones._views import view_batches
 
-# Hooks of several threads may hang on one network; each thread adds and removes its own.
+# Lock for adding and removing hooks, because several threads may use one network.
 _HOOKS = Lock()
 
 _GRID_POOLS = {
@@ -19,7 +19,8 @@ _GRID_POOLS = {
     3: nn.functional.adaptive_avg_pool3d,
 }
 
-# Layers whose output has its channels on axis 1, or on the last axis, with the name of the width.
+# Layers whose output has its channels on axis 1, or on the last axis, with the name of the
+# attribute that holds the number of channels.
 _CHANNELS_FIRST = {
     nn.modules.conv._ConvNd: "out_channels",
     nn.modules.batchnorm._NormBase: "num_features",
@@ -30,16 +31,16 @@ _CHANNELS_LAST = {nn.Linear: "out_features", nn.Embedding: "embedding_dim"}
 
 @dataclass(frozen=True)
 class Readout:
-    """Which outputs of a network become features, and how.
+    """Selection and pooling of the outputs of a network that become features.
 
     Parameters
     ----------
     layers : tuple of str or None
-        Names of submodules; None: the output of the network.
+        Names of submodules; None selects the output of the network.
     pooling : {"mean", "max"} or int
         Pooling of the outputs of layers over space or time.
     views : callable, "mirror" or None
-        Views of each input; the features are their mean.
+        Views of each input, over which the features are averaged.
     """
 
     layers: Any = None
@@ -47,7 +48,7 @@ class Readout:
     views: Any = None
 
     def check(self, module):
-        """Refuse layers that a network does not have.
+        """Raise if a network does not have the layers.
 
         Parameters
         ----------
@@ -57,7 +58,7 @@ class Readout:
         Raises
         ------
         ValueError
-            If `layers` is empty, names a layer twice, or one that is not there.
+            If `layers` is empty, names a layer twice, or names a layer that does not exist.
         """
         if self.layers is None:
             return
@@ -75,7 +76,7 @@ class Readout:
             raise ValueError(f"layers must name each submodule once; got {twice} several times.")
 
     def read(self, module, inputs):
-        """Send a batch through the network.
+        """Compute the features of a batch.
 
         Parameters
         ----------
@@ -87,12 +88,12 @@ class Readout:
         Returns
         -------
         list of torch.Tensor of shape (n, width)
-            Features of each layer, or the output of the network alone.
+            Features of each layer, or only the output of the network.
 
         Raises
         ------
         TypeError, ValueError
-            If an output is no tensor of one row per input, or a layer did not run.
+            If an output is not a tensor with one row per input, or a layer did not run.
         """
         total, n_views = None, 0
         for view in view_batches(self.views, inputs):
@@ -102,13 +103,14 @@ class Readout:
         return total if n_views == 1 else [part / n_views for part in total]
 
     def _read_view(self, module, inputs):
-        """Features of one view of a batch, layer by layer."""
+        """Return the features of one view of a batch, layer by layer."""
         n = len(inputs)
         if self.layers is None:
             return [check_output(module(inputs), n).reshape(n, -1).to(inputs.dtype)]
 
         def pooled(name, output):
-            # In mixed precision the outputs of convolutions are bfloat16; their means are not.
+            # In mixed precision, convolutions return bfloat16; pooling uses the dtype of the
+            # inputs.
             output = check_output(output, n, f"layer {name!r}").to(inputs.dtype)
             return pool(output, self.pooling, module.get_submodule(name), module)
 
@@ -124,10 +126,10 @@ class Readout:
 
 @contextmanager
 def _captured(module, layers, keep):
-    """Hold what `keep` makes of the outputs of layers that run in this thread; by name.
+    """Collect ``keep(name, output)`` by name for the layers that run in this thread.
 
-    Of a layer that runs several times, the last run counts. `keep` is called at once, because
-    the next layer may write to the output in place.
+    If a layer runs several times, its last run is kept. `keep` is called at once, because the next
+    layer may write to the output in place.
     """
     found, handles, thread = {}, [], get_ident()
 
@@ -150,27 +152,27 @@ def _captured(module, layers, keep):
 
 
 def pool(output, pooling, layer, network):
-    """Pool the output of a layer over all axes but those of samples and channels.
+    """Pool the output of a layer over all axes except samples and channels.
 
     Parameters
     ----------
     output : torch.Tensor of shape (n, channels, ...) or (n, ..., channels)
-        What the layer put out.
+        Output of the layer.
     pooling : {"mean", "max"} or int
-        Mean, maximum, or means over the cells of a grid of so many cells along each axis, or as
-        many as the axis is long.
+        Mean, maximum, or, for an integer, the means over the cells of a grid with this many cells
+        along each axis, at most the length of the axis.
     layer, network : nn.Module
-        The layer and the network it belongs to; they tell where the channels are.
+        The layer and its network, which determine the axis of the channels.
 
     Returns
     -------
     torch.Tensor of shape (n, channels) or (n, channels * cells)
-        In memory of its own.
+        Pooled output, in its own memory.
 
     Raises
     ------
     ValueError
-        If a grid is wanted over more than three axes.
+        If a grid is requested over more than three axes.
     """
     n = len(output)
     if output.ndim <= 2:
@@ -192,17 +194,18 @@ def pool(output, pooling, layer, network):
 
 
 def channel_axis(shape, layer, network):
-    """Tell whether the channels of an output are on axis 1 or on the last axis.
+    """Return the axis of the channels of an output: axis 1 or the last axis.
 
-    Convolutions put them on axis 1; the layers of transformers put them last. The widths of the
-    layer, or else of the whole network, decide; where nothing fits, it is axis 1.
+    Convolutions put the channels on axis 1, and transformer layers put them on the last axis. The
+    lengths of both axes are compared with the widths of the layer, and then with those of the whole
+    network; if none fits, the channels are on axis 1.
 
     Parameters
     ----------
     shape : sequence of int
-        Shape of the output, of three axes or more.
+        Shape of the output, with at least three axes.
     layer, network : nn.Module
-        The layer that put it out, and the network.
+        The layer that returned the output, and its network.
 
     Returns
     -------
@@ -224,7 +227,7 @@ def channel_axis(shape, layer, network):
 
 
 def _widths(owner, kinds):
-    """Widths of all submodules of some kinds."""
+    """Return the widths of all submodules of the given kinds."""
     return {
         getattr(module, name)
         for module in owner.modules()

@@ -1,4 +1,4 @@
-"""Rows or images as `fit` and `transform` of a `TorchFeatureExtractor` are given them."""
+"""Validate the rows or images given to `fit` and `transform` of a `TorchFeatureExtractor`."""
 
 import torch
 from sklearn.utils import check_array
@@ -10,7 +10,7 @@ from ffnb_sklearn.backbones._sources import as_source
 
 
 def first_samples(extractor, X):
-    """Check what `fit` is given.
+    """Validate the samples given to `fit`.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ def first_samples(extractor, X):
     rows : ndarray or ImageSource of shape (n_samples, n_features)
         Rows, or images to be read as rows.
     inputs : Inputs
-        What becomes of them before they enter the network.
+        Conversion of the rows to inputs of the network.
     seen : dict of str to object
-        Attributes that tell what samples look like.
+        Fitted attributes that describe the samples.
     """
     Inputs(extractor.input_shape).check_shape()
     rows, shape = as_source(X, extractor.input_shape), extractor.input_shape
@@ -43,7 +43,7 @@ def first_samples(extractor, X):
 
 
 def more_samples(extractor, X):
-    """Check what `transform` of a fitted extractor is given; return rows, or images as rows."""
+    """Validate the samples given to `transform`; return rows, or images as rows."""
     source = as_source(X, extractor.input_shape_)
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
@@ -57,5 +57,5 @@ def more_samples(extractor, X):
 
 
 def _as_rows(X):
-    """Bring a tensor of rows to the CPU; leave all else as it is."""
+    """Convert a tensor of rows to an array; return other values as they are."""
     return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X

@@ -1,8 +1,8 @@
-"""The state of a training in a checkpoint: its parts, and the checks before it is used.
+"""The state of a training in a checkpoint: its parts, and the checks before its use.
 
-A forged file may hold anything, digest and all. Here the whole tree is compared with the training
-that is to be resumed: names, types, shapes and ranges. Weights of the right shape cannot be told
-from others.
+A forged file may hold anything, with a valid digest. Therefore the names, types, shapes and ranges
+of the whole tree are compared with the training to resume. Forged weights of the right shape cannot
+be detected.
 """
 
 import math
@@ -13,7 +13,7 @@ import torch
 
 __all__ = ["SavedState", "Shapes"]
 
-# What each optimizer keeps per parameter: tensors like the parameter, and counts of steps.
+# State of each optimizer per parameter: tensors shaped like the parameter, and counts of steps.
 _LIKE_PARAMETER = {"sgd": {"momentum_buffer"}, "adamw": {"exp_avg", "exp_avg_sq"}}
 _STEPS = {"sgd": set(), "adamw": {"step"}}
 
@@ -23,7 +23,7 @@ _VALIDATED = {"validation_loss", "validation_accuracy"}
 
 @dataclass(frozen=True)
 class Shapes:
-    """What a state must fit.
+    """Names, shapes and counts that a state must match.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class Shapes:
     optimizer : {"sgd", "adamw"}
         Name of the optimizer.
     best : dict of str -> torch.Tensor or None
-        State dict of the backbone where samples are held out, else None.
+        State dict of the backbone if samples are held out, else None.
     n_epochs : int
-        Epochs of the whole training.
+        Number of epochs of the whole training.
     n_steps : int
-        Steps of an epoch.
+        Number of steps per epoch.
     """
 
     weights: dict
@@ -51,18 +51,18 @@ class Shapes:
 
 @dataclass(frozen=True)
 class SavedState:
-    """The state after an epoch; the next epoch depends on the seed and on nothing else.
+    """The state after an epoch; the next epoch depends only on this state and the seed.
 
     Parameters
     ----------
     weights : dict of str -> torch.Tensor
         State dict of the backbone with its head.
     optimizer : dict of int -> dict
-        What the optimizer keeps per parameter, by position.
+        State of the optimizer for each parameter, by position.
     history : dict of str -> list of float
-        Course of the training.
+        History of the training.
     best : dict or None
-        Weights of the best epoch, its number, accuracy and loss.
+        Weights, number, accuracy and loss of the best epoch.
     """
 
     weights: dict
@@ -72,21 +72,21 @@ class SavedState:
 
     @classmethod
     def checked(cls, path, state, shapes):
-        """Return the state of a checkpoint.
+        """Return the state of a checkpoint after checking it.
 
         Parameters
         ----------
         path : str or path
-            File, for the message.
+            Path of the file, for the message.
         state : dict
             Content of the file.
         shapes : Shapes
-            What it must fit.
+            Names, shapes and counts that the state must match.
 
         Raises
         ------
         ValueError
-            If any part of it does not fit.
+            If any part of the state does not match.
         """
         try:
             _require(_has_keys(state, set(cls.__annotations__)), "its parts")
@@ -104,7 +104,7 @@ class SavedState:
 
 
 class _MisfitError(Exception):
-    """A part of a state does not fit."""
+    """A part of a state does not match the training."""
 
 
 def _require(holds, part):
@@ -117,7 +117,7 @@ def _has_keys(value, keys):
 
 
 def _is_like(value, tensor):
-    """Whether a value is a tensor of the shape and dtype of another."""
+    """Return whether a value is a tensor with the shape and dtype of another tensor."""
     return (
         isinstance(value, torch.Tensor)
         and (value.layout, value.device.type) == (torch.strided, "cpu")
@@ -137,7 +137,7 @@ def _check_weights(weights, expected):
 
 
 def _check_history(history, shapes):
-    """Check the course of the training; return the number of epochs."""
+    """Check the history of the training; return the number of completed epochs."""
     _require(_has_keys(history, _ALWAYS | _VALIDATED), "the names of the history")
     loss = history["train_loss"]
     n_done = len(loss) if isinstance(loss, list) else 0
@@ -152,7 +152,7 @@ def _check_history(history, shapes):
 
 
 def _check_optimizer(kept, shapes, n_steps):
-    """Check what the optimizer keeps; a parameter without a gradient so far has nothing."""
+    """Check the state of the optimizer; a parameter without a gradient so far has no entry."""
     positions = range(len(shapes.trained))
     named = isinstance(kept, dict) and all(type(one) is int and one in positions for one in kept)
     _require(named, "the parameters of the optimizer")
@@ -160,7 +160,7 @@ def _check_optimizer(kept, shapes, n_steps):
     for position, slots in kept.items():
         _require(_has_keys(slots, like | steps), "the parts of the optimizer")
         parameter = shapes.trained[position]
-        # Without momentum, there is no buffer.
+        # The buffer is None without momentum.
         fit = all(slots[name] is None or _is_like(slots[name], parameter) for name in like)
         fit = fit and (shapes.optimizer == "sgd" or all(slots[name] is not None for name in like))
         fit = fit and all(_is_number_of_steps(slots[name], n_steps) for name in steps)
@@ -168,12 +168,12 @@ def _check_optimizer(kept, shapes, n_steps):
 
 
 def _is_number_of_steps(value, most):
-    """Whether a value is a scalar tensor that counts steps."""
+    """Return whether a value is a scalar tensor with a valid number of steps."""
     return _is_like(value, torch.zeros(())) and value.item() in range(1, most + 1)
 
 
 def _check_best(best, expected, history):
-    """Check the best epoch, which the history names too."""
+    """Check the best epoch against the history."""
     if expected is None:
         _require(best is None, "the best weights")
         return
@@ -183,7 +183,7 @@ def _check_best(best, expected, history):
     _require(done, "the best epoch")
     numbers = [best["accuracy"], best["loss"]]
     known = [history[name][number - 1] for name in ("validation_accuracy", "validation_loss")]
-    # The loss may be NaN, which equals nothing but has a text.
+    # Compare texts, because the loss may be NaN, which does not equal itself.
     same = _is_list_of_numbers(numbers, 2) and repr(numbers) == repr(known)
     _require(same, "the numbers of the best epoch")
     _check_weights(best["weights"], expected)

@@ -1,24 +1,24 @@
-"""Learning rates as functions of the step, so that no schedule has a state."""
+"""Learning rates as functions of the step, so that schedules need no state."""
 
 from math import cos, pi
 
-# Share of the steps over which "one-cycle" rises, and where it begins.
+# Fraction of the steps over which "one-cycle" rises, and its first rate relative to the peak.
 _WARM_UP, _START = 0.3, 0.04
 
 
 def learning_rate(schedule, peak, step, n_steps):
-    """Learning rate of one step.
+    """Return the learning rate of one step.
 
     Parameters
     ----------
     schedule : {"one-cycle", "cosine", "constant"}
         ``"cosine"`` falls from `peak` to zero along half a cosine [1]_. ``"one-cycle"``
-        rises in a line from a 25th of `peak` over the first 30 % of the steps and then
-        falls so [2]_; its momentum does not move.
+        rises linearly from a 25th of `peak` over the first 30 % of the steps and then falls like
+        ``"cosine"`` [2]_; the momentum does not change.
     peak : float
         Largest rate.
     step : int
-        Number of the step, from 0.
+        Index of the step, from 0.
     n_steps : int
         Number of steps of the whole training.
 

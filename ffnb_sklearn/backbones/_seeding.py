@@ -1,4 +1,4 @@
-"""Seeds of a training, and a torch generator that is lent and given back."""
+"""Derive the seeds of a training, and seed the generators of torch temporarily."""
 
 from contextlib import contextmanager
 from threading import RLock
@@ -8,25 +8,25 @@ import torch
 
 _CPU = torch.device("cpu")
 
-# The generators are those of the process: a second thread in the block would draw from the seed
-# of the first, and might give back the wrong state. Reentrant, for blocks inside each other.
+# All threads share the generators: a second thread in the block would draw from the seed of the
+# first, and might restore the wrong state. The lock is reentrant, for nested blocks.
 _GENERATORS = RLock()
 
 
 def derived_seeds(seed, index, n_seeds):
-    """Draw seeds that belong to one part of a training.
+    """Derive the seeds of one part of a training.
 
-    Every epoch has its own, so that a training that is resumed draws what it would have
-    drawn, and no state of a generator needs to be kept.
+    Every epoch has its own seeds. A resumed training therefore draws the same numbers as a training
+    without interruption, and no state of a generator needs to be stored.
 
     Parameters
     ----------
     seed : int
         Seed of the whole training.
     index : int
-        Number of the part.
+        Index of the part.
     n_seeds : int
-        How many to draw.
+        Number of seeds.
 
     Returns
     -------
@@ -38,17 +38,18 @@ def derived_seeds(seed, index, n_seeds):
 
 @contextmanager
 def seeded_torch(seed, device=_CPU):
-    """Seed the global generators of torch, and put their state back at the end.
+    """Seed the global generators of torch, and restore their state at the end.
 
-    Layers draw from nothing else: initial weights where they are made, dropout on the device.
-    One thread of a process at a time is in such a block; others wait for its end.
+    Layers draw only from these generators: initial weights on the device where the layer is
+    created, dropout on the device of the network. Only one thread of a process at a time runs such
+    a block; other threads wait.
 
     Parameters
     ----------
     seed : int
-        What the block is to start from.
+        Seed for the block.
     device : torch.device, default=CPU
-        Whose generator is lent, beside that of the CPU.
+        Device whose generator is seeded, in addition to that of the CPU.
     """
     forked = [device] if device.type == "cuda" else []
     with _GENERATORS, torch.random.fork_rng(devices=forked):
@@ -61,12 +62,12 @@ def seeded_torch(seed, device=_CPU):
 
 @contextmanager
 def seeded_layers(seed):
-    """Make layers on the CPU from a seed, whatever default device a user has set.
+    """Create layers on the CPU from a seed, regardless of the user's default device.
 
     Parameters
     ----------
     seed : int
-        What the block is to start from.
+        Seed for the block.
     """
     with _CPU, seeded_torch(seed):
         yield

@@ -23,12 +23,12 @@ class SkeletonGCN(nn.Module):
     A node is a joint; its features are the mean positions of the joint in consecutive parts of
     the sequence, as :func:`skeleton_nodes` computes them. An aggregation layer sums the nodes
     with the weights of an adjacency matrix, a dot-product layer applies the same filters at
-    every node [1]_, and a ReLU follows. With the adjacency of a skeleton each joint is taken
-    relative to its parent.
+    every node [1]_, and a ReLU follows. With the adjacency of a skeleton, the position of each
+    joint is relative to its parent.
 
-    Beside that, joints can be paired: the difference of two joints is a vector in each part of
-    the sequence, a filter sums these vectors over the parts, and the feature is the length of
-    the sum, which no rotation of the skeleton changes.
+    In addition, joints can be paired. The difference of two joints is a vector in each part of the
+    sequence, and a filter sums these vectors over the parts. The feature is the length of the sum,
+    which is invariant to rotations of the skeleton.
 
     Parameters
     ----------
@@ -38,27 +38,28 @@ class SkeletonGCN(nn.Module):
         Features per node, ``n_chunks * n_coordinates``; the coordinate varies fastest.
     adjacency : {"sbu", "fpha"} or array-like of shape (n_nodes, n_nodes) or (n_heads, n_nodes, \
 n_nodes), default=None
-        Weights of the nodes (columns) in the sum for each node (rows), one matrix per head. A
-        name stands for :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None takes
-        each node relative to the mean of all.
+        Weights of the nodes (columns) in the sum for each node (rows), one matrix per head. A name
+        selects :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None makes each node
+        relative to the mean of all nodes.
     n_filters : int, default=8
-        Filters of each head, each with its ReLU.
+        Number of filters per head, each followed by a ReLU.
     n_pairings : int, default=0
-        Pairings of the joints: each joint with the one `s` places on in their order, for
-        `n_pairings` shifts `s` spread evenly over 1 to ``n_nodes // 2``.
+        Number of pairings of the joints. A pairing with shift `s` pairs each joint with the joint
+        `s` places later, in cyclic order; the shifts are spread evenly over 1 to ``n_nodes // 2``.
     shifts : sequence of int, default=None
-        Other shifts in place of these, different ones from 1 to ``n_nodes // 2``. With a shift of
-        exactly ``n_nodes / 2`` each pair of joints occurs twice, and so does its length.
+        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`. With a
+        shift of exactly ``n_nodes / 2``, each pair of joints, and therefore its length, occurs
+        twice.
     n_length_filters : int, default=8
-        Filters of each pairing, which give lengths.
+        Number of filters per pairing, each of which gives lengths.
     learn_adjacency : bool, default=False
-        Whether the matrices, those of pairings too, are trained like the filters. What is given
-        is then where they start.
+        Whether the matrices, including those of the pairings, are trained like the filters. The
+        given matrices are then the initial values.
     n_coordinates : int, default=3
-        Coordinates of a position.
+        Number of coordinates of a position.
     random_state : int, default=None
-        Seed of the filters. None draws them from the generator of torch, as other networks do;
-        a `TorchFeatureExtractor` seeds that.
+        Seed of the filters. None draws them from the global generator of torch, as other networks
+        do; a `TorchFeatureExtractor` seeds that generator.
 
     Attributes
     ----------
@@ -68,19 +69,19 @@ n_nodes), default=None
 
     See Also
     --------
-    TorchFeatureExtractor : Makes a transformer of this network, and trains it if asked to.
+    TorchFeatureExtractor : Turns this network into a transformer, and optionally trains it.
 
     Notes
     -----
-    The features are of use before any training. For that the filters are drawn orthonormal;
-    fewer of them than a node has features are drawn from the slowest cosines over the parts of
-    the sequence, the mean over time first; and those beyond the first `n_node_features` are
-    their mirror images, so that the ReLUs of both together lose nothing: with ``n_filters = 2 *
-    n_node_features`` all of the input is there. There is no bias, so that doubling the input
-    doubles the features.
+    The features are useful before any training, because the filters are drawn orthonormal. If there
+    are fewer filters than features per node, they are drawn from the slowest cosines over the parts
+    of the sequence, starting with the mean over time. The filters beyond the first
+    `n_node_features` are mirror images of earlier filters, so that the two ReLUs together lose
+    nothing: with ``n_filters = 2 * n_node_features``, the features preserve the whole input. There
+    is no bias, so doubling the input doubles the features.
 
-    With 8 filters and no pairings there are 168 features of 21 joints, with 2 filters 60 of
-    twice 15 joints: the widths in [2]_.
+    Without pairings, 8 filters give 168 features for 21 joints, and 2 filters give 60 features for
+    twice 15 joints, which are the widths in [2]_.
 
     References
     ----------
@@ -152,7 +153,7 @@ n_nodes), default=None
         Returns
         -------
         torch.Tensor of shape (batch, `n_features`)
-            All features of the first node, then those of the next.
+            All features of the first node, then all features of the next node, and so on.
         """
         if nodes.ndim != 3 or nodes.shape[1:] != (self.n_nodes, self.n_node_features):
             raise ValueError(
@@ -168,7 +169,7 @@ n_nodes), default=None
         return torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2).flatten(1)
 
     def _keep(self, name, matrices, learn):
-        """Hold matrices as a parameter, or as a buffer, which is not trained."""
+        """Register matrices as a parameter, or as a buffer, which is not trained."""
         matrices = torch.as_tensor(matrices, dtype=torch.get_default_dtype())
         if learn:
             setattr(self, name, nn.Parameter(matrices))
@@ -187,7 +188,7 @@ def _filters(n_heads, n_chunks, n_coordinates, n_filters, generator):
 
 
 def _mirrored(filters):
-    """Replace every second basis by the one before it with opposite sign."""
+    """Replace every second basis by the basis before it with opposite sign."""
     n_inputs = filters.shape[1]
     for odd in range(n_inputs, filters.shape[2], 2 * n_inputs):
         end = min(odd + n_inputs, filters.shape[2])
@@ -245,7 +246,7 @@ def _shifts(shifts, n_nodes, n_pairings):
 
 
 def _generator(random_state):
-    """Return a private generator, or None for that of torch."""
+    """Return a private generator, or None for the global generator of torch."""
     if random_state is None:
         return None
     _check_integer("random_state", random_state, 0)
@@ -265,7 +266,7 @@ def _count_chunks(n_node_features, n_coordinates):
 
 
 def _check_integer(name, value, low, high=np.inf):
-    """Refuse what is no integer between two bounds."""
+    """Raise unless a value is an integer between two bounds."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
         span = f"at least {low}" if high == np.inf else f"from {low} to {high}"
         raise ValueError(f"{name} must be an integer {span}; got {value!r}.")

@@ -1,4 +1,4 @@
-"""Skeletons as graphs: what is in a node, and which nodes are taken relative to which."""
+"""Skeletons as graphs: the features of the nodes, and the adjacency matrices."""
 
 from numbers import Integral
 from types import MappingProxyType
@@ -12,7 +12,7 @@ __all__ = ["SKELETON_PARENTS", "skeleton_nodes", "tree_adjacency"]
 
 # Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
 _BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
-# The torso of the second person hangs on that of the first.
+# The parent of the torso of the second person is the torso of the first person.
 _TWO_BODIES = (
     *_BODY,
     *(2 if joint == 2 == parent else 15 + parent for joint, parent in enumerate(_BODY)),
@@ -31,18 +31,18 @@ def skeleton_nodes(sequences, *, n_chunks=8, root=0):
     ----------
     sequences : list of n_sequences arrays of shape (n_frames, n_joints, n_dims) or (n_frames, \
 n_persons, n_joints, n_dims)
-        Joint positions, in one unit along all axes; the number of frames may differ.
+        Joint positions, in the same unit along all axes; the number of frames may differ.
     n_chunks : int, default=8
         Number of parts, of equal duration.
     root : int, default=0
         Joint whose mean position over persons and frames becomes the origin: 0, the wrist, for
-        FPHA; 2, the torso, for SBU. The unit becomes the size of the skeleton, as in
+        FPHA; 2, the torso, for SBU. Positions are in units of the size of the skeleton, as in
         :class:`~ffnb_sklearn.SkeletonDescriptor`.
 
     Returns
     -------
     ndarray of shape (n_sequences, n_persons * n_joints * n_chunks * n_dims)
-        Joint after joint, of each the parts, of each the coordinates: rows for a
+        Mean positions, ordered by joint, then by part, then by coordinate: rows for a
         `TorchFeatureExtractor` with ``input_shape=(n_persons * n_joints, n_chunks * n_dims)``.
 
     Examples
@@ -63,7 +63,7 @@ n_persons, n_joints, n_dims)
     )
     rows = descriptor.fit_transform(sequences)
     n_persons, _, n_dims = descriptor.frame_shape_
-    # The descriptor has all joints but the roots relative to these, then the roots.
+    # The descriptor returns all other joints relative to the roots, and then the roots.
     shape = (len(rows), n_chunks, n_persons, -1, n_dims)
     n_roots = n_chunks * n_persons * n_dims
     roots = rows[:, -n_roots:].reshape(shape)
@@ -73,22 +73,23 @@ n_persons, n_joints, n_dims)
 
 
 def tree_adjacency(parents):
-    """Build the matrix that takes each joint relative to its parent.
+    """Build the matrix that subtracts from each joint the position of its parent.
 
     Parameters
     ----------
     parents : sequence of int of shape (n_nodes,)
-        Index of the parent of each joint. A root is its own parent, and stays where it is.
+        Index of the parent of each joint. A root is its own parent, and its position does not
+        change.
 
     Returns
     -------
     ndarray of shape (n_nodes, n_nodes)
-        The identity, with -1 in the column of the parent of each joint that is no root.
+        The identity, with -1 in the column of the parent for each joint that is not a root.
 
     Raises
     ------
     ValueError
-        If they are no sequence, or a parent is not the index of a joint.
+        If `parents` is not a sequence, or a parent is not the index of a joint.
 
     Examples
     --------
@@ -114,14 +115,14 @@ def tree_adjacency(parents):
 
 
 def spread_shifts(n_nodes, n_shifts):
-    """Spread shifts evenly over 1 to ``n_nodes // 2``; a single one is the largest.
+    """Spread shifts evenly over 1 to ``n_nodes // 2``; a single shift is the largest.
 
     Parameters
     ----------
     n_nodes : int
         Number of joints.
     n_shifts : int
-        Number of shifts, up to ``n_nodes // 2``: with all of them each pair of joints meets.
+        Number of shifts, at most ``n_nodes // 2``, which pairs every joint with every other.
 
     Returns
     -------
@@ -132,14 +133,14 @@ def spread_shifts(n_nodes, n_shifts):
 
 
 def shift_adjacencies(n_nodes, shifts):
-    """Build matrices that take each joint relative to the one some places on.
+    """Build matrices that subtract from each joint the joint some places later, in cyclic order.
 
     Parameters
     ----------
     n_nodes : int
         Number of joints.
     shifts : sequence of int
-        Places between the two joints, one number per matrix.
+        Number of places between the two joints, one per matrix.
 
     Returns
     -------

@@ -1,7 +1,8 @@
-"""Images as people have them, read batch by batch as rows with the channels first.
+"""Read images from common containers, batch by batch, as rows with the channels first.
 
-Arrays, tensors, lists of images or of files, and torch data sets become an `ImageSource`. It is
-sliced like an array of rows; nothing is read before that, and nothing is kept.
+An `ImageSource` wraps an array, a tensor, a list of images or of files, or a torch data set. It is
+sliced like an array of rows; apart from the first image, images are read only when they are sliced.
+No image is stored.
 """
 
 import os
@@ -16,32 +17,32 @@ from ffnb_sklearn.backbones._pictures import as_array, element_kind, image_value
 
 __all__ = ["image_files"]
 
-# Numbers of channels by which the layout of an array is told where there is no input_shape.
+# Numbers of channels from which the layout of an array is inferred without `input_shape`.
 _USUAL_CHANNELS = (1, 3, 4)
 
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
 def image_files(folder):
-    """List the image files in a folder and below it, sorted by path.
+    """List the image files in a folder and its subfolders, sorted by path.
 
     Parameters
     ----------
     folder : path
-        Folder, of one subfolder per class perhaps.
+        Folder, for example with one subfolder per class.
 
     Returns
     -------
     list of Path
-        Files whose name ends as that of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...).
-        ``[file.parent.name for file in files]`` are their labels if each class has a folder.
+        Files with the suffix of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...).
+        ``[file.parent.name for file in files]`` gives their labels if each class has a folder.
 
     Raises
     ------
     NotADirectoryError
-        If there is no such folder.
+        If the folder does not exist.
     ValueError
-        If it has no image.
+        If the folder has no images.
 
     Examples
     --------
@@ -67,12 +68,12 @@ def image_files(folder):
 
 
 class ImageSource:
-    """Images that become rows when they are asked for.
+    """Images that are read as rows when they are sliced.
 
     Parameters
     ----------
     items : ndarray, torch.Tensor, sequence or torch.utils.data.Dataset
-        Images, an item each.
+        Images, one per item.
     shape : sequence of int, default=None
         Channels, height, width; by default that of the first image.
 
@@ -81,14 +82,14 @@ class ImageSource:
     input_shape : tuple of int
         Shape of one image, channels first.
     shape : tuple of int
-        Number of images, and of values of each.
+        Number of images, and number of values per image.
     values : {"uint8", "number"}
-        What the images hold: bytes, or other numbers.
+        Kind of values in the images: bytes, or other numbers.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no image, or the first one cannot be used.
+        If there are no images, or the first image cannot be used.
     """
 
     ndim = 2
@@ -117,12 +118,12 @@ class ImageSource:
         Parameters
         ----------
         index : slice or ndarray of int
-            Which ones.
+            Positions of the images.
 
         Returns
         -------
         ndarray of shape (n, n_values)
-            Their rows: bytes, float32 or float64.
+            Rows of bytes, float32 or float64.
         """
         positions = np.arange(len(self))[index]
         if self._whole:
@@ -135,7 +136,7 @@ class ImageSource:
         return rows
 
     def check(self, values):
-        """Refuse images of numbers where `fit` saw bytes, and the other way round."""
+        """Raise if the images and those of `fit` do not hold the same kind of values."""
         if values is not None and self.values != values:
             raise ValueError(
                 f"X must hold images of {values} values, as in fit, because mean and std are in "
@@ -143,12 +144,12 @@ class ImageSource:
             )
 
     def _block(self, index):
-        """Rows of several images of one array."""
+        """Return the rows of several images of one array."""
         block = as_array(self._items[index], "X")
         return self._channels_first(block, "X", is_picture=False, n_axes=1).reshape(len(block), -1)
 
     def _row(self, position):
-        """Row of one image of a list or data set, checked against the first one."""
+        """Return the row of one image of a list or data set, checked against the first image."""
         name = f"X[{position}]"
         array, is_picture = self._array(position)
         if image_values(array) != self.values:
@@ -165,7 +166,7 @@ class ImageSource:
         if self._whole:
             return as_array(item, name), False
         if isinstance(self._items, Dataset) and isinstance(item, tuple | list):
-            # Data sets return pairs of an image and a label; the labels come as y.
+            # Data sets return pairs of an image and a label; the labels are passed as y.
             item = item[0] if item else None
         kind = element_kind(item)
         if kind is None:
@@ -185,7 +186,7 @@ class ImageSource:
         return as_array(item, name), False
 
     def _channels_first(self, array, name, *, is_picture, n_axes=0):
-        """Move the channels of images to where the network wants them."""
+        """Move the channels of images first; raise if the shape does not fit."""
         expected, found = self.input_shape, array.shape[n_axes:]
         if found == expected and not is_picture:
             return array
@@ -205,19 +206,19 @@ def as_source(X, shape=None):
     Parameters
     ----------
     X : object
-        What a user gave.
+        Input of the user.
     shape : sequence of int, default=None
         Channels, height, width, if known.
 
     Returns
     -------
     ImageSource or None
-        None for an array-like of rows, which goes the way of all scikit-learn input.
+        None for an array-like of rows, which is validated like any scikit-learn input.
 
     Raises
     ------
     TypeError, ValueError
-        If it is an empty list, a single file or folder, a data set without positions, or
+        If X is an empty list, a single file or folder, a data set without positions, or holds
         images that cannot be used.
     """
     if isinstance(X, str | os.PathLike):
@@ -238,7 +239,7 @@ def as_source(X, shape=None):
 
 
 def _holds_images(X):
-    """Whether an array or a sequence holds images rather than rows."""
+    """Return whether an array or a sequence holds images rather than rows."""
     if isinstance(X, np.ndarray | torch.Tensor) and X.ndim != 1:
         return X.ndim > 2
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OU":
@@ -250,7 +251,7 @@ def _holds_images(X):
 
 
 def _layout(first, is_picture):
-    """Shape of an image with the channels first, guessed from the first image."""
+    """Return the shape of an image with the channels first, inferred from the first image."""
     if first.ndim == 2 and is_picture:
         return (1, *first.shape)
     if first.ndim == 3:

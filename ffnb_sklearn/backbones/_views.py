@@ -1,7 +1,7 @@
-"""Fixed changes of a batch of images over which the features are averaged.
+"""Fixed views of a batch of images, over which the features are averaged.
 
-A view is what the network sees instead of its input: the image itself, its mirror image, or the
-image shifted. In contrast to an augmentation, nothing is drawn at random.
+A view replaces the input of the network: it is the image itself, its mirror image, or a shifted
+image. In contrast to an augmentation, nothing is drawn at random.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ _IMAGE_AXES = 4
 
 @dataclass(frozen=True)
 class MirrorShift:
-    """Show each image as it is, mirrored, and shifted by some pixels to four sides.
+    """Yield each image unchanged, mirrored, and shifted by a few pixels in four directions.
 
     Parameters
     ----------
     shift : int, default=0
-        Pixels of a shift up, down, left and right; 0: no shifts. Pixels that enter from
-        outside are zero after scaling.
+        Number of pixels of a shift up, down, left and right; 0 adds no shifts. Pixels that enter
+        from outside are zero after scaling.
     mirror : bool, default=True
-        Whether to add the mirror image (left and right swapped) of each view. Not for
-        digits, letters, or anything else that has a side.
+        Whether to add the mirror image (left and right swapped) of each view. Unsuitable for
+        digits, letters and other images in which left and right matter.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class MirrorShift:
                 yield view.flip(3)
 
     def _shifted(self, batch):
-        """Yield the batch, and the batch moved to each side."""
+        """Yield the batch, and the batch shifted in each direction."""
         yield batch
         if not self.shift:
             return
@@ -72,14 +72,14 @@ class MirrorShift:
 
 
 def view_batches(views, batch):
-    """Yield the batches that a network sees for one batch of inputs.
+    """Yield the views of one batch of inputs.
 
     Parameters
     ----------
     views : callable, "mirror" or None
-        Value of the parameter of that name.
+        Value of the parameter `views`.
     batch : torch.Tensor of shape (n, ...)
-        Inputs, scaled.
+        Scaled inputs.
 
     Yields
     ------
@@ -89,7 +89,7 @@ def view_batches(views, batch):
     Raises
     ------
     TypeError, ValueError
-        If a callable returns anything else, or nothing.
+        If a callable does not return batches of the same length, or returns none.
     """
     if views is None:
         yield batch

@@ -1,4 +1,4 @@
-"""What the paper compares its method with, as estimators of the same form."""
+"""Baselines of the paper, as estimators with the same interface."""
 
 from ffnb_sklearn.baselines._joint import JointClassifier
 from ffnb_sklearn.baselines._naive import NaiveIncrementalClassifier

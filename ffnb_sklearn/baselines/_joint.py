@@ -1,4 +1,4 @@
-"""Joint training: the same network with all classes at hand, the upper bound of the paper."""
+"""Joint training: the same network, trained on all classes at once; the paper's upper bound."""
 
 from sklearn.base import _fit_context
 
@@ -10,11 +10,11 @@ __all__ = ["JointClassifier"]
 class JointClassifier(BlockClassifier):
     """The network of `FFNBClassifier`, learned from all classes at once.
 
-    The paper [1]_ calls it the multi-task upper bound: one task with every class in it, so that
-    bands are trained in the whole ambient space and no class is ever old. It does not learn
-    incrementally: it has neither `partial_fit` nor `merge`, `forget` or `forgetting_bound`. To
-    train a backbone along with it, put a `TorchFeatureExtractor` with ``epochs > 0`` before it in
-    a pipeline.
+    The paper [1]_ calls it the multi-task upper bound: a single task has every class in it, so that
+    bands are trained in the whole ambient space and no class is ever old. The estimator does not
+    learn incrementally: it has neither `partial_fit` nor `merge`, `forget` or `forgetting_bound`.
+    To train a backbone with it, put a `TorchFeatureExtractor` with ``epochs > 0`` before it in a
+    pipeline.
 
     Parameters and attributes are those of `FFNBClassifier`. A single task has no past, so `p`,
     `null_space`, `old_statistics` and `classes_per_task` have no effect.
@@ -47,13 +47,13 @@ class JointClassifier(BlockClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
-            Their labels: numbers, strings or booleans.
+            Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
-            As in `FFNBClassifier.fit`.
+            Weights of the samples, as in `FFNBClassifier.fit`.
 
         Returns
         -------
         self : JointClassifier
-            The fitted estimator. If an error is raised it is as it was before.
+            The fitted estimator. If an error is raised, the estimator does not change.
         """
         return self._learn(X, y, sample_weight=sample_weight, reset=True)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper as an estimator: what forgets when nothing is done about it."""
+"""Algorithm 1 of the paper as an estimator, which forgets because nothing prevents it."""
 
 from dataclasses import replace
 from numbers import Integral
@@ -18,55 +18,55 @@ __all__ = ["NaiveIncrementalClassifier"]
 class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """A growing network trained by back-propagation on one task after another; it forgets.
 
-    The baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call of `partial_fit` that
-    brings new labels appends a band of neurons to every layer and a linear output per new class.
-    Only these are trained, on the samples of that call alone: by stochastic gradient descent on
-    the multi-class hinge loss over all known classes. Parameters of other tasks stay as they
-    are, with zero weight on newer neurons. Nothing tells the new outputs where old classes lie,
-    so they claim them: in streams of real data nearly every sample ends up in the newest
-    classes. Trained on all classes at once by `fit`, it is an ordinary network.
+    This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call of `partial_fit`
+    with new labels appends a band of neurons to every layer and a linear output per new class. Only
+    these are trained, on the samples of that call, by stochastic gradient descent on the
+    multi-class hinge loss over all known classes. Parameters of other tasks do not change and give
+    newer neurons zero weight. The new outputs have no information on where old classes lie, so they
+    claim the samples of old classes: on streams of real data, nearly every sample is assigned to
+    the newest classes. If `fit` trains all classes at once, the estimator is an ordinary network.
 
     Parameters
     ----------
     band_size : int, default=8
-        Neurons per new class and layer.
+        Number of neurons per new class and layer.
     n_layers : int, default=1
-        Layers of bands. The outputs see the last one.
+        Number of layers of bands. The outputs read the last layer.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of new bands.
     max_epochs : int, default=250
-        Most epochs per call. Training ends after 10 of them without a lower loss.
+        Maximum number of epochs per call. Training ends after 10 epochs without a lower loss.
     learning_rate : float, default=0.01
-        Rate of the first epochs of each call. When the loss changes by more from one epoch to
-        the next than it did before, the rate is multiplied by 0.99, else divided by it [1]_.
-        Inputs are divided by the root mean square norm of the samples of the first task, so a
-        rate means the same at every scale of the features.
+        Learning rate of the first epochs of each call. If the loss changes by more from one epoch
+        to the next than it did before, the rate is multiplied by 0.99, else divided by 0.99 [1]_.
+        Inputs are divided by the root mean square norm of the samples of the first task, so a rate
+        has the same effect at every scale of the features.
     momentum : float, default=0.9
-        Share of a step that is taken again in the next, in [0, 1).
+        Fraction of a step that is repeated in the next step, in [0, 1).
     weight_decay : float, default=1e-3
         Multiple of each parameter that is added to its gradient.
     batch_size : int, default=50
-        Samples per step.
+        Number of samples per step.
     classes_per_task : int or None, default=None
-        Only for `fit`: stream the classes, sorted, in this many per task. None makes them
-        one task.
+        Only for `fit`: number of classes per task; the classes are streamed in sorted order. None
+        makes all classes one task.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each call
-        and no trace of it is kept.
+        Device on which to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each
+        call and is not stored.
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
-        Whether to print a line for every task, and with 2 or more one for every epoch too.
+        Whether to print a line for every task, and with 2 or more also a line for every epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
-        `decision_function`. Columns move when a label arrives that sorts before others.
+        `decision_function`. Columns move when a new label sorts before known labels.
     n_features_in_ : int
         Number of features seen at the first task.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where X had string column names.
+        Names of the features, if X had string column names.
     n_tasks_ : int
         Number of tasks that brought new labels.
     task_classes_ : list of ndarray
@@ -74,9 +74,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     n_parameters_ : int
         Number of weights and offsets of all tasks.
     n_iter_ : int
-        Epochs run for the last task. None are while only one class is known: there is no loss.
+        Number of epochs for the last task; 0 while only one class is known, because there is no
+        loss.
     loss_curve_ : list of float
-        Loss of the last task in each of these epochs, the mean over its mini-batches.
+        Loss of the last task in each of these epochs, averaged over the mini-batches.
 
     See Also
     --------
@@ -84,16 +85,16 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     Notes
     -----
-    Every call that learns is a transaction: whatever it raises, the estimator predicts as before.
-    Another thread that predicts meanwhile finds what was known before the call, or after it.
-    If two threads let it learn at once, the call that ends second raises `ConcurrentLearningError`
-    and changes nothing.
+    Every call that learns is a transaction: if it raises an error, the estimator predicts as
+    before. Another thread that predicts in the meantime uses the state before the call or the state
+    after it. If two threads fit the estimator at once, the call that ends second raises
+    `ConcurrentLearningError` and changes nothing.
 
-    Samples of known classes take part in the training of the call that brings them. If a call
-    brings no new class, the newest task's parameters are trained on.
+    Samples of known classes are used only in the training of the call that passes them. If a call
+    has no new class, the parameters of the newest task are trained further.
 
-    Probabilities are the softmax of the outputs. The hinge loss puts classes in order and fits
-    no probabilities: use them to rank.
+    Probabilities are the softmax of the outputs. The hinge loss ranks classes and does not fit
+    probabilities, so use them only for ranking.
 
     References
     ----------
@@ -153,45 +154,45 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
-        """Forget everything, then learn all classes, `classes_per_task` at a time.
+        """Discard the learned state, then learn all classes, `classes_per_task` at a time.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
-            Their labels: numbers, strings or booleans.
+            Labels of the samples: numbers, strings or booleans.
 
         Returns
         -------
         self : NaiveIncrementalClassifier
-            The fitted estimator. If an error is raised it is as it was before.
+            The fitted estimator. If an error is raised, the estimator does not change.
         """
         return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None):
-        """Train on one more task, and leave the parameters of earlier ones as they are.
+        """Train on one more task, without changing the parameters of earlier tasks.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples of new classes, of known ones, or of both.
+            Samples of new classes, of known classes, or of both.
         y : array-like of shape (n_samples,)
-            Their labels, of the kind seen before: numbers, strings or booleans.
+            Labels of the samples, of the kind seen before: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now. They need not be declared, and
-            one that has not been seen is never predicted.
+            Labels expected later, which get their columns now. Declaring labels is optional, and a
+            label without samples is never predicted.
 
         Returns
         -------
         self : NaiveIncrementalClassifier
-            The estimator. If an error is raised it is as it was before.
+            The estimator. If an error is raised, the estimator does not change.
         """
         return self._learn(X, y, classes=classes)
 
     def _updated(self, state, task, watcher):
-        """The network of a state after a task; its outputs are trained with its bands."""
+        """Return the network after a task; its outputs are trained together with its bands."""
         model, n_layers = state.model, int(self.n_layers)
         task = replace(task, samples=task.X)
         if model is None:

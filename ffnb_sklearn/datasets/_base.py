@@ -1,25 +1,25 @@
-"""Line-numbered reading of text files, and messages about files, shared by the loaders."""
+"""Read text files with line numbers, and format messages about files, for all loaders."""
 
 import errno
 from pathlib import Path
 
 import numpy as np
 
-# Characters or bytes of a file that a message repeats; a path of the data sets has fewer.
+# Most characters or bytes of a file that a message repeats; paths of the data sets are shorter.
 LONGEST_SHOWN = 80
 
-# Characters of a path that a message repeats; file systems allow longer ones.
+# Most characters of a path that a message repeats; file systems allow longer paths.
 _LONGEST_PATH = 1000
 
-# Bytes. The lines of the data sets have some hundred.
+# Longest line, in bytes; the lines of the data sets have a few hundred.
 _LONGEST_LINE = 1 << 16
 
-# Largest number of a text file, in absolute value: sums of squares in descriptors stay finite.
+# Largest absolute value in a text file, so that sums of squares in descriptors stay finite.
 _LARGEST = 1e100
 
 
 def user_path(path, name):
-    """Return a path of the user with `~` expanded; `name` is the parameter, for the message."""
+    """Return a path of the user with `~` expanded; `name` is the parameter name in the message."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
@@ -37,7 +37,7 @@ def data_folder(data_home):
 
 
 def require_file(path, reason):
-    """Return `path`, or raise naming the file and why it was expected."""
+    """Return `path`, or raise an error that names the file and why it was expected."""
     if not _is_there(path.is_file):
         found = shown(str(path), _LONGEST_PATH)[1:-1] if len(str(path)) > _LONGEST_PATH else path
         raise FileNotFoundError(f"{found}: no such file; {reason}.")
@@ -45,7 +45,7 @@ def require_file(path, reason):
 
 
 def _is_there(is_of_kind):
-    """Call a method of a path that asks for it; a name may be too long for the file system."""
+    """Return the result of `Path.is_dir` or `Path.is_file`; False if the name is too long."""
     try:
         return is_of_kind()
     except OSError as error:
@@ -55,16 +55,16 @@ def _is_there(is_of_kind):
 
 
 def malformed(path, line, message):
-    """Build the error of line `line` (counted from 1) of the file `path`."""
+    """Return the error for line `line` (counted from 1) of the file `path`."""
     return ValueError(f"{path}, line {line}: {message}")
 
 
 def read_lines(path):
-    """Yield the lines of a text file as bytes, with their numbers, which count from 1.
+    """Yield the lines of a text file as bytes, with their numbers, counted from 1.
 
     LF and CRLF line ends are both accepted. Blank lines at the end of the file are left out; of
-    others, the first is yielded. Only one line is in memory, so that a caller who refuses it
-    never reads more of a file that is something else.
+    other blank lines in a row, only the first is yielded. Only one line is in memory, so that a
+    caller that rejects a line does not read the rest of an unsuitable file.
     """
     blank, number, is_empty = None, 0, True
     with path.open("rb") as file:
@@ -84,10 +84,10 @@ def read_lines(path):
 
 
 def read_frames(path, shape, *, separator=None):
-    """Read one skeleton sequence: a frame number, then the joints, on each line.
+    """Read one skeleton sequence with a frame number and then the joints on each line.
 
     Return an array of shape (n_frames, *shape) with the values of the file, unchanged. The fields
-    are separated by `separator`, or by any run of blanks. An error names file and line.
+    are separated by `separator`, or by any run of blanks. An error names the file and the line.
     """
     n_fields = 1 + int(np.prod(shape))
     rows = [_numbers(path, i, line, separator, n_fields) for i, line in read_lines(path)]
@@ -98,7 +98,7 @@ def read_frames(path, shape, *, separator=None):
 
 
 def shown(value, longest=LONGEST_SHOWN):
-    """Return a short text that shows a value of a file in a message, whatever its size."""
+    """Return a short text for a value of any size, to show it in a message."""
     if isinstance(value, bytes | str):
         text = repr(value[:longest]).removeprefix("b")
         return text if len(value) <= longest else f"{text}... of length {len(value)}"
@@ -133,7 +133,7 @@ def _is_number(field):
 
 
 def _check_size(path, table):
-    """Refuse NaN, infinity, and numbers whose squares would overflow."""
+    """Raise if a number is NaN, infinite, or larger than `_LARGEST` in absolute value."""
     bad = np.flatnonzero(~(np.abs(table) <= _LARGEST).all(axis=1))
     if bad.size:
         found = next(one for one in table[bad[0]] if not abs(one) <= _LARGEST)
@@ -143,7 +143,7 @@ def _check_size(path, table):
 
 
 def _check_frame_numbers(path, frames):
-    """Frame numbers are integers that rise: a file pasted twice must not pass for one."""
+    """Raise unless frame numbers are increasing integers, which detects a file pasted twice."""
     fraction = np.flatnonzero(frames != np.floor(frames))
     if fraction.size:
         i = fraction[0]

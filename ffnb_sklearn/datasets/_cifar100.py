@@ -26,9 +26,9 @@ this package.
 def load_cifar100(data_home):
     """Read CIFAR-100 from the official files of its python version.
 
-    The files are the pickles `train`, `test` and `meta`. Their reader builds nothing but plain
-    data and arrays of bytes whose description it has checked, so a tampered file can neither run
-    code nor touch other memory. Nothing is downloaded.
+    The files are the pickles `train`, `test` and `meta`. The reader creates only plain data and
+    arrays of bytes whose description it has checked, so a tampered file can neither run code nor
+    access other memory. Nothing is downloaded.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def load_cifar100(data_home):
         Bunch with these attributes.
 
         data : ndarray of shape (n_images, 3072), uint8
-            Training images first, then test images, as they are in the files: the red, the
-            green and the blue plane of 32 x 32 pixels each.
+            Training images first, then test images, as stored in the files: the red, the green and
+            the blue plane of 32 x 32 pixels each.
         target : ndarray of shape (n_images,), int64
-            Class, 0 to 99, as position in `target_names`.
+            Class, 0 to 99, as a position in `target_names`.
         target_names : list of str
             Names of the classes.
         superclass : ndarray of shape (n_images,), int64
-            Superclass, 0 to 19, as position in `superclass_names`.
+            Superclass, 0 to 19, as a position in `superclass_names`.
         superclass_names : list of str
             Names of the superclasses.
         train : ndarray of shape (n_images,), bool
@@ -61,7 +61,7 @@ def load_cifar100(data_home):
     FileNotFoundError
         If a folder or one of the three files is missing.
     ValueError
-        If a file is no such pickle, is cut short, holds other objects, or if an entry is missing
+        If a file is not such a pickle, is truncated, holds other objects, or if an entry is missing
         or has the wrong type, shape or range; the message names the file and the entry.
 
     References

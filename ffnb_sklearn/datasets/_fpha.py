@@ -18,7 +18,7 @@ from ffnb_sklearn.datasets._base import (
 
 N_JOINTS = 21
 
-# Every number fits an int64, and every action the name of a folder.
+# With these limits, every number fits an int64, and every action fits a folder name.
 NUMBER = rb"\d{1,9}"
 SEQUENCE = rb"Subject_(%b)/(\w{1,200})/(%b)" % (NUMBER, NUMBER)
 
@@ -58,8 +58,8 @@ def load_fpha(data_home, *, split_file=None):
     r"""Read the First-Person Hand Action skeletons from their official text files.
 
     The sequences are `Subject_k/<action>/<n>/skeleton.txt`, one line per frame: the frame number,
-    then 21 joints x (x, y, z) in millimetres, separated by blanks. The split file says which
-    sequences there are; others are not read. Nothing is downloaded.
+    then 21 joints x (x, y, z) in millimetres, separated by blanks. Only the sequences listed in the
+    split file are read. Nothing is downloaded.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def load_fpha(data_home, *, split_file=None):
         `Hand_pose_annotation_v1`.
 
     split_file : str or path-like, default=None
-        The split file; None stands for `data_split_action_recognition.txt` in `data_home`.
+        The split file; None reads `data_split_action_recognition.txt` in `data_home`.
 
     Returns
     -------
@@ -76,9 +76,9 @@ def load_fpha(data_home, *, split_file=None):
         Bunch with these attributes.
 
         data : list of n_sequences arrays of shape (n_frames, 21, 3), float64
-            In the order of the split file, in millimetres.
+            Joint positions in millimetres, in the order of the split file.
         target : ndarray of shape (n_sequences,), int64
-            Action, as position in `target_names`.
+            Action, as a position in `target_names`.
         target_names : list of str
             Names of the actions.
         train : ndarray of shape (n_sequences,), bool
@@ -93,9 +93,9 @@ def load_fpha(data_home, *, split_file=None):
     Raises
     ------
     FileNotFoundError
-        If the split file or a sequence that it lists is not there.
+        If the split file or a sequence that it lists is missing.
     ValueError
-        If a file is malformed; the message names file and line.
+        If a file is malformed; the message names the file and the line.
 
     References
     ----------
@@ -128,7 +128,7 @@ def _read_split(path):
     """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
     sections, entries = {}, []
     for number, line in read_lines(path):
-        # A line has two fields; more are counted as three.
+        # A line has two fields; a longer line is split into three.
         fields = line.split(None, 2)
         if fields and fields[0] in (b"Training", b"Test"):
             _open_section(path, number, fields, sections)
@@ -187,7 +187,7 @@ def _check_unique(path, entries):
 
 
 def _action_names(path, entries):
-    """Return the action of each label; the labels must count 0, 1, ... without a gap."""
+    """Return the action of each label; the labels must be 0, 1, ... without a gap."""
     names, labels = {}, {}
     for e in entries:
         if names.setdefault(e.label, e.action) != e.action:

@@ -1,11 +1,11 @@
-"""Read pickles of plain data and of arrays of bytes, and build nothing else.
+"""Read pickles of plain data and of arrays of bytes, and create no other objects.
 
 A pickle is a program for a machine with a stack and a memo; `pickletools` of the standard library
 describes its instructions. An unpickler that allows `numpy.ndarray` by name lets a file call
-`ndarray.__setstate__` and set items, which trust what they are given: a tampered file reads and
-writes out of bounds. The machine below has only the instructions that plain data needs. It imports
-and calls nothing: an array is a `Record` of what the file holds about it, until `uint8_array` has
-checked every entry.
+`ndarray.__setstate__` and set items. Both operations trust their arguments, so a tampered file can
+read and write out of bounds. The machine below has only the instructions that plain data needs. It
+imports and calls nothing: an array remains a `Record` of its description in the file until
+`uint8_array` has checked every entry.
 """
 
 import math
@@ -19,12 +19,12 @@ import numpy as np
 
 from ffnb_sklearn.datasets._base import shown
 
-# Bytes; the names below have at most 22.
+# Longest name, in bytes; the names below have at most 22.
 _LONGEST_NAME = 100
 
 
 class _Name(Enum):
-    """A name by which a pickle asks for a function or a class; it stands for nothing else."""
+    """Name of a function or a class that a pickle may request; nothing is imported for it."""
 
     RECONSTRUCT = "_reconstruct"
     NDARRAY = "ndarray"
@@ -42,7 +42,7 @@ _NAMES = {
 
 @dataclass(eq=False, repr=False, slots=True)
 class Record:
-    """Inert record of an array or a dtype: the pickled call that makes it, and its state."""
+    """Inert record of an array or a dtype: the pickled call that creates it, and its state."""
 
     name: _Name
     arguments: object
@@ -52,9 +52,9 @@ class Record:
 def read_pickle(file):
     """Return the content of a pickle: plain data, and a `Record` for every array.
 
-    The binary file is open at the first byte of the pickle. Strings of Python 2 are read as bytes.
-    Raise `ValueError` if the stream is cut short, inconsistent, or has an instruction that plain
-    data does not need.
+    The binary file must be positioned at the first byte of the pickle. Strings of Python 2 are read
+    as bytes. Raise `ValueError` if the stream is cut short, inconsistent, or has an instruction
+    that plain data does not need.
     """
     machine = _Machine(file)
     while (code := machine.read(1)) != pickle.STOP:
@@ -78,7 +78,7 @@ def read_pickle(file):
 def uint8_array(value):
     """Return the array of uint8 that a record describes, as a read-only view of its bytes.
 
-    Raise `ValueError` if the value is no such record, or if its shape does not fit its bytes.
+    Raise `ValueError` if the value is not such a record, or if its shape does not fit its bytes.
     """
     match value:
         case Record(
@@ -89,7 +89,7 @@ def uint8_array(value):
             pass
         case _:
             raise ValueError("must be an array of uint8")
-    # NumPy has at most 64 axes, each of an int64 length; so the product is quick and can be shown.
+    # NumPy allows at most 64 axes with int64 lengths, so the product is fast and can be shown.
     valid = len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**63 for n in shape)
     if not valid or math.prod(shape) != len(content):
         size = shape if valid else "that is invalid"
@@ -98,7 +98,7 @@ def uint8_array(value):
 
 
 def _is_uint8(dtype):
-    """Whether a record describes the plain uint8, as every version of NumPy writes it."""
+    """Return whether a record describes plain uint8, as every version of NumPy writes it."""
     match dtype:
         case Record(
             _Name.DTYPE,
@@ -110,7 +110,7 @@ def _is_uint8(dtype):
 
 
 class _Machine:
-    """The state of the machine: what is left of the stream, the stack and the memo."""
+    """The state of the machine: the rest of the stream, the stack and the memo."""
 
     def __init__(self, file):
         self.file = file
@@ -120,7 +120,7 @@ class _Machine:
         self.memo = {}
 
     def read(self, n_bytes):
-        """Read so many bytes; memory is only asked for if the file has them."""
+        """Read a number of bytes; memory is allocated only if the file has them."""
         if not 0 <= n_bytes <= self.left:
             raise ValueError(f"expected {n_bytes} more bytes, {self.left} are left")
         self.left -= n_bytes
@@ -168,7 +168,7 @@ class _Machine:
         self.stack[-1].extend(items)
 
     def update(self, items):
-        """Add keys and values in turn to the dictionary on top of the stack."""
+        """Add alternating keys and values to the dictionary on top of the stack."""
         if type(self.stack[-1]) is not dict:
             raise ValueError("items are set in an object that is no dictionary")
         keys, values = items[::2], items[1::2]
@@ -178,7 +178,7 @@ class _Machine:
         self.stack[-1].update(zip(keys, values, strict=True))
 
     def build(self, state):
-        """Keep the state of the record on top of the stack."""
+        """Store the state of the record on top of the stack."""
         record = self.stack[-1]
         if type(record) is not Record or record.state is not None:
             raise ValueError("a state is given to an object that takes none")
@@ -186,7 +186,7 @@ class _Machine:
 
 
 def _named(module, name):
-    """Return what a global name stands for."""
+    """Return the `_Name` of a global name; raise if the name is not allowed."""
     if type(module) is not str or type(name) is not str:
         raise ValueError("a global name must be text")
     if (module, name) not in _NAMES:
@@ -202,7 +202,8 @@ def _called(name, arguments):
     return Record(name, arguments)
 
 
-# Instructions that put a value on the stack. The numbers are the bytes of an integer or a length.
+# Instructions that put a value on the stack. The numbers are the sizes, in bytes, of an integer or
+# of a length.
 _VALUES = {
     pickle.NONE: lambda m: None,
     pickle.NEWTRUE: lambda m: True,
@@ -235,7 +236,7 @@ _VALUES = {
     pickle.REDUCE: lambda m: _called(*m.take(2)),
 }
 
-# Instructions that change what is on the stack, in the memo or in the stream.
+# Instructions that change an object on the stack, the memo or the position in the stream.
 _ACTIONS = {
     pickle.PROTO: lambda m: m.read(1),
     pickle.FRAME: lambda m: m.read(8),

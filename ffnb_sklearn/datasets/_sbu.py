@@ -13,7 +13,7 @@ from ffnb_sklearn.datasets._base import (
 
 N_PERSONS, N_JOINTS = 2, 15
 
-# Unknown pairs that a message names.
+# Most unknown pairs that a message names.
 _MOST_SHOWN = 5
 
 CLASS_NAMES = (
@@ -81,13 +81,13 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
         Folder that holds the folders of the pairs, such as `s01s02`.
 
     pairs : sequence of str, default=None
-        The pairs to read; None reads all 21, and every one must be there.
+        The pairs to read; None reads all 21 pairs, which must all exist.
 
     coordinates : {"normalized", "original"}, default="normalized"
         "normalized" keeps the values of the files: x and y are fractions of the image.
         "original" undoes the normalisation: X = 1280 - 2560 x, Y = 960 - 1920 y and
-        Z = 10000 / 7.8125 z, close to millimetres, so that lengths mean the same along every
-        axis. Descriptors built on distances want these.
+        Z = 10000 / 7.8125 z. The results are close to millimetres, so that lengths are comparable
+        along all axes, as descriptors built on distances require.
 
     Returns
     -------
@@ -95,9 +95,9 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
         Bunch with these attributes.
 
         data : list of n_sequences arrays of shape (n_frames, 2, 15, 3), float64
-            Sorted by pair, class and sequence.
+            Joint positions, sorted by pair, class and sequence.
         target : ndarray of shape (n_sequences,), int64
-            Class, 0 to 7, as position in `target_names`.
+            Class, 0 to 7, as a position in `target_names`.
         target_names : list of str
             Names of the classes.
         fold : ndarray of shape (n_sequences,), int64
@@ -112,10 +112,10 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     Raises
     ------
     FileNotFoundError
-        If a folder or file that should be there is not.
+        If an expected folder or file is missing.
     ValueError
-        If a file is malformed (the message names file and line), a folder has an unknown name,
-        or a parameter has a value that is not allowed.
+        If a file is malformed (the message names the file and the line), a folder has an unknown
+        name, or a parameter has a value that is not allowed.
 
     References
     ----------
@@ -144,7 +144,7 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
 
 
 def _wanted(pairs):
-    """Return the pairs to read in the order of their names."""
+    """Return the pairs to read, sorted by name."""
     if pairs is None:
         return sorted(FOLD_OF_PAIR)
     wanted = [pairs] if isinstance(pairs, str) else list(pairs)
@@ -156,7 +156,7 @@ def _wanted(pairs):
 
 
 def _sequence_files(folder):
-    """List the files of one pair; a pair may lack whole classes, as four of the release do."""
+    """List the files of one pair, which may lack whole classes, as four pairs of the release do."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder; expected the sequences of this pair.")
     sequences = [run for label in _folders(folder) for run in _folders(_known_class(label))]
@@ -176,7 +176,7 @@ def _known_class(folder):
 
 
 def _folders(parent):
-    """List the subfolders by name, without hidden ones and what archivers leave behind."""
+    """List the subfolders by name, without hidden folders and folders left by archivers."""
     return sorted(
         path for path in parent.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))
     )

@@ -1,4 +1,4 @@
-"""Pictures of class-incremental runs, in scikit-learn's Display form."""
+"""Plots of class-incremental runs, in the form of scikit-learn's displays."""
 
 from ._accuracy_matrix import AccuracyMatrixDisplay
 from ._incremental_accuracy import IncrementalAccuracyDisplay

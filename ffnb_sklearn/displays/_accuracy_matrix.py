@@ -8,9 +8,9 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from ..metrics import _check_accuracy_matrix
 from ._runs import StreamDisplay, as_runs, single_classes
 
-# In points: a cell smaller than this cannot hold a readable number.
+# Smallest cell that can hold a readable number, in points.
 _SMALLEST_CELL = 11.0
-# With more tasks the numbers hide the pattern.
+# Most tasks with numbers; more numbers would hide the pattern.
 _MOST_NUMBERED = 20
 _MOST_TICKS = 25
 
@@ -18,9 +18,9 @@ _MOST_TICKS = 25
 class AccuracyMatrixDisplay(StreamDisplay):
     """Task-by-task accuracies as a heat map.
 
-    Row i shows how well each task is known after task i was learned: a column that fades downwards
-    is a task that is being forgotten. Colours always span 0 % to 100 %, so that pictures
-    of different estimators compare. Tasks that were not scored stay blank.
+    Row i shows the accuracy on each task after task i was learned: a column that fades downwards is
+    a task that is being forgotten. Colours always span 0 % to 100 %, so that plots of different
+    estimators are comparable. Tasks that were not scored stay blank.
 
     It is recommended to use :meth:`from_estimator` or :meth:`from_stream`.
 
@@ -31,7 +31,7 @@ class AccuracyMatrixDisplay(StreamDisplay):
         above the diagonal.
 
     task_labels : sequence of n_tasks str, default=None
-        Names of the tasks on both axes. None: 1 to n_tasks.
+        Names of the tasks on both axes. None uses 1 to n_tasks.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class AccuracyMatrixDisplay(StreamDisplay):
         The heat map; its array holds fractions.
 
     text_ : ndarray of shape (n_tasks, n_tasks), dtype=matplotlib Text, or None
-        The numbers in the cells, None in a blank cell. None if no numbers are shown.
+        The texts in the cells, with None in a blank cell. None if no numbers are shown.
 
     ax_ : matplotlib Axes
         Axes with the heat map.
@@ -84,15 +84,15 @@ class AccuracyMatrixDisplay(StreamDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure that grows with the number of tasks.
+            Axes to draw on. None creates a new figure that grows with the number of tasks.
 
         include_values : bool or "auto", default="auto"
-            Whether to write the accuracies, in percent, into the cells. "auto": for up to 20
-            tasks, where the cells are large enough to read them.
+            Whether to write the accuracies, in percent, into the cells. "auto" writes them for up
+            to 20 tasks, if the cells are large enough to read them.
 
         values_format : str, default=None
-            Format of the percentages, such as ".1f". None: one decimal place, or none where the
-            cells are too narrow for it.
+            Format of the percentages, such as ".1f". None uses one decimal place, or no decimals if
+            the cells are too narrow.
 
         cmap : str or matplotlib Colormap, default="YlGnBu"
             Colours from 0 % to 100 %.
@@ -101,10 +101,10 @@ class AccuracyMatrixDisplay(StreamDisplay):
             Whether to add a colour bar.
 
         im_kw : dict, default=None
-            More arguments of ``matplotlib.pyplot.imshow``.
+            Additional arguments of ``matplotlib.pyplot.imshow``.
 
         text_kw : dict, default=None
-            More arguments of ``matplotlib.pyplot.text``.
+            Additional arguments of ``matplotlib.pyplot.text``.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class AccuracyMatrixDisplay(StreamDisplay):
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the matrix is no accuracy matrix, the labels are not one per task, or
+            If the matrix is not an accuracy matrix, there is not one label per task, or
             `include_values` is neither a bool nor "auto".
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
@@ -148,18 +148,18 @@ class AccuracyMatrixDisplay(StreamDisplay):
         Parameters
         ----------
         result : StreamResult or list of StreamResult
-            What :func:`evaluate_stream` returned. Several runs of the same number of tasks, such as
-            those of several seeds, give the mean of their matrices.
+            Result of :func:`evaluate_stream`. Several runs with the same number of tasks, such as
+            runs with different seeds, give the mean of their matrices.
 
         task_labels : sequence of n_tasks str, default=None
-            Names of the tasks on both axes. None: the labels of the classes if each task has a
-            single class, the same in all runs; else 1 to n_tasks.
+            Names of the tasks on both axes. None uses the labels of the classes if each task has a
+            single class that is the same in all runs, else 1 to n_tasks.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
+            Axes to draw on. None creates a new figure.
 
         **plot_kw : dict
-            More arguments of :meth:`plot`.
+            Additional arguments of :meth:`plot`.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class AccuracyMatrixDisplay(StreamDisplay):
         Raises
         ------
         ValueError
-            If there is no run, or the runs differ in their number of tasks.
+            If there are no runs, or the runs differ in their number of tasks.
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
         runs = as_runs(result, argument="result")
@@ -191,7 +191,7 @@ class AccuracyMatrixDisplay(StreamDisplay):
 
 
 def _mean_matrix(runs):
-    """Return the mean of the accuracy matrices of runs, which is unknown where one of them is."""
+    """Return the mean of the accuracy matrices of runs; NaN where any of the runs has NaN."""
     sizes = [len(run.accuracy_matrix) for run in runs]
     if len(set(sizes)) != 1:
         raise ValueError(
@@ -201,7 +201,7 @@ def _mean_matrix(runs):
 
 
 def _check_include_values(include_values):
-    """Refuse what is neither a truth value nor "auto"."""
+    """Raise if the value is neither a bool nor "auto"."""
     is_bool = isinstance(include_values, bool | np.bool_)
     if not is_bool and not (isinstance(include_values, str) and include_values == "auto"):
         raise ValueError(f"include_values must be a bool or 'auto'; got {include_values!r}.")
@@ -220,7 +220,7 @@ def _decorate(ax, labels, *, named):
     """Name the axes and tasks, and draw white lines between the cells."""
     n_tasks = len(labels)
     step = next(s for s in _tick_steps() if n_tasks <= s * _MOST_TICKS)
-    # Names have no round numbers, so that the first task has its tick.
+    # Numbers have ticks at round numbers; names have ticks from the first task on.
     ticks = np.arange(0 if named else step - 1, n_tasks, step)
     shown = [labels[t] for t in ticks]
     ax.set_xticks(ticks, shown)
@@ -242,7 +242,7 @@ def _tick_steps():
 
 
 def _add_colorbar(image, ax):
-    """Add a colour bar as high as the heat map, in percent."""
+    """Add a colour bar in percent next to the heat map."""
     from matplotlib.ticker import PercentFormatter
 
     bar = ax.figure.colorbar(
@@ -254,7 +254,7 @@ def _add_colorbar(image, ax):
 
 
 def _cell_points(ax, n_tasks):
-    """Return the side of one cell in points, as the figure is laid out now."""
+    """Return the side of one cell in points, in the current layout of the figure."""
     figure = ax.get_figure(root=True)
     figure.draw_without_rendering()
     box = ax.get_window_extent()
@@ -272,7 +272,7 @@ def _tilt_wide_labels(ax, cell):
 
 
 def _write_values(image, matrix, cell, values_format, text_kw):
-    """Write the accuracies into the cells, dark on light and light on dark."""
+    """Write the accuracies into the cells, dark on light cells and light on dark cells."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.text import Text
 

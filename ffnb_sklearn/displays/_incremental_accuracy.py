@@ -8,13 +8,13 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from ..metrics import _check_fractions
 from ._runs import StreamDisplay, as_runs, curve_of, single_classes
 
-# Okabe and Ito's colours, told apart by most colour-blind readers; each with a marker of its own.
+# Okabe and Ito's colours, which most colour-blind readers can distinguish; markers differ too.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MOST_TICKS = 12
-# With more markers a curve is a chain of them, which hides its band and the curves below it.
+# Most markers per curve; more markers would hide its band and the curves below it.
 _MOST_MARKERS = 25
-# Letters of all names of classes, each as wide as the longest, that fit side by side.
+# Most letters of class names that fit side by side, if each name is as long as the longest.
 _MOST_LETTERS = 60
 # Opacity of the band of one standard deviation around a mean curve.
 _BAND_ALPHA = 0.18
@@ -23,10 +23,10 @@ _BAND_ALPHA = 0.18
 class IncrementalAccuracyDisplay(StreamDisplay):
     """Accuracy over all classes learned so far, as the classes arrive.
 
-    One curve per estimator. The legend gives both numbers that papers quote: the mean of the curve
-    (average incremental accuracy) and its end (the accuracy after the last task).
+    There is one curve per estimator. The legend gives both numbers that papers quote: the mean of
+    the curve (average incremental accuracy) and its end (the accuracy after the last task).
 
-    It is recommended to use :meth:`from_estimator` or :meth:`from_stream`. A further call with
+    It is recommended to use :meth:`from_estimator` or :meth:`from_stream`. Another call with
     ``ax=display.ax_`` adds its curve to the same axes.
 
     Parameters
@@ -42,14 +42,14 @@ class IncrementalAccuracyDisplay(StreamDisplay):
 
     spreads : list of array-like of shape (n_tasks,) or None, default=None
         For each curve, the standard deviations of its accuracies over several runs, which are drawn
-        as a band; None for a curve without one, or for all curves.
+        as a band; None for a curve without a band, or for all curves.
 
     joint_accuracy : float, default=None
         Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
 
     class_names : sequence of str, default=None
-        Names of the classes in order of arrival, where each task has a single class. Up to 12 of
-        them replace the numbers of classes below the axis.
+        Names of the classes in order of arrival, if each task has a single class. Up to 12 names
+        replace the numbers of classes below the axis.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class IncrementalAccuracyDisplay(StreamDisplay):
 
     See Also
     --------
-    AccuracyMatrixDisplay : Which task loses how much.
+    AccuracyMatrixDisplay : Accuracy on every task after every task.
     evaluate_stream : Measures the accuracies.
 
     Examples
@@ -110,10 +110,10 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; curves already there keep their colours. None: a new figure.
+            Axes to draw on; existing curves keep their colours. None creates a new figure.
 
         **line_kw : dict
-            More arguments of ``matplotlib.pyplot.plot``, for every curve.
+            Additional arguments of ``matplotlib.pyplot.plot``, for every curve.
 
         Returns
         -------
@@ -125,8 +125,8 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         ImportError
             If matplotlib is not installed.
         ValueError
-            If there is no curve, the numbers of curves or of tasks differ, a value is no accuracy
-            in [0, 1], a spread is negative, or `class_names` are not one per task.
+            If there is no curve, the numbers of curves or of tasks differ, a value is not an
+            accuracy in [0, 1], a spread is negative, or there is not one class name per task.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         curves = self._check_curves()
@@ -166,7 +166,7 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         return self
 
     def _names_on(self, ax):
-        """Return the names of the classes, unless curves already there are of other classes."""
+        """Return the names of the classes, or None if existing curves show other classes."""
         if self.class_names is None:
             return None
         names = [str(name) for name in self.class_names]
@@ -187,20 +187,20 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         Parameters
         ----------
         results : StreamResult, list of StreamResult, or dict of str to either
-            One curve, or several by name. The runs of a list, such as those of several seeds, give
-            one curve: their mean, with a band of one standard deviation.
+            One curve, or several curves by name. A list of runs, such as runs with different seeds,
+            gives one curve: their mean, with a band of one standard deviation.
 
         name : str, default=None
-            Name of a single curve. None: the class of its estimator.
+            Name of a single curve. None uses the class name of its estimator.
 
         joint_accuracy : float, default=None
             Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on. None: a new figure.
+            Axes to draw on. None creates a new figure.
 
         **line_kw : dict
-            More arguments of ``matplotlib.pyplot.plot``, for every curve.
+            Additional arguments of ``matplotlib.pyplot.plot``, for every curve.
 
         Returns
         -------
@@ -256,20 +256,20 @@ class IncrementalAccuracyDisplay(StreamDisplay):
 
 
 def _label(name, accuracies, spread):
-    """Return the entry of a curve in the legend: its mean and its end, with the spread there."""
+    """Return the legend entry of a curve: its mean, and its last accuracy with the spread."""
     end = "" if spread is None else f" ± {100 * spread[-1]:.1f}"
     return f"{name} (average {100 * accuracies.mean():.1f}%, last {100 * accuracies[-1]:.1f}{end}%)"
 
 
 def _names_of_classes(curves):
-    """Return the names of the classes if all runs have the same, one per task; else None."""
+    """Return the names of the classes if all runs have the same class in each task; else None."""
     labels = single_classes([run for runs in curves for run in as_runs(runs)])
-    # Numbers that name classes would look like numbers of classes.
+    # Numeric labels would look like numbers of classes.
     return labels if labels and all(isinstance(label, str) for label in labels) else None
 
 
 def _check_names(class_names, n_classes, name):
-    """Refuse names that are not one per task of a curve, each of a single class."""
+    """Raise unless there is one name per task of a curve, and each task has a single class."""
     if not np.array_equal(n_classes, np.arange(len(class_names)) + 1):
         raise ValueError(
             "class_names must name the single class of each task; got "
@@ -278,7 +278,7 @@ def _check_names(class_names, n_classes, name):
 
 
 def _check_joint(accuracy):
-    """Refuse an accuracy of joint training that is no number in [0, 1]."""
+    """Raise if the accuracy of joint training is not a number in [0, 1]."""
     if accuracy is None:
         return
     if not isinstance(accuracy, Real) or not 0.0 <= accuracy <= 1.0:
@@ -299,18 +299,18 @@ def _check_spread(spread, accuracies, name):
 
 
 def _curves(ax):
-    """Return the curves of the axes, without the level lines a user may have drawn."""
+    """Return the curves of the axes, without level lines that a user may have drawn."""
     return [line for line in ax.get_lines() if line.get_transform() == ax.transData]
 
 
 def _mark_classes(ax, steps, class_names):
-    """Put ticks at numbers of classes, from the first task on, or at the names of the classes."""
+    """Set ticks at numbers of classes, from the first task on, or at the names of the classes."""
     from matplotlib.ticker import MaxNLocator
 
     if len(steps) > _MOST_TICKS:
         first, last = steps[0], steps[-1]
         round_ones = MaxNLocator(nbins=_MOST_TICKS, integer=True).tick_values(first, last)
-        # A round number that is near to the first task would run into its label.
+        # A round number that is close to the first task would overlap its label.
         nearest = first + np.diff(round_ones)[0] / 2
         steps = [first, *(one for one in round_ones if nearest < one <= last)]
     elif class_names is not None and np.array_equal(steps, np.arange(len(class_names)) + 1):
@@ -327,13 +327,13 @@ def _mark_classes(ax, steps, class_names):
 
 
 def _decorate(ax, class_names):
-    """Name the axes, in percent, and keep the frame out of the way of the curves."""
+    """Label the axes, in percent, and remove parts of the frame that would cross the curves."""
     from matplotlib.ticker import MultipleLocator, PercentFormatter
 
     lines = _curves(ax)
     steps = np.unique(np.concatenate([line.get_xdata() for line in lines]))
     _mark_classes(ax, steps, class_names)
-    # One scale for all pictures, so that they compare.
+    # Use one scale for all plots, so that they are comparable.
     ax.set_ylim(0.0, 1.0)
     if len(steps) > 1:
         ax.set_xlim(steps[0], steps[-1])

@@ -1,4 +1,4 @@
-"""Finished runs as the displays read them: one, or several of different seeds."""
+"""Prepare finished runs for the displays: a single run, or several runs with different seeds."""
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -9,7 +9,7 @@ __all__ = ["StreamDisplay", "as_runs", "curve_of", "single_classes"]
 
 
 class StreamDisplay:
-    """Base of displays that have a method `from_stream`."""
+    """Base class of displays that have a method `from_stream`."""
 
     @classmethod
     def from_estimator(
@@ -28,7 +28,7 @@ class StreamDisplay:
         score_future=False,
         **display_kw,
     ):
-        """Stream the tasks through a clone of the estimator and draw what was measured.
+        """Stream the tasks through a clone of the estimator and draw the results.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class StreamDisplay:
             See :func:`evaluate_stream`.
 
         **display_kw : dict
-            More arguments of :meth:`from_stream`, such as `ax`.
+            Additional arguments of :meth:`from_stream`, such as `ax`.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class StreamDisplay:
 
 
 def as_runs(runs, name=None, argument="results"):
-    """Return one run, or several, as a list that is not empty."""
+    """Return one run, or several runs, as a list that is not empty."""
     runs = [runs] if isinstance(runs, StreamResult) else list(runs)
     if not runs:
         of_curve = "" if name is None else f" for curve {name!r}"
@@ -82,7 +82,7 @@ def as_runs(runs, name=None, argument="results"):
 
 
 def curve_of(runs, name):
-    """Return the numbers of classes, accuracies and spread of one run, or of several."""
+    """Return the numbers of classes, the accuracies and the spread of one run or several runs."""
     runs = as_runs(runs, name)
     sizes = [np.cumsum([len(labels) for labels in run.task_classes]) for run in runs]
     if any(not np.array_equal(one, sizes[0]) for one in sizes):
@@ -97,7 +97,8 @@ def curve_of(runs, name):
 def single_classes(runs):
     """Return the label of each task, in order of arrival, or None.
 
-    It is None unless each task has a single class, and all runs have the same order of them.
+    The result is None unless each task has a single class, and all runs have the same order of
+    classes.
     """
     orders = {
         tuple(labels.tolist()[0] for labels in run.task_classes if len(labels) == 1) for run in runs

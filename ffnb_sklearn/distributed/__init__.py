@@ -1,4 +1,4 @@
-"""Learning from samples that are spread over a dask cluster."""
+"""Learn from samples that are distributed over a dask cluster."""
 
 from ._partial_fit import partial_fit_shards
 

@@ -1,7 +1,7 @@
-"""`partial_fit` as a map-reduce over shards, and what the caller does of it.
+"""`partial_fit` as a map-reduce over shards: the part that runs in the process of the caller.
 
-The graph is dask's, so it runs on a `dask.distributed` cluster where a client is active, and
-else in the threads of this process. dask is imported only when it is used.
+dask runs the graph on a `dask.distributed` cluster if a client is active, and otherwise in the
+threads of this process. dask is imported only when it is used.
 """
 
 from dataclasses import replace
@@ -20,51 +20,51 @@ from ._workers import Plan, added, inputs_of, statistics_of, whole
 
 __all__ = ["partial_fit_shards"]
 
-# Statistics that one step of the reduction takes together.
+# Number of statistics that one step of the reduction merges.
 _FAN_IN = 4
 
 
 def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None):
-    """Learn one more task from samples that are spread over a dask cluster.
+    """Learn one more task from samples that are distributed over a dask cluster.
 
-    It is `FFNBClassifier.partial_fit` as a map-reduce. Each shard is turned into exact moments
-    of its classes where it lies; these are added up in a tree on the workers, cut to `rank`
-    once, and sent to the caller, who solves the classifier when it first predicts. Samples never
-    come to the caller.
-    The result is that of one `partial_fit` on all shards together, up to rounding.
+    The function is `FFNBClassifier.partial_fit` as a map-reduce. The workers compute the exact
+    moments of the classes of each shard, sum them in a tree, truncate them to `rank` once, and send
+    them to the caller, who solves the classifier at the first prediction. Samples are never sent to
+    the caller. The result is that of one `partial_fit` on all shards together, up to rounding.
 
     Parameters
     ----------
     estimator : FFNBClassifier
-        Who learns; new or already fitted.
+        Estimator to train, new or already fitted.
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        With trained bands there are two passes, so that what is not persisted is made twice.
+        With trained bands there are two passes, so shards that are not persisted are computed
+        twice.
     y : dask array of shape (n_samples,), default=None
-        Their labels, where X is a dask array.
+        Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
-        Labels still to come, as in `FFNBClassifier.partial_fit`.
+        Labels expected later, as in `FFNBClassifier.partial_fit`.
     sample_weight : dask array of shape (n_samples,), default=None
-        Weights, where X is a dask array. None weighs all by 1.
+        Weights of the samples, if X is a dask array. None gives all samples the weight 1.
 
     Returns
     -------
     estimator : FFNBClassifier
-        The same estimator. If an error is raised it is as it was before.
+        The same estimator. If an error is raised, the estimator does not change.
 
     Raises
     ------
     ImportError
         If dask is not installed.
     TypeError
-        If `estimator`, `X` or a shard is of another type.
+        If `estimator`, `X` or a shard has another type.
     ValueError
-        If trained bands are asked for that need all samples of a task at once
-        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or for
-        whatever `FFNBClassifier.partial_fit` refuses.
+        If the parameters require trained bands that need all samples of a task at once
+        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or if
+        `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
-        If another thread has let the estimator learn or forget meanwhile.
+        If another thread has changed the estimator in the meantime.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
 
 
 def _check_bands(estimator):
-    """Refuse trained bands whose making does not come down to sums over samples."""
+    """Raise if trained bands cannot be computed from sums over samples."""
     if not estimator.band_size:
         return
     needed = {"band_size": 1, "n_layers": 1, "max_epochs": 0, "batch_norm": False}
@@ -104,7 +104,7 @@ def _check_bands(estimator):
 
 
 def _learned(estimator, state, shards, classes):
-    """The state after the samples of all shards, taken in one pass or, with bands, in two."""
+    """Return the state after learning all shards, in one pass or, with bands, in two passes."""
     start, device = perf_counter(), resolve_device(estimator.device)
     if state is None:
         state = _first_state(estimator, shards)
@@ -131,34 +131,34 @@ def _learned(estimator, state, shards, classes):
 
 
 def _first_state(estimator, shards):
-    """The state of an estimator that knows the inputs of the first shard, and no class."""
+    """Return a state with the features of the first shard and no classes."""
     dask = import_dask()
-    # The shard is needed again, and would be made anew.
+    # The shard is needed again, and would be computed again.
     (shards[0],) = dask.persist(shards[0])
     (state,) = dask.compute(dask.delayed(inputs_of, pure=False)(clone(estimator), shards[0]))
     return state
 
 
 def _blank(estimator, state):
-    """An estimator that checks samples as the given one does, and has no model."""
+    """Return an estimator that validates samples like the given estimator, but has no model."""
     blank = clone(estimator)
     blank._state = replace(state, model=None)
     return blank
 
 
 def _light(model):
-    """The features and settings of a model; all that is known of classes stays with the caller."""
+    """Return a model with only the features and settings; the classes stay with the caller."""
     return Model(model.settings, model.seed, model.features)
 
 
 def _map_reduce(plan, shards):
-    """Statistics of all shards, as a plan asks for them."""
+    """Compute the statistics of all shards according to a plan."""
     dask = import_dask()
     # The shared band is part of the graph, so that it cannot be lost with a worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
         plan = dask.delayed(plan, pure=False, traverse=False)
         leaves = [dask.delayed(statistics_of, pure=False)(plan, shard) for shard in shards]
-        # Held until the end, so that a lost worker costs no more than the shards it worked on.
+        # Keep the leaves until the end, so that a lost worker costs only the shards it worked on.
         level = leaves = dask.persist(*leaves)
         while len(level) > _FAN_IN:
             groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
@@ -168,7 +168,7 @@ def _map_reduce(plan, shards):
 
 
 def _numbered(state, statistics):
-    """Moments by number of class, the labels in order of arrival, and all labels.
+    """Return the moments by class number, the labels in order of arrival, and all labels.
 
     The labels of all shards are checked together.
     """

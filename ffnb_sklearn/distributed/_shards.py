@@ -1,4 +1,4 @@
-"""The shards of a task, as the caller gives them."""
+"""Validate the shards of a task that the caller passes."""
 
 from contextlib import suppress
 
@@ -8,7 +8,7 @@ __all__ = ["import_dask", "list_of_shards"]
 
 
 def import_dask():
-    """The module dask, or an error that says how to get it."""
+    """Return the module dask, or raise an error that explains how to install it."""
     try:
         import dask
         import dask.array
@@ -17,8 +17,8 @@ def import_dask():
             "partial_fit_shards needs dask. It comes with the extra [distributed]: "
             "pip install 'ffnb_sklearn[distributed]'."
         ) from error
-    # dask imports it at the first computation, and a setting of it that another thread ends
-    # meanwhile would remove all of its defaults.
+    # Import `distributed` now: dask imports it at the first computation, and if another thread
+    # leaves a `dask.config.set` block in the meantime, all defaults of `distributed` are lost.
     with suppress(ImportError):
         import distributed  # noqa: F401
     return dask
@@ -44,7 +44,7 @@ def list_of_shards(X, y, sample_weight):
 
 
 def _blocks(X, y, sample_weight):
-    """Row blocks of dask arrays that belong together."""
+    """Return the corresponding row blocks of dask arrays."""
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
@@ -60,7 +60,7 @@ def _blocks(X, y, sample_weight):
 
 
 def _aligned(X, array, name):
-    """A one-dimensional dask array in the row blocks of another."""
+    """Return a one-dimensional dask array with the row blocks of X."""
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
         raise TypeError(
             f"{name} must be a dask array of one dimension where X is a dask array; got "
@@ -69,7 +69,7 @@ def _aligned(X, array, name):
     rows, own = X.chunks[0], array.chunks[0]
     unknown = np.isnan(rows).any() or np.isnan(own).any()
     if unknown and len(rows) == len(own):
-        # Lengths are compared block by block, once these are there.
+        # Lengths are compared block by block, once the blocks are computed.
         return array
     if unknown or sum(rows) != sum(own):
         raise ValueError(

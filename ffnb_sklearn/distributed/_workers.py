@@ -1,4 +1,4 @@
-"""What workers do: check the samples of a shard, turn them into moments, add these up."""
+"""Tasks of the workers: validate the samples of a shard, compute and sum their moments."""
 
 from dataclasses import dataclass
 
@@ -20,20 +20,21 @@ __all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a worker needs to know of a pass over the shards.
+    """Information that a worker needs for a pass over the shards.
 
     Attributes
     ----------
     blank : FFNBClassifier
-        Parameters, inputs and known labels of the estimator: all that checks depend on.
+        Parameters, features and known labels of the estimator, on which the validation depends.
     model : Model
-        The feature map and the settings, and nothing of any class.
+        The feature map and the settings, without any class.
     pooled : bool, default=False
-        Whether the scatters of the classes may be added up, or are cut to the rank one by one.
+        Whether the scatters of the classes are reduced to their sum, or truncated to the rank one
+        by one.
     band : ShardBand or None, default=None
-        The newest band, if the samples were fitted by it.
+        The newest band, if it has been fitted to the samples.
     arrived : ndarray or None, default=None
-        With a band, the labels in order of arrival, those of its neurons last.
+        With a band, the labels in order of arrival; the labels of its neurons come last.
     """
 
     blank: FFNBClassifier
@@ -44,22 +45,22 @@ class Plan:
 
     @property
     def device(self):
-        """Where to compute, on the machine that asks."""
+        """Device on which to compute, on the current machine."""
         return resolve_device(self.blank.device)
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is known of some shards.
+    """Statistics of some shards.
 
     Attributes
     ----------
     n_samples : int
         Number of samples of positive weight.
     labels : list of ndarray
-        The labels of each shard that is not empty, each label once.
+        The distinct labels of each shard that is not empty.
     moments : dict of label to ClassMoments
-        Of the samples of positive weight.
+        Moments of the samples of positive weight.
     """
 
     n_samples: int
@@ -68,7 +69,7 @@ class Statistics:
 
 
 def inputs_of(blank, shard):
-    """The state that knows the inputs of a first shard: their number, and their names if any."""
+    """Return a state with the number of features of a first shard, and their names if any."""
     X, _, _ = _parts(shard)
     is_empty = _num_samples(X) == 0
     _, state = validated(blank, X, None, accept_sparse="csr", skip_check_array=is_empty)
@@ -76,7 +77,7 @@ def inputs_of(blank, shard):
 
 
 def statistics_of(plan, shard):
-    """Exact statistics of a shard."""
+    """Return the exact statistics of a shard."""
     samples = _samples(plan.blank, shard)
     if samples is None:
         return Statistics(0, [], {})
@@ -99,7 +100,7 @@ def statistics_of(plan, shard):
 
 
 def added(plan, parts):
-    """Return the statistics of several groups of shards together, exact if they are."""
+    """Merge the statistics of several groups of shards; only wide sparse rows are truncated."""
     projection = plan.blank._state.projection
     wide = projection is not None and projection.keeps_sparse
     return _merged(plan, parts, shard_rank(plan.model) if wide else None)
@@ -128,7 +129,7 @@ def _merged(plan, parts, max_rank):
 
 
 def _parts(shard):
-    """Samples, labels and weights of a shard, as they are given."""
+    """Return the samples, labels and weights of a shard, as they are given."""
     if not isinstance(shard, (list, tuple)) or len(shard) not in (2, 3):
         size = f" of {len(shard)}" if isinstance(shard, (list, tuple)) else ""
         raise TypeError(
@@ -138,14 +139,14 @@ def _parts(shard):
 
 
 def _samples(blank, shard):
-    """Samples, labels and weights where these are positive, and all labels; None if empty."""
+    """Return the samples of positive weight, their labels and weights, and all labels, or None."""
     X, y, weights = _parts(shard)
     known = {"classes": None, "state": blank._state}
     if _num_samples(X) == 0:
         validated(blank, X, blank._state, skip_check_array=True)
         return None
     if np.shape(weights) == (_num_samples(X),) and not np.any(weights):
-        # An error only if no other shard has any weight either.
+        # Zero weights are an error only if no other shard has a positive weight.
         _, y, *_ = check_samples(blank, X, y, sample_weight=None, **known)
         return X[:0], y[:0], weights[:0], np.unique(y)
     X, used, _, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
@@ -153,7 +154,7 @@ def _samples(blank, shard):
 
 
 def _codes(plan, y):
-    """Codes of a shard's samples: 1 for the neuron of their class, if it is new."""
+    """Return the codes of a shard's samples: 1 for the neuron of their class, if it is new."""
     n_neurons = len(plan.band.band.weights)
     positions, _ = label_positions(y, plan.arrived)
     new = positions - (len(plan.arrived) - n_neurons)

@@ -1,4 +1,4 @@
-"""Model files: one file of arrays and JSON, checked as a whole, that runs no code."""
+"""Model files: a single file of arrays and JSON, verified as a whole, that runs no code."""
 
 from ._errors import ModelFileError
 from ._files import load, save

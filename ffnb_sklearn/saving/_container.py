@@ -1,12 +1,12 @@
-"""The outer form of a model file: a ZIP archive of one JSON text and arrays, with a digest.
+"""The container of a model file: a ZIP archive of one JSON text and arrays, with a digest.
 
 The archive holds `model.json` first, then `arrays/0.npy`, `arrays/1.npy` and so on, uncompressed.
-The JSON text lists the dtype, memory order and shape of every array; from these follow the header
-and the size of its member, so nothing in a member is interpreted. The comment of the archive, the
+The JSON text lists the dtype, memory order and shape of every array. These determine the header and
+the size of its member, so nothing in a member is interpreted. The comment of the archive, at the
 end of the file, is a mark and the SHA-256 of the whole file with zeros in place of the digest.
 
-Every version of the package must read this outer form, so that an older version can tell a newer
-file from a damaged file. The version of the content is in the JSON text.
+Every version of the package must read this container, so that an older version can distinguish a
+newer file from a damaged file. The version of the content is in the JSON text.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _BLANK = b"0" * _DIGEST_LENGTH
 
 _TEXT = "model.json"
 
-# Most bytes of the JSON text. It grows by some hundred bytes per class.
+# Largest size of the JSON text, in bytes. The text grows by a few hundred bytes per class.
 _LONGEST_TEXT = 1 << 28
 
 _CHUNK = 1 << 20
@@ -38,7 +38,7 @@ _CHUNK = 1 << 20
 _DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U[1-9]\d{0,8}")
 _MOST_AXES = 32
 
-# Bits of the flags that a member may have: sizes behind the data, and a name in UTF-8.
+# Flags that a member may have: sizes after the data, and a name in UTF-8.
 _HARMLESS_FLAGS = 0x0808
 
 
@@ -53,7 +53,7 @@ def write_container(file, content, arrays):
     Parameters
     ----------
     file : file object
-        Empty, binary, writable and seekable.
+        Empty binary file, writable and seekable.
     content : object
         Content of the JSON text.
     arrays : list of ndarray
@@ -93,7 +93,7 @@ def _layout(array):
 
 
 def _bytes_of(array):
-    """Return the memory of a contiguous array as bytes, which are not copied."""
+    """Return the memory of a contiguous array as bytes, without a copy."""
     order = "C" if array.flags.c_contiguous else "F"
     return array.reshape(-1, order=order).view(np.uint8)
 
@@ -108,24 +108,24 @@ def _npy_header(dtype, order, shape):
 
 
 def read_container(file):
-    """Read a container, whatever its bytes are.
+    """Read and verify a container, which may hold any bytes.
 
     Parameters
     ----------
     file : file object
-        Binary, readable and seekable.
+        Binary file, readable and seekable.
 
     Returns
     -------
     content : object
         Content of the JSON text.
     arrays : list of ndarray
-        Arrays of the same dtypes, shapes and memory order, writable.
+        Writable arrays with the same dtypes, shapes and memory order.
 
     Raises
     ------
     ModelFileError
-        If the file is no container, or if a bit of it has changed.
+        If the file is not a container, or if any bit has changed.
     """
     size = _checked_size(file)
     try:
@@ -133,12 +133,12 @@ def read_container(file):
     except (ModelFileError, MemoryError):
         raise
     except Exception as error:
-        # An archive that was forged, digest and all, fails in nearly any way.
+        # A forged archive with a valid digest can raise an error of nearly any kind.
         raise ModelFileError("the file is a damaged archive.") from error
 
 
 def _checked_size(file):
-    """Return the size of a file whose digest is right."""
+    """Return the size of a file after verifying its digest."""
     size = file.seek(0, 2)
     n_end = len(_MARK) + _DIGEST_LENGTH
     file.seek(max(0, size - n_end))
@@ -163,7 +163,7 @@ def _checked_size(file):
 
 
 def _read_archive(file, size):
-    """Read the members of an archive, after the checks of all their sizes."""
+    """Read the members of an archive, after checking all of their sizes."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         _check_members(members, size)
@@ -185,7 +185,7 @@ def _read_archive(file, size):
 
 
 def _check_members(members, size):
-    """Check names and sizes of the members: together they are no larger than the file."""
+    """Check the names and sizes of the members, which together must not exceed the file."""
     names = (_TEXT if index == 0 else _array_name(index - 1) for index in count())
     if not members:
         raise misfit("the archive", "of one member or more")
@@ -204,7 +204,7 @@ def _check_members(members, size):
 
 
 def _unique(pairs):
-    """Return a JSON object whose keys are unique."""
+    """Return a JSON object; raise if a key is repeated."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise misfit(_TEXT, "without a repeated key")
@@ -212,12 +212,12 @@ def _unique(pairs):
 
 
 def _no_constant(name):
-    """Refuse the constants that JSON lacks."""
+    """Raise on the constants that JSON lacks."""
     raise misfit(_TEXT, "without NaN and infinity", name)
 
 
 def _checked_layouts(layouts):
-    """Return the dtype, memory order and shape of every array."""
+    """Return the dtype, memory order and shape of every array, after checking them."""
     if type(layouts) is not list:
         raise misfit("the list of arrays", "a list", layouts)
     for one in layouts:
@@ -234,7 +234,7 @@ def _checked_layouts(layouts):
 
 
 def _read_array(archive, member, header, layout):
-    """Read one array, whose size was checked."""
+    """Read one array, whose size has been checked."""
     dtype, order, shape = layout
     array = np.empty(shape, dtype=dtype, order=order)
     left = memoryview(_bytes_of(array))
@@ -246,7 +246,7 @@ def _read_array(archive, member, header, layout):
             if not n_read:
                 raise misfit(member.filename, "longer")
             left = left[n_read:]
-        # The end is where the check sum of the member is compared.
+        # Reading the end of the member also verifies its checksum.
         if stream.read(1):
             raise misfit(member.filename, "shorter")
     if array.dtype.kind == "U":

@@ -1,16 +1,16 @@
-"""The error of model files, and how it shows what a file holds."""
+"""The error for invalid model files, and its message."""
 
 from ..datasets._base import shown
 
 __all__ = ["ModelFileError", "misfit"]
 
 
-# Characters of the place of a value that a message repeats; places nest as deeply as files do.
+# Most characters of the location of a value that a message repeats; locations can be nested deeply.
 _LONGEST_PLACE = 200
 
 
 class ModelFileError(ValueError):
-    """A file is no model file, is damaged, is of a newer format, or holds no valid model."""
+    """A file is not a model file, is damaged, has a newer format, or holds no valid model."""
 
 
 def misfit(where, expected, got=None):
@@ -19,11 +19,11 @@ def misfit(where, expected, got=None):
     Parameters
     ----------
     where : str
-        The part.
+        Location of the part.
     expected : str
-        What it must be.
+        Description of a valid part.
     got : object, default=None
-        Its value, of which a bounded part is shown. None shows none.
+        Value of the part, of which a bounded text is shown. None shows no value.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The estimators that can be saved, and what is stored of each.
+"""The estimators that can be saved, and their stored parts.
 
-A file names a class of the table below and its parameters; no other class can come of it. Fitted
-attributes are listed one by one, with what must hold for them.
+A file names a class of the table below and its parameters; no other class can be created from it.
+The table lists every fitted attribute with its checks.
 """
 
 import inspect
@@ -38,24 +38,24 @@ __all__ = ["read_other", "write_other"]
 _OUTPUT = "_sklearn_output_config"
 _CONTAINERS = ("default", "pandas", "polars")
 
-# Kinds of values that are no plain values.
+# Kinds of values that are not plain values.
 _ESTIMATOR, _FACTORY, _AUGMENTATION = "estimator", "factory", "augmentation"
 
-# Networks of this package need not be given to `load`.
+# Networks of this package, which need not be passed to `load`.
 _OWN_FACTORIES = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
 
 _AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter, MirrorShift)}
 
 
 def _count(node, n_features):
-    """A positive integer, also of NumPy."""
+    """Read a non-negative integer of Python or NumPy."""
     value = node.plain()
     holds = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0
     return _held(node, holds, value, "an integer of at least 0")
 
 
 def _counts(node, n_features):
-    """A count, or one per feature."""
+    """Read a count, or one count per feature."""
     value = node.plain()
     if type(value) is np.ndarray:
         holds = value.dtype.kind in "iuf" and value.shape == (n_features,)
@@ -65,7 +65,7 @@ def _counts(node, n_features):
 
 
 def _per_feature(node, n_features):
-    """One number per feature, or None."""
+    """Read one number per feature, or None."""
     value = node.plain()
     holds = value is None or (
         type(value) is np.ndarray and value.dtype.kind == "f" and value.shape == (n_features,)
@@ -74,7 +74,7 @@ def _per_feature(node, n_features):
 
 
 def _weights_by_name(node, n_features):
-    """Parameters and buffers of a network."""
+    """Read the parameters and buffers of a network."""
     value = node.plain()
     holds = type(value) is dict and all(
         type(name) is str and type(array) is np.ndarray and array.dtype.kind in "biufc"
@@ -84,7 +84,7 @@ def _weights_by_name(node, n_features):
 
 
 def _history(node, n_features):
-    """Numbers of each epoch by name."""
+    """Read the numbers of each epoch by name."""
     value = node.plain()
     holds = type(value) is dict and all(
         type(numbers) is list and all(type(one) is float for one in numbers)
@@ -94,32 +94,32 @@ def _history(node, n_features):
 
 
 def _labels(node, n_features):
-    """Sorted labels."""
+    """Read labels."""
     value = node.plain()
     holds = type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "biufUO"
     return _held(node, holds, value, "labels")
 
 
 def _shape(node, n_features):
-    """A tuple of positive integers."""
+    """Read a tuple of positive integers."""
     value = node.plain()
     holds = type(value) is tuple and all(type(one) is int and one > 0 for one in value)
     return _held(node, holds, value, "a shape")
 
 
 def _shape_or_none(node, n_features):
-    """A tuple of positive integers, or None."""
+    """Read a tuple of positive integers, or None."""
     return None if node.value is None else _shape(node, n_features)
 
 
 def _image_values(node, n_features):
-    """The kind of numbers that images had, or None."""
+    """Read the kind of values in the images, or None."""
     value = node.plain()
     return _held(node, value in (None, "uint8", "number"), value, "a kind of numbers")
 
 
 def _widths_by_layer(node, n_features):
-    """Positive integers by the name of a layer."""
+    """Read positive integers by layer name."""
     value = node.plain()
     holds = type(value) is dict and all(
         type(name) is str and type(width) is int and width > 0 for name, width in value.items()
@@ -128,7 +128,7 @@ def _widths_by_layer(node, n_features):
 
 
 def _scales_by_layer(node, n_features):
-    """Positive numbers by the name of a layer."""
+    """Read positive numbers by layer name."""
     value = node.plain()
     holds = type(value) is dict and all(
         type(name) is str and type(scale) is float and 0.0 < scale < math.inf
@@ -138,7 +138,7 @@ def _scales_by_layer(node, n_features):
 
 
 def _held(node, holds, value, expected):
-    """Return a value if it is as expected."""
+    """Return a value; raise if it is not as expected."""
     if not holds:
         raise misfit(node.where, expected)
     return value
@@ -151,11 +151,11 @@ class _Kind:
     Attributes
     ----------
     made : type
-        Its class.
+        Class of the estimator.
     fitted : dict
-        Reader of each fitted attribute, beside the number and the names of the features.
+        Reader of each fitted attribute, except the number and the names of the features.
     optional : frozenset of str
-        Those that a fitted estimator may lack.
+        Attributes that a fitted estimator may lack.
     """
 
     made: type
@@ -215,12 +215,12 @@ _KINDS = {
     )
 }
 
-# Attributes that are no part of a file: what is computed again where it is missing, and callbacks.
+# Attributes that are not saved: values that are computed again if missing, and callbacks.
 _LEFT_OUT = {"_built", "_stop_words_id", *CALLBACK_ATTRIBUTES}
 
 
 def write_other(writer, value, where):
-    """Return the JSON of a value that is not plain: an estimator, a factory, an augmentation."""
+    """Return the JSON of a value that is not plain: an estimator or an augmentation."""
     name = type(value).__name__
     if name in _KINDS and type(value) is _KINDS[name].made:
         return {_ESTIMATOR: _write_estimator(writer, value)}
@@ -274,9 +274,9 @@ def _name_of_factory(factory):
 
 
 def _write_fitted(writer, estimator, parameters):
-    """Return the JSON of what an estimator has learned, or None."""
+    """Return the JSON of the learned state of an estimator, or None."""
     kind = _KINDS[type(estimator).__name__]
-    # Another thread may let the estimator learn meanwhile: the copy has one state.
+    # The copy holds a single state, even if another thread fits the estimator in the meantime.
     learned = {
         name: value
         for name, value in vars(estimator).copy().items()
@@ -316,7 +316,7 @@ def read_other(kind, node):
 
 
 def _read_factory(node):
-    """Return the value of `backbone` that a name in the file stands for."""
+    """Return the value of `backbone` for a name in the file."""
     name, known = node.text(), {**_OWN_FACTORIES, **node.reader.factories}
     if name not in known:
         raise ModelFileError(
@@ -327,10 +327,10 @@ def _read_factory(node):
 
 
 def read_estimator(node):
-    """Return an estimator."""
+    """Return the estimator of a node."""
     name, parameters, output, fitted = node.fields("class", "parameters", "output", "fitted")
     kind = _KINDS[name.text(*_KINDS)]
-    # A parameter that came after the file was written has its default.
+    # A parameter that was added after the file was written has its default.
     signature = inspect.signature(kind.made).parameters
     required = [key for key, one in signature.items() if one.default is one.empty]
     given = parameters.some_fields(signature.keys(), required)
@@ -350,7 +350,7 @@ def read_estimator(node):
 
 
 def _made(made, values, node):
-    """Return an object of a class of this package or of scikit-learn from its parameters."""
+    """Create an object of this package or of scikit-learn from its parameters."""
     try:
         return made(**values)
     except (ValueError, TypeError) as error:
@@ -368,7 +368,7 @@ def _check_parameters(estimator):
 
 
 def _check_steps(pipeline):
-    """Raise if the steps of a pipeline are no list of names and steps."""
+    """Raise unless the steps of a pipeline are a list of names and steps."""
     steps = pipeline.steps
     if type(steps) is not list or not steps:
         raise TypeError("steps must be a list of at least one step.")
@@ -379,7 +379,7 @@ def _check_steps(pipeline):
 
 
 def _read_fitted(node, estimator, kind):
-    """Return the attributes of what an estimator has learned."""
+    """Return the fitted attributes of an estimator."""
     if isinstance(estimator, ClassIncrementalClassifier):
         naive = isinstance(estimator, NaiveIncrementalClassifier)
         return {"_state": read_state(node, naive=naive)}

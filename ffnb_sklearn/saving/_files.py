@@ -15,16 +15,16 @@ from ._values import Node, Reader, Writer
 
 __all__ = ["load", "save"]
 
-# Version of the content. Whoever changes what it means raises it, lets `load` read all older
-# versions, and adds a file of the new version to tests/saving.
+# Version of the content. A change of its meaning requires a higher version, a `load` that reads all
+# older versions, and a file of the new version in tests/saving.
 _VERSION = 2
 
 
 def save(estimator, path):
-    """Save an estimator to a file that is loaded without running code.
+    """Save an estimator to a file that can be loaded without running code.
 
-    The file holds the parameters and all that was learned, as JSON and arrays with a SHA-256
-    digest. Whatever happens during the call, `path` is the old file or the new one.
+    The file holds the parameters and the learned state, as JSON and arrays with a SHA-256 digest.
+    At any time, `path` is either the complete old file or the complete new file.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ def save(estimator, path):
         `FFNBClassifier`, `JointClassifier`, `NaiveIncrementalClassifier`, `BandTraining`,
         `TorchFeatureExtractor`, `SkeletonDescriptor`, or a `ContinualPipeline` of these and of
         scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`,
-        `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`. Fitted or not; it is not
-        changed.
+        `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
+        not, and is not changed.
     path : str or path
         File to write. An existing file is replaced.
 
     Raises
     ------
     TypeError
-        If the estimator, a step or a parameter is of another type.
+        If the estimator, a step or a parameter has another type.
     ValueError
         If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, metadata
-        requests, labels of other objects than strings.
+        requests, or labels that are objects other than strings.
     OSError
         If the file cannot be written.
 
@@ -53,9 +53,9 @@ def save(estimator, path):
 
     Notes
     -----
-    A classifier that was solved is part of the file, so that the first prediction after loading
-    does not wait, unless it takes more than twice the memory of the moments, as many pairs of
-    classes do. Callbacks are no part of the file.
+    If the classifier has been solved, the file includes the solution, so that the first prediction
+    after loading need not compute it. A solution that takes more than twice the memory of the
+    moments, as with many pairs of classes, is left out. Callbacks are not saved.
 
     Examples
     --------
@@ -91,30 +91,31 @@ def save(estimator, path):
 
 
 def load(path, *, factories=None):
-    """Load an estimator that `save` has written, without running code of the file.
+    """Load an estimator that `save` has written, without running code from the file.
 
-    The digest is compared first. Then every part is checked before an object is made of it, by the
-    constructors of a fixed list of classes.
+    The digest is verified first. Then every part is checked before an object is created from it, by
+    the constructors of a fixed list of classes.
 
     Parameters
     ----------
     path : str or path
         File to read.
     factories : dict of str to callable or str, default=None
-        Values of `backbone` for `TorchFeatureExtractor`, by the dotted name that the file has: a
-        factory is code, and code is no part of the file. `ConvNet` and `SkeletonGCN` are known.
+        Values of `backbone` for `TorchFeatureExtractor`, by the dotted name in the file. They are
+        needed because a factory is code, and the file holds no code. `ConvNet` and `SkeletonGCN`
+        need no entry.
 
     Returns
     -------
     estimator
-        Estimator of the same parameters and learned state, random states included. On the same
-        machine with the same versions, it predicts and learns on bit for bit as the saved
-        estimator does.
+        Estimator with the same parameters and learned state, including random states. On the same
+        machine with the same versions, its predictions and its further learning match those of the
+        saved estimator bit for bit.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, cut short, of a newer format, no model file, or does not hold a
+        If the file is damaged, truncated, not a model file, has a newer format, or does not hold a
         valid model; or if a factory is missing in `factories`.
     OSError
         If the file is missing or cannot be read.
@@ -143,14 +144,14 @@ def load(path, *, factories=None):
         except ModelFileError as error:
             raise ModelFileError(f"{str(path)!r}: {error}") from error
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            # Only a forged file comes here: the checks of its parts were not enough.
+            # Only a forged file can get here, if the checks of its parts were not sufficient.
             raise ModelFileError(f"{str(path)!r}: does not hold a valid model.") from error
         except RecursionError as error:
             raise ModelFileError(f"{str(path)!r}: is nested too deeply.") from error
 
 
 def _estimator_of(content, arrays, factories):
-    """Return the estimator of a container."""
+    """Return the estimator in a container."""
     reader = Reader(arrays, read_other, factories)
     found = content.get("format") if type(content) is dict else None
     if type(found) is int and found > _VERSION:

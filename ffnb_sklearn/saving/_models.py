@@ -1,7 +1,8 @@
-"""The learned state of classifiers: what is stored of it, and what must hold for it.
+"""The learned state of classifiers: its stored parts, and the checks when they are read.
 
-Everything is rebuilt by the constructors of the immutable classes of the core. What a constructor
-does not check is checked here, so that no file gives a state that learning could not give.
+The constructors of the immutable classes of the core rebuild the state. This module checks
+everything that a constructor does not check, so that no file gives a state that learning could not
+give.
 """
 
 import sys
@@ -35,7 +36,7 @@ def write_state(state, writer):
     is_naive = isinstance(state.model, NaiveNetwork)
     names, projection = state.feature_names_in, state.projection
     return {
-        # Without a projection the file is one that earlier versions read.
+        # Earlier versions can read a file without a projection.
         **({} if projection is None else {"projection": _projection(projection)}),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
@@ -52,14 +53,14 @@ def read_state(node, *, naive):
     Parameters
     ----------
     node : Node
-        What `write_state` has written.
+        Node with the JSON that `write_state` has written.
     naive : bool
         Whether the model is that of `NaiveIncrementalClassifier`.
 
     Returns
     -------
     State
-        State, all parts of which go together.
+        State with consistent parts.
     """
     required = {"n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"}
     parts = node.some_fields(required | {"projection"}, required)
@@ -114,7 +115,7 @@ def read_names(node, n_features):
 
 
 def _labels(node):
-    """Return labels, at least one, none of them twice."""
+    """Return at least one label, without duplicates."""
     labels = node.labels()
     if not len(labels) or len(np.unique(labels)) != len(labels):
         raise misfit(node.where, "one label or more, none of them twice")
@@ -125,7 +126,7 @@ def _labels(node):
 
 
 def _check_bookkeeping(state, node):
-    """Check that the labels of the tasks, of the model and of the columns go together."""
+    """Check that the labels of the tasks, of the model and of the columns are consistent."""
     for labels in (state.classes, *state.task_classes):
         try:
             check_labels(labels, state.arrived, node.where)
@@ -140,7 +141,7 @@ def _check_bookkeeping(state, node):
         raise misfit(f"{node.where}.classes", "a superset of the labels that have arrived")
 
 
-# Plain values that a setting may have.
+# Checks of the plain values of settings.
 def _whole(value, least):
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and least <= value <= sys.maxsize
@@ -238,7 +239,7 @@ def _read_settings(node):
 
 
 def _required(made):
-    """Return the names of the fields without a default: fields added later need one."""
+    """Return the names of the fields without a default; fields added later need a default."""
     return {
         one.name
         for one in fields(made)
@@ -247,7 +248,7 @@ def _required(made):
 
 
 def _checked(allowed, nodes):
-    """Return plain values by name, each of which is allowed."""
+    """Return plain values by name, after checking each value."""
     found = {}
     for name, node in nodes.items():
         found[name] = node.plain()
@@ -302,7 +303,7 @@ def _read_model(node, n_inputs, n_classes):
 
 
 def _read_kept_axes(node, newest, widths):
-    """Return the axes closed to the newest bands: none, or those of each layer."""
+    """Return the axes closed to the newest bands: no axes, or the axes of each layer."""
     nodes = node.entries()
     if not nodes:
         return ()
@@ -328,8 +329,8 @@ def _read_shared(node, n_inputs, settings):
 
 
 def _read_bands(node, n_inputs, n_layers):
-    """Return bands, each of which sees features before it, and the width of every layer."""
-    # The widths of the file are compared with arrays only, and never asked for as memory.
+    """Return the bands and the width of every layer; a band reads only features before it."""
+    # The widths of the file are only compared with arrays; no memory is allocated from them.
     bands, widths = [], defaultdict(int, {0: n_inputs})
     for one in node.entries():
         layer, weights, activation, norm, scale = one.fields(
@@ -337,7 +338,8 @@ def _read_bands(node, n_inputs, n_layers):
         )
         number, rows = layer.integer(1, n_layers), weights.array(None, None)
         width = widths[number - 1]
-        # A band of the first layer sees all inputs, others the neurons that there were.
+        # A band of the first layer reads all inputs; other bands read the neurons that existed
+        # before.
         seen = rows.shape[1] == width if number == 1 else rows.shape[1] <= width
         if not len(rows) or not seen:
             raise misfit(weights.where, f"rows over {width} features")
@@ -349,7 +351,7 @@ def _read_bands(node, n_inputs, n_layers):
 
 
 def _read_norm(node, n_neurons):
-    """Return running statistics."""
+    """Return the running statistics of batch normalisation."""
     mean, variance = node.fields("mean", "variance")
     return BatchNorm(mean.array(n_neurons), variance.array(n_neurons, least=0.0))
 
@@ -386,7 +388,7 @@ def _read_network(node, n_inputs, n_classes):
     depth, heads = n_layers.integer(1), outputs.entries()
     read_bands, _ = _read_bands(bands, n_inputs, depth)
     features = FeatureMap(n_inputs, SharedBand.empty(n_inputs), read_bands)
-    # Every task has brought a band to each layer.
+    # Every task has added a band to each layer.
     layers = [band.layer for band in features.bands]
     bands.require(
         len(layers) == depth * len(heads)
@@ -408,7 +410,7 @@ def _read_network(node, n_inputs, n_classes):
 
 
 def _read_outputs(node, width):
-    """Return the outputs of one task over all neurons that the last layer had."""
+    """Return the outputs of one task over the neurons that the last layer had at the time."""
     weights, offsets = node.fields("weights", "offsets")
     rows = weights.array(None, int(width))
     if not len(rows):

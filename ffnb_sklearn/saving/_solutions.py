@@ -1,7 +1,7 @@
-"""The solved classifier of a model: what is stored of it, and what must hold for it.
+"""The solved classifier of a model: its stored parts, and the checks when they are read.
 
-The moments imply the classifier, so a file may lack it. Where it is stored, the first prediction
-after loading does not wait.
+The moments determine the classifier, so a file may lack it. If the classifier is stored, the first
+prediction after loading need not compute it.
 """
 
 import math
@@ -17,8 +17,8 @@ from ..core.features.feature_map import classifier_columns
 
 __all__ = ["is_stored", "read_solution"]
 
-# Most numbers of a stored solution, relative to those of the moments: the planes of pairs grow with
-# the square of the number of classes.
+# Largest size of a stored solution relative to that of the moments, in numbers; the planes of pairs
+# grow with the square of the number of classes.
 _MOST_NUMBERS = 2
 
 # The class of a solution, and the shapes of its arrays for C classes, P pairs, R own axes of the
@@ -32,7 +32,7 @@ _CLASSIFIERS = {
     "ova": (OneVsAllRidge, {"planes": "Cd", "offsets": "C", "gram": "CC"}),
 }
 
-# Every other field of a classifier and of a choice.
+# Readers of all other fields of a classifier and of a choice.
 _READERS = {
     "lengths": lambda node: tuple(one.integer() for one in node.entries()),
     "n_classes": lambda node: node.integer(1),
@@ -45,7 +45,7 @@ _READERS = {
 
 
 def is_stored(model):
-    """Return whether the file of a model holds its solution: solved, and not too large."""
+    """Return whether a file stores the solution of a model: it exists and is not too large."""
     if model.solved is None:
         return False
     numbers = vars(model.solved.classifier).values()
@@ -62,12 +62,12 @@ def read_solution(node, model):
     node : Node
         Fields of the classifier and of the choice by name.
     model : Model
-        Model without the solution.
+        Model without its solution.
 
     Returns
     -------
     Solution
-        Solution of the number of classes and features of the model.
+        Solution that fits the number of classes and features of the model.
     """
     classifier, choice = node.fields("classifier", "choice")
     made, shapes = _CLASSIFIERS[model.settings.classifier]

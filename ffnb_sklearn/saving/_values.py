@@ -1,8 +1,8 @@
-"""Plain values as JSON and arrays, and the checks of what is read.
+"""Write plain values as JSON and arrays, and check them when they are read.
 
-JSON has None, booleans, integers, finite floats, strings and lists. Any other value is an object
-with a single key, the kind of the value: a tuple, a dictionary, an array, a NumPy number, a random
-state and so on. Arrays are numbered in the order in which they are written.
+None, booleans, integers, finite floats, strings and lists are plain JSON. Any other value is a JSON
+object with a single key, which names the kind of the value: a tuple, a dictionary, an array, a
+NumPy number, a random state and so on. Arrays are numbered in the order in which they are written.
 """
 
 import math
@@ -35,8 +35,8 @@ class Writer:
     Parameters
     ----------
     write_other : callable
-        Takes the writer, a value and where it belongs, and returns the JSON of a value that is not
-        plain.
+        Function that takes the writer, a value that is not plain and its location, and returns the
+        JSON of the value.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Writer:
         return self._write_other(self, value, where)
 
     def _generator(self, generator, where):
-        """Return the number of a random generator; estimators may share it."""
+        """Return the number of a random generator, which several estimators may share."""
         if id(generator) not in self._positions:
             state = generator.get_state(legacy=False)
             if state["bit_generator"] != "MT19937":
@@ -125,9 +125,9 @@ class Reader:
     arrays : list of ndarray
         Arrays by number.
     read_other : callable
-        Takes a node that is not plain and its kind, and returns its value.
+        Function that takes a kind and a node that is not plain, and returns its value.
     factories : dict
-        Values of parameters that a file only names.
+        Values of parameters, by their names in the file.
     """
 
     def __init__(self, arrays, read_other, factories):
@@ -137,7 +137,7 @@ class Reader:
         self.factories = factories
 
     def take(self, index, where):
-        """Return an array, once."""
+        """Return an array; raise if it has been taken before."""
         if type(index) is not int or not 0 <= index < len(self._arrays):
             raise misfit(where, f"a number below {len(self._arrays)}", index)
         array, self._arrays[index] = self._arrays[index], None
@@ -146,22 +146,22 @@ class Reader:
         return array
 
     def check_all_taken(self):
-        """Raise unless every array has become a value."""
+        """Raise unless every array has been taken."""
         if any(array is not None for array in self._arrays):
             raise misfit("every array", "a part of the model")
 
 
 class Node:
-    """A value of the JSON text, where it is, and its checks.
+    """A value of the JSON text, its location and its checks.
 
     Parameters
     ----------
     value : object
-        JSON.
+        JSON value.
     where : str
-        Its place, for messages.
+        Location of the value, for messages.
     reader : Reader
-        The arrays.
+        Reader of the file.
     """
 
     def __init__(self, value, where, reader):
@@ -189,7 +189,7 @@ class Node:
         return [self.child(self.value[name], f".{name}") for name in names]
 
     def some_fields(self, allowed, required=()):
-        """Return the values of an object by name: all required names, and no other than allowed."""
+        """Return the values of an object by name; check for required and allowed names."""
         holds = type(self.value) is dict and set(required) <= self.value.keys() <= set(allowed)
         self.require(holds, "an object of the names that this version knows")
         return {name: self.child(one, f".{name}") for name, one in self.value.items()}
@@ -202,7 +202,7 @@ class Node:
         return [self.child(one, f"[{index}]") for index, one in enumerate(self.value)]
 
     def optional(self, read):
-        """Return None, or what a function reads from this node."""
+        """Return None, or the value that a function reads from this node."""
         return None if self.value is None else read(self)
 
     def integer(self, least=0, most=sys.maxsize):
@@ -212,7 +212,7 @@ class Node:
         return self.value
 
     def number(self, least=-math.inf, most=sys.float_info.max, *, above=False):
-        """Return a finite float in a range, without its lower end if the float must be above it."""
+        """Return a finite float in a range; `above` excludes the lower end."""
         holds = type(self.value) is float and least <= self.value <= most
         self.require(holds and not (above and self.value == least), f"from {least} to {most}")
         return self.value
@@ -223,13 +223,13 @@ class Node:
         return self.value
 
     def text(self, *options):
-        """Return a string, one of some options if there are any."""
+        """Return a string, which must be one of the options if there are any."""
         holds = type(self.value) is str and (not options or self.value in options)
         self.require(holds, f"one of {', '.join(options)}" if options else "a string")
         return self.value
 
     def array(self, *shape, least=-math.inf, finite=True):
-        """Return a float64 array; None stands for a length that is free."""
+        """Return a float64 array of a given shape, in which None allows any length."""
         (index,) = self.fields("array")
         array = self.reader.take(index.value, self.where)
         expected = " x ".join("n" if n is None else str(n) for n in shape)
@@ -269,7 +269,7 @@ class Node:
 
 
 def _read_dict(node):
-    """Return a dictionary, whose keys must be hashable and different."""
+    """Return a dictionary, whose keys must be hashable and distinct."""
     items = [[part.plain() for part in item.entries(2)] for item in node.entries()]
     holds = all(
         type(key) in (str, int, bool, type(None)) or isinstance(key, np.generic) for key, _ in items
@@ -299,7 +299,7 @@ def _read_tensor(node):
 
 
 def _read_generator(node):
-    """Return a random generator, the same object wherever it is named."""
+    """Return a random generator; all references to it give the same object."""
     number = node.integer(0, len(node.reader.generators) - 1)
     found = node.reader.generators[number]
     if isinstance(found, Node):
@@ -329,11 +329,11 @@ def _made_generator(node):
 
 
 def _read_number_type(node):
-    """Return a NumPy type of numbers, which a file only names."""
+    """Return the NumPy type of numbers that the file names."""
     return _NUMBER_TYPES[node.text(*_NUMBER_TYPES)]
 
 
-# How the content of each kind is read.
+# Function that reads the content of each kind.
 _KINDS = {
     "float": lambda node: float(node.text("nan", "inf", "-inf")),
     "tuple": lambda node: tuple(one.plain() for one in node.entries()),
