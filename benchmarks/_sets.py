@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from _data import Problem, Split, known_problems
+from _data import Problem, Split, known_problems, read_arrays
 from _mixtures import (
     clustered_classes,
     equal_covariances,
@@ -18,6 +18,9 @@ from sklearn.model_selection import train_test_split
 # Splits of a small table, and draws of a generated set: enough for chance to move the difference of
 # two good heads by a quarter of a point or so. Seeds per split are chosen likewise.
 _N_TABLE_SPLITS, _N_DRAWS = 100, 20
+
+# Splits of a table from a file.
+_N_FILE_SPLITS = 10
 
 # The thinned CIFAR-100: the last ten classes of the backbone's training, and thirty new ones.
 _CIFAR_CLASSES = (40, 80)
@@ -46,6 +49,26 @@ def study_sets(folder):
     """Return the sets of the study by name: files, scikit-learn's tables, generated ones."""
     sets = [*_file_sets(known_problems(folder)), *_tabular_sets(), *_generated_sets()]
     return {one.name: one for one in sets}
+
+
+def table_sets(path):
+    """Return the tables of a file, which hold columns NAME_X and labels NAME_y, as sets by name."""
+    arrays = read_arrays(path)
+    names = [key.removesuffix("_X") for key in arrays if key.endswith("_X")]
+    return {name: _table_set(name, arrays[f"{name}_X"], arrays[f"{name}_y"]) for name in names}
+
+
+def _table_set(name, X, y):
+    n_classes = len(np.unique(y))
+    return StudySet(
+        name,
+        f"{len(X)} rows, {_N_FILE_SPLITS} stratified 60 / 40 splits, columns standardised by the "
+        "training rows",
+        partial(tabular_splits, lambda return_X_y: (X, y), _N_FILE_SPLITS),
+        classes_per_task=1,
+        width=2000,
+        kind=f"table, {n_classes} classes, d = {X.shape[1]}",
+    )
 
 
 def _file_sets(known):
@@ -158,6 +181,7 @@ def tabular_splits(load, n_splits=_N_TABLE_SPLITS):
         rows = train_test_split(X, y, test_size=0.4, stratify=y, random_state=k)
         X_train, X_test, y_train, y_test = rows
         centre, scale = X_train.mean(axis=0), X_train.std(axis=0)
+        scale[scale == 0.0] = 1.0
         scaled = [(part - centre) / scale for part in (X_train, X_test)]
         splits.append(Split(f"split {k}", scaled[0], y_train, scaled[1], y_test))
     return splits

@@ -8,6 +8,9 @@ are scored on the same rows. With ``--test`` the defaults and the peers get the 
     python benchmarks/defaults.py --data FOLDER --out study.md study.csv
     python benchmarks/defaults.py --data FOLDER --test --out test.md test.csv
     python benchmarks/defaults.py --from sbu.csv wine.csv --out study.md
+    python benchmarks/defaults.py --tables tables.npz --test --out tables.md tables.csv
+
+The last command compares on the tables of a file instead, such as `collect_tables.py` makes.
 """
 
 import csv
@@ -17,9 +20,9 @@ from pathlib import Path
 import _defaults_report
 import heads
 import numpy as np
-from _data import Split, default_folder
+from _data import Split
 from _report import command_line, environment_lines, limited, publish
-from _sets import study_sets
+from _sets import study_sets, table_sets
 from heads import Context, Method, run_stream
 from sklearn.model_selection import StratifiedShuffleSplit
 
@@ -154,21 +157,24 @@ def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, quick="wine, three settings, two hold-outs", data=True)
     add = parser.add_argument
-    known = list(study_sets(default_folder()))
-    add("--sets", nargs="+", choices=known, help="default: all; quick: wine")
+    add("--sets", nargs="+", help="default: all; quick: wine")
+    add("--tables", type=Path, help=".npz of columns NAME_X and labels NAME_y, as the only sets")
     add("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     add("--peers", nargs="*", choices=PEERS, default=PEERS)
     add("--repeats", type=int, help="hold-outs per set, or splits of the test")
     add("--test", action="store_true", help="score the defaults and the peers on test rows")
     add("--from", dest="given", nargs="+", type=Path, help="report these .csv files; run nothing")
     options = parser.parse_args(arguments)
+    known = table_sets(options.tables) if options.tables else study_sets(options.data)
+    if unknown := set(options.sets or []) - set(known):
+        parser.error(f"--sets: unknown sets {sorted(unknown)}; there are {', '.join(known)}")
     if options.test and not options.peers:
         parser.error("--test compares with peers: at least one is needed")
     if options.quick:
         options.sets, options.repeats = options.sets or ["wine"], options.repeats or 2
         options.settings = options.settings[:3]
         options.peers = [name for name in options.peers if name in {"ncm", "slda", "ridge"}]
-    return options
+    return options, known
 
 
 def read_records(paths):
@@ -194,8 +200,7 @@ def measure(options, known):
 
 def main(arguments=None):
     """Run the study, or the test, and print its report."""
-    options = parse(arguments)
-    known = study_sets(options.data)
+    options, known = parse(arguments)
     with limited(options.threads):
         records = read_records(options.given) if options.given else measure(options, known)
         environment = environment_lines()

@@ -181,7 +181,9 @@ class FFNBClassifier(BlockClassifier):
     With ``shrinkage="auto"`` the shrinkage is the sampling error of the class covariances divided
     by their squared distance from the pooled covariance, both measured in the metric of the pooled
     covariance [3]_. With many samples and different covariances, each class keeps its own
-    covariance; few samples or equal covariances lead towards linear discriminant analysis.
+    covariance; few samples or equal covariances lead towards linear discriminant analysis. The
+    limit is 0.5 for the Gaussian head, or 0.9 if the inputs outweigh the shared band, if there is
+    no shared band, or for pairs.
     If the shrinkage or the ridge is "auto", the weight of the inputs relative to the shared band is
     chosen from three candidates, by the least left-out cross-entropy of the pooled discriminant.
     This cross-entropy follows from the moments in closed form. It needs no sample, does not depend

@@ -23,11 +23,16 @@ covariance over its squared distance from the pooled one,
                       {\sum_c \|\Sigma_c - \Sigma_{pooled}\|^2} .
 
 Many samples and unlike covariances leave the classes their own; few samples or equal covariances
-give linear discriminant analysis. No class is too small or too large to take part. All terms are
-those of the kept axes: with the trace outside of them in the error alone, truncated classes lose
-their covariances.
+lead towards linear discriminant analysis. No class is too small or too large to take part. All
+terms are those of the kept axes: with the trace outside of them in the error alone, truncated
+classes lose their covariances.
 
-A tenth of its own covariance is left to each class in any case.
+The chosen energy tells which classes can share a covariance. If the inputs outweigh the random
+features, linear functions of the inputs separate the classes best: the intensity is 1 without an
+estimate, and a tenth of its own covariance is left to each class. Otherwise the features are curved
+functions of the inputs, whose class covariances always differ, even if too few samples show it:
+half of the own covariance is left to each class of the Gaussian head. The planes of a pair of
+classes depend on the sum of their covariances and keep the limit of a tenth.
 
 *Temperature.* The cross-entropy is minimised over a temperature that divides the outputs. It is
 chosen for the ridge that the classifier is solved with: a given ridge is judged itself, and a
@@ -37,7 +42,8 @@ ridge that is raised reduces the temperature in proportion.
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
 pooled covariance has an effective rank :math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` and N - C
 degrees of freedom, so its squared relative sampling error is about :math:`r / (N - C)`. The ridge
-is multiplied by :math:`1 + (8 r / (N - C))^2`.
+is multiplied by :math:`1 + (8 r / (N - C))^2`. Curved features of the Gaussian head multiply it by
+one plus the intensity, since own covariances that are little known need more of it.
 
 References
 ----------
@@ -62,7 +68,8 @@ __all__ = ["Choice", "choose", "with_choice"]
 
 # Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
 # by their class separation (hold-outs of the sets of benchmarks/defaults.py).
-_ENERGIES = (None, 300.0, 1.0)
+_INPUTS = 300.0
+_ENERGIES = (None, _INPUTS, 1.0)
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
@@ -70,6 +77,10 @@ _RIDGE = 1.0
 # Most of the chosen shrinkage: a tenth of the own covariance costs equal covariances 0.1 points at
 # 60 samples a class, and gives unlike ones up to 3 at 8 or 20 (benchmarks/sizes.py, fresh draws).
 _MOST_SHRINKAGE = 0.9
+
+# The same for distances in curved features: gains 1 to 4 points on nine of eleven real tables whose
+# intensity is near 1, loses 0.5 on Gaussians of low rank (docs/benchmarks/shrinkage.md).
+_MOST_CURVED = 0.5
 
 # Relative ridge of one-vs-all regression, and of classes without a common covariance
 # (docs/benchmarks/defaults_holdouts.md, recorded with the earlier default).
@@ -180,15 +191,21 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     judge = _Judge(fixed, blocks)
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
     metric, temperature = judge.best(energies)
-    intensity = judge.shrinkage(metric) if shrinkage is None else shrinkage
-    if shrinkage is None:
-        shrinkage = min(intensity, _MOST_SHRINKAGE)
+    linear = metric.energy == _INPUTS
+    curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
+    if shrinkage is not None:
+        intensity = shrinkage
+    else:
+        intensity = 1.0 if linear else judge.shrinkage(metric)
+        shrinkage = min(intensity, _MOST_CURVED if curved else _MOST_SHRINKAGE)
     if settings.classifier == "ova":
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
     if epsilon is not None:
         choice = Choice(metric.energy, shrinkage, epsilon)
         return choice._replace(temperature=judge.temperature(choice))
     raised = 1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2
+    if curved:
+        raised *= 1.0 + intensity
     return Choice(metric.energy, shrinkage, _RIDGE * intensity * raised, temperature / raised)
 
 

@@ -107,6 +107,37 @@ def test_classes_keep_more_of_their_own_as_they_grow_through_the_rank():
     assert found[2] - found[3] < 0.1
 
 
+GAUSSIAN = {"classifier": "gaussian"}
+
+
+@pytest.mark.parametrize("n", [8, 15, 30])
+def test_linear_classes_share_their_covariance_at_any_size(n):
+    choice = chosen(*linear_samples(0, n), **GAUSSIAN)
+
+    assert choice.input_energy == 300.0
+    assert choice.shrinkage == 0.9
+    assert choice.epsilon >= 1.0
+
+
+@pytest.mark.parametrize("n", [5, 10, 30, 300])
+def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
+    samples = curved_samples(0, n)
+    pairs, distances = chosen(*samples, classifier="ovo"), chosen(*samples, **GAUSSIAN)
+
+    assert pairs.input_energy == distances.input_energy != 300.0
+    assert distances.shrinkage == min(pairs.shrinkage, 0.5)
+    # The intensity of pairs is limited at 0.9 in the shrinkage alone, not in the ridge.
+    growth = distances.epsilon / pairs.epsilon
+    assert 1.0 + pairs.shrinkage <= growth * (1.0 + 1e-12)
+    assert growth <= 2.0 + 1e-12
+
+
+def test_inputs_alone_keep_the_limit_of_pairs():
+    X, labels = linear_samples(0, 10)
+
+    assert chosen(X, labels, shared_band_size=0, **GAUSSIAN).shrinkage == 0.9
+
+
 def test_shrinkage_is_the_formula_on_dense_matrices():
     model = learnt(*curved_samples(0, 30), replace(OPEN, skip_connection=False))
     gaussians, _ = classes_of(model)
