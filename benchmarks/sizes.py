@@ -7,6 +7,7 @@ with the best fixed pair of shrinkage and ridge, chosen by the test rows, and wi
     python benchmarks/sizes.py --quick
 """
 
+import csv
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -43,20 +44,31 @@ def accuracies(split, grid, peers, seed):
 
 
 def run(options):
-    """Records of all kinds, sizes and draws."""
+    """Records of all kinds, sizes and draws; with an earlier run, of the default alone."""
     grid = [(rho, epsilon) for rho in options.shrinkages for epsilon in options.epsilons]
-    records = []
+    records, peers = read_others(options.given), options.peers
+    if options.given:
+        grid, peers = [], []
     for kind in options.kinds:
         for n in options.sizes:
             splits = generated_splits(kind, _GENERATED[kind][0], n, n_draws=options.draws)
             for draw, split in enumerate(splits):
-                found = accuracies(split, grid, options.peers, draw)
+                found = accuracies(split, grid, peers, draw)
                 records += [
                     {"kind": kind, "n": n, "draw": draw, "method": name, "accuracy": value}
                     for name, value in found.items()
                 ]
                 print(kind, n, draw, f"{found['default']:.2f}", file=sys.stderr, flush=True)
     return records
+
+
+def read_others(path):
+    """Read the records of an earlier run but for those of the default."""
+    if path is None:
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["method"] != "default"]
+    return [{**row, "n": int(row["n"]), "accuracy": float(row["accuracy"])} for row in rows]
 
 
 def summary(records, peers):
@@ -132,6 +144,7 @@ def parse(arguments):
     add("--epsilons", nargs="+", type=float, default=EPSILONS)
     add("--peers", nargs="+", choices=list(heads.METHODS), default=PEERS)
     add("--draws", type=int, default=5)
+    add("--from", dest="given", type=Path, help=".csv of an earlier run; the default runs alone")
     add("--plot", type=Path, help="a .png of the sweep")
     options = parser.parse_args(arguments)
     if options.quick:

@@ -224,3 +224,39 @@ def test_the_sweep_reports_the_best_pair_and_the_best_peer_of_each_size(bench):
     (row,) = bench("sizes").summary(records, ["slda", "klda"])
 
     assert row == ("equal", 3, 71.0, 1.0, "rho=1.0 epsilon=1.0", 72.0, "slda", 51.0)
+
+
+def test_the_default_of_a_sweep_runs_again_beside_earlier_rows(run_script, tmp_path):
+    _, first = run_script("sizes", "--quick")
+    earlier = tmp_path / "earlier.csv"
+    earlier.write_text((tmp_path / "sizes.csv").read_text())
+
+    _, again = run_script("sizes", "--quick", "--from", str(earlier))
+
+    def by_run(records):
+        return {(one["n"], one["draw"], one["method"]): one["accuracy"] for one in records}
+
+    assert by_run(again) == by_run(first)
+
+
+def test_tables_of_a_file_are_the_only_sets(run_script, tmp_path):
+    path, random = tmp_path / "tables.npz", np.random.default_rng(0)
+    y = np.repeat(["b", "a", "c"], 20)
+    X = random.normal(size=(60, 4)) + 4.0 * (y == "a")[:, None] - 4.0 * (y == "b")[:, None]
+    # The second column is constant.
+    X[:, 1] = 7.0
+    np.savez(path, mine_X=X, mine_y=y)
+    arguments = ["--tables", str(path), "--test", "--peers", "ncm", "--repeats", "2"]
+
+    printed, records = run_script("defaults", *arguments)
+
+    assert {one["set"] for one in records} == {"mine"}
+    assert len(records) == 2 * 2
+    assert min(float(one["final"]) for one in records) > 0.9
+    assert "| mine | table, 3 classes, d = 4 | 60 rows, 10 stratified" in printed
+
+
+def test_unknown_sets_are_named(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("defaults").main(["--sets", "wine", "letters", "--quick"])
+    assert "unknown sets ['letters']; there are sbu, fpha" in capsys.readouterr().err

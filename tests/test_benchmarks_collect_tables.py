@@ -1,0 +1,53 @@
+"""Public tables from packages: series, images, and what is left out."""
+
+import gzip
+import zipfile
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+SERIES = """@problemName Two
+@data
+1,2,3:4,5,6:left
+7,8,9:1,1,1:right
+"""
+
+
+def test_series_are_rows_of_all_channels(bench):
+    X, y = bench("collect_tables").read_ts(SERIES)
+
+    assert_array_equal(X, [[1, 2, 3, 4, 5, 6], [7, 8, 9, 1, 1, 1]])
+    assert_array_equal(y, ["left", "right"])
+
+
+def test_small_classes_constant_columns_and_missing_values_are_left_out(bench):
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.normal(size=(30, 2)), np.ones(30)])
+    X[0, 0] = np.nan
+    y = np.array(["a"] * 12 + ["b"] * 13 + ["c"] * 5)
+
+    X_kept, y_kept = bench("collect_tables").cleaned(X, y)
+
+    assert_array_equal(X_kept, X[1:25, :2])
+    assert_array_equal(y_kept, [0] * 11 + [1] * 13)
+
+
+def test_a_file_holds_the_tables_of_both_wheels(bench, tmp_path, capsys):
+    aeon, mlxtend, out = (tmp_path / name for name in ("aeon.whl", "mlxtend.whl", "tables.npz"))
+    module = bench("collect_tables")
+    lines = "".join(f"{k},{k * k}:{k % 2}\n" for k in range(10))
+    with zipfile.ZipFile(aeon, "w") as archive:
+        for folder, stem in module.SERIES.items():
+            for part in ("TRAIN", "TEST"):
+                archive.writestr(f"aeon/datasets/data/{folder}/{stem}_{part}.ts", "@data\n" + lines)
+    images = "".join(f"{k},{2 * k},{k % 2}\n" for k in range(20))
+    with zipfile.ZipFile(mlxtend, "w") as archive:
+        archive.writestr("mlxtend/data/data/mnist_5k.csv.gz", gzip.compress(images.encode()))
+
+    module.main(["--aeon", str(aeon), "--mlxtend", str(mlxtend), "--out", str(out)])
+
+    with np.load(out) as arrays:
+        assert arrays["gunpoint_X"].shape == (20, 2)
+        assert_array_equal(np.bincount(arrays["gunpoint_y"]), [10, 10])
+        assert_array_equal(arrays["mnist-5000_X"][:, 1], 2.0 * np.arange(20))
+    assert "japanesevowels 20 2" in capsys.readouterr().err
