@@ -108,7 +108,10 @@ def study_report(records, studies, environment, labels):
 
 def test_report(records, studies, environment, labels):
     """Return the report of the test as Markdown; arguments as of `study_report`."""
-    lines = ["# FFNB's defaults against its peers, on test rows", "", *environment]
+    title = (
+        "public tables" if all(one.kind.startswith("table,") for one in studies) else "test rows"
+    )
+    lines = [f"# FFNB's defaults against its peers, on {title}", "", *environment]
     lines += [
         "- accuracy after the last task in percent, mean over splits and seeds ± its standard "
         "deviation over runs; bold: best",

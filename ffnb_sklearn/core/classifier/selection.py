@@ -78,8 +78,8 @@ _RIDGE = 1.0
 # 60 samples a class, and gives unlike ones up to 3 at 8 or 20 (benchmarks/sizes.py, fresh draws).
 _MOST_SHRINKAGE = 0.9
 
-# The same for distances in curved features: gains 1 to 4 points on nine of eleven real tables whose
-# intensity is near 1, loses 0.5 on Gaussians of low rank (docs/benchmarks/shrinkage.md).
+# The same for distances in curved features: with the larger ridge it gains 1 to 5 points on seven
+# of seventeen real tables, and loses 1 on one (docs/benchmarks/defaults.rst, on public tables).
 _MOST_CURVED = 0.5
 
 # Relative ridge of one-vs-all regression, and of classes without a common covariance
