@@ -163,7 +163,6 @@ class _Kind:
     optional: frozenset = frozenset()
 
 
-_SCALES = dict.fromkeys(["scale_"], _per_feature)
 _KINDS = {
     one.made.__name__: one
     for one in (

@@ -187,8 +187,8 @@ class ExactCalls(Calls):
     """Without bands a model is that of one fit to all that it knows, up to rounding."""
 
     parameters = MappingProxyType(EXACT)
-    # Share of the largest score. Moments agree to 1e-15; but the temperature is the flat minimum of
-    # a curve, which is found to about the root of that, 3e-8, and multiplies the scores.
+    # Share of the largest score. Moments agree to 1e-15, but the temperature, which divides the
+    # scores, depends on the root of a matrix that may be singular: it agrees to 3e-8.
     tolerance = 1e-6
 
     def compare(self, one, known, scores, probabilities):
