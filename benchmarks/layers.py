@@ -41,6 +41,13 @@ LEARNERS = {
         lambda c: FFNBClassifier(classifier="ovo", random_state=c.seed, device=c.device),
         "classifier='ovo', other parameters default",
     ),
+    "published": Method(
+        "published model, closed form",
+        lambda c: FFNBClassifier.as_published(
+            p=0.95, band_size=1, max_epochs=0, random_state=c.seed, device=c.device
+        ),
+        "as_published(p=0.95, band_size=1, max_epochs=0)",
+    ),
 }
 
 
