@@ -68,13 +68,9 @@ FEATURES = {
     "further": Features("blocks 6 to 10, trained further", LAYERS, "mirror", (FURTHER,)),
     "cutout": Features("blocks 6 to 10, then with cutout", LAYERS, "mirror", (CUTOUT,)),
     "wide": Features("blocks 6 to 10 of the wide network", LAYERS, "mirror", (WIDE,)),
-    "wide-shift": Features(
-        "blocks 6 to 10 of the wide network, also of shifted images",
-        LAYERS,
-        MirrorShift(shift=2),
-        (WIDE,),
+    "wide-given": Features(
+        "blocks 6 to 10 of the wide network and of the given one", LAYERS, "mirror", (GIVEN, WIDE)
     ),
-    "wide-last": Features("last layer of the wide network", None, "mirror", (WIDE,)),
     "three": Features(
         "blocks 6 to 10 of all three networks", LAYERS, "mirror", (GIVEN, FURTHER, CUTOUT)
     ),

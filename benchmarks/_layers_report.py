@@ -1,6 +1,6 @@
 """The page of `layers.py`: the table of this machine, and the figures that papers print."""
 
-from _layer_features import FEATURES, GIVEN
+from _layer_features import CUTOUT, FEATURES, FURTHER, WIDE
 from _paper_printed import CIFAR_ACCURACIES, CIFAR_AVERAGES
 from _report import environment_lines
 
@@ -8,6 +8,16 @@ import ffnb_sklearn
 
 # Random neurons of RanPAC and cosines of KLDA.
 WIDTH = 5000
+
+# What the page tells of networks other than the given one.
+NETWORKS = {
+    (
+        FURTHER,
+        CUTOUT,
+    ): "- trained further: 12 epochs on the same classes, then 6 with cutout (`backbone.py`)",
+    (WIDE,): "- wide network: trained on the same classes from random weights, 8 and 16 epochs "
+    "(backbone_wide.md)",
+}
 
 COLUMNS = (
     "features",
@@ -86,9 +96,9 @@ def _description(options):
         f"{n} training images per class{'' if n == 500 else ' (of 500, so figures are lower)'}; a "
         "ResNet trained on the first 50 classes, whose weights come with the data",
         *(
-            ["- trained further: 12 epochs on the same classes, then 6 with cutout (`backbone.py`)"]
-            if any(FEATURES[name].networks != (GIVEN,) for name in options.features)
-            else []
+            line
+            for networks, line in NETWORKS.items()
+            if any(set(networks) & set(FEATURES[name].networks) for name in options.features)
         ),
         f"- seeds: {', '.join(map(str, options.seeds))}, of what the head draws at random; means "
         "over seeds",

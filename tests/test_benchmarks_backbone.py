@@ -25,3 +25,24 @@ def test_a_training_is_recorded_and_its_weights_can_be_used(bench, shared_data, 
     bench("backbone").main(arguments)
     for name, again in torch.load(tmp_path / "weights.pt", weights_only=True).items():
         assert torch.equal(again, weights[name])
+
+
+def test_a_wide_network_gives_wider_rows(bench, shared_data, tmp_path, capsys):
+    layers = bench("_layer_features")
+    weights = tmp_path / f"{layers.WIDE}.pt"
+    arguments = ["--threads", "1", "--start", "random", "--epochs", "1", "--images-per-class", "2"]
+    arguments += ["--network", "wide", "--data", str(shared_data), "--weights", str(weights)]
+    bench("backbone").main([*arguments, "--checkpoint", str(tmp_path / "checkpoint")])
+
+    assert "- network: wide, ConvNet(stem_width=32, widths=(32, 96, 256, 512))" in (
+        capsys.readouterr().out
+    )
+    images = layers.load_images(shared_data, per_class=1)
+    few = layers.Images(images.train, images.y_train, images.test[:5], images.y_test[:5])
+    extracted = layers.extract(few, weights, None, tmp_path, "cpu")
+    _, _, widths = extracted
+    assert [width for width, _ in widths.values()] == [96, 256, 256, 512, 512]
+    features = layers.Features("wide", ("6", "10"), None, (layers.WIDE,))
+    X, X_test = layers.columns(features, few, {(layers.WIDE, None): extracted})
+    assert X.shape == (100, 96 + 512)
+    np.testing.assert_allclose(X_test[:, :96], extracted[1][:, :96])
