@@ -11,10 +11,8 @@ WIDTH = 5000
 
 # What the page tells of networks other than the given one.
 NETWORKS = {
-    (
-        FURTHER,
-        CUTOUT,
-    ): "- trained further: 12 epochs on the same classes, then 6 with cutout (`backbone.py`)",
+    (FURTHER, CUTOUT): "- trained further: 12 epochs on the same classes, then 6 with cutout "
+    "(`backbone.py`)",
     (WIDE,): "- wide network: trained on the same classes from random weights, 8 and 16 epochs "
     "(backbone_wide.md)",
 }
