@@ -9,7 +9,7 @@ import ffnb_sklearn
 # Random neurons of RanPAC and cosines of KLDA.
 WIDTH = 5000
 
-# What the page tells of networks other than the given one.
+# Lines of the page on networks other than the given one.
 NETWORKS = {
     (FURTHER, CUTOUT): "- trained further: 12 epochs on the same classes, then 6 with cutout "
     "(`backbone.py`)",

@@ -89,10 +89,9 @@ class TorchFeatureExtractor(
         Device on which the network runs, chosen at each call. `"auto"` is CUDA if there is a CUDA
         device, else the CPU.
     mixed_precision : bool or "auto", default="auto"
-        Whether pretraining and `transform` compute convolutions and matrix products in
-        bfloat16, which takes about half the time. `True` needs ``dtype="float32"``, and a CPU
-        or a CUDA device with bfloat16 arithmetic. `"auto"` uses bfloat16 only for pretraining on
-        such CUDA devices.
+        Whether pretraining and `transform` compute convolutions and matrix products in bfloat16,
+        in about half the time. `True` needs ``dtype="float32"``, and a CPU or CUDA device with
+        bfloat16 arithmetic. `"auto"` uses bfloat16 only for pretraining on such CUDA devices.
     epochs : int, default=0
         Number of passes of pretraining over the samples; 0 disables pretraining. All following
         parameters concern pretraining.
@@ -115,18 +114,15 @@ class TorchFeatureExtractor(
     augment : {"flip-crop"}, callable or None, default=None
         Random augmentation of the inputs of each step. ``"flip-crop"`` is :class:`FlipCrop` with
         its defaults, for images. A callable takes a batch, shaped and scaled as for the network,
-        and a `torch.Generator` on the CPU, and returns a batch of the same shape; it must be
-        picklable.
+        and a `torch.Generator` on the CPU, and returns a batch of the same shape.
     validation_fraction : float, default=0.0
-        Fraction of each class that is held out from training and evaluated after each epoch. The
-        weights of the epoch with the best validation accuracy are kept; ties are broken by the
-        smallest loss. With 0, the weights of the last epoch are kept.
+        Fraction of each class that is held out and evaluated after each epoch. The weights of the
+        epoch with the best accuracy, then the smallest loss, are kept; with 0, the last weights.
     checkpoint : path, default=None
         File to which the state is written after each epoch. If the file exists, a call of `fit`
         with the same data and parameters resumes from it.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the order of the samples, the validation samples, the dropout
-        and the augmentation.
+        Seed of the initial weights, sample order, validation samples, dropout and augmentation.
     verbose : bool or int, default=False
         Whether to print a line per epoch.
 
@@ -145,8 +141,8 @@ class TorchFeatureExtractor(
     layer_widths_ : dict of str -> int
         With `layers`, the number of features of each layer.
     layer_scales_ : dict of str -> float
-        With `layers`, the factor of each layer: the inverse of the root mean square length of its
-        features over the samples passed to `fit`; 1 if all of its features are zero.
+        With `layers`, the factor of each layer: the inverse root mean square length of its features
+        over the samples passed to `fit`; 1 if all are zero.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
@@ -161,8 +157,7 @@ class TorchFeatureExtractor(
 
     See Also
     --------
-    ffnb_sklearn.pipeline.ContinualPipeline : Combines the extractor with an incremental classifier;
-        pretraining then uses only the first task.
+    ffnb_sklearn.pipeline.ContinualPipeline : Pretrains the extractor on the first task.
     ConvNet : Backbone for small images.
     image_files : Lists the images in a folder.
 
