@@ -124,6 +124,8 @@ def main(arguments=None):
     for name, X, y in collect(options):
         arrays[f"{name}_X"], arrays[f"{name}_y"] = cleaned(X, y)
         print(name, *arrays[f"{name}_X"].shape, file=sys.stderr)
+    if not arrays:
+        parser.error("no table was found: give --rda folders with .rda files, --aeon or --mlxtend")
     np.savez_compressed(options.out, **arrays)
 
 

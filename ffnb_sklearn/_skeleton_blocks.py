@@ -94,7 +94,7 @@ class _Frames:
         """
         means = _chunk_means(self.lengths, self.n_chunks)
         sizes = np.diff(means.indptr)
-        # One row for each frame of each chunk; a frame across a border is in both chunks.
+        # Each frame of each chunk has a row; a frame across a border is in both chunks.
         members = values.reshape(len(values), -1)[means.indices]
         # Relative to the first frame of the chunk, so that means of equal rows are exact.
         members -= np.repeat(members[means.indptr[:-1]], sizes, axis=0)

@@ -245,7 +245,7 @@ def _check_labels(y, name):
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
     with warnings.catch_warnings():
-        # One sample per class is a valid stream, not a regression target.
+        # A stream with a single sample per class is valid; its labels are no regression target.
         warnings.simplefilter("ignore")
         check_classification_targets(labels)
     return labels

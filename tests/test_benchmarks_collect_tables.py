@@ -4,6 +4,7 @@ import gzip
 import zipfile
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 SERIES = """@problemName Two
@@ -51,3 +52,10 @@ def test_a_file_holds_the_tables_of_both_wheels(bench, tmp_path, capsys):
         assert_array_equal(np.bincount(arrays["gunpoint_y"]), [10, 10])
         assert_array_equal(arrays["mnist-5000_X"][:, 1], 2.0 * np.arange(20))
     assert "japanesevowels 20 2" in capsys.readouterr().err
+
+
+def test_a_folder_without_tables_is_an_error(bench, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        bench("collect_tables").main(["--rda", str(tmp_path), "--out", str(tmp_path / "out.npz")])
+    assert "no table was found" in capsys.readouterr().err
+    assert not (tmp_path / "out.npz").exists()
