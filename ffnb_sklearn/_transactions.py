@@ -26,9 +26,9 @@ def learning_lock(pipeline):
     lock = _LOCKS.setdefault(pipeline, threading.Lock())
     if lock.locked():
         raise ConcurrentLearningError(
-            f"This {type(pipeline).__name__} is learning or forgetting something else, by a call "
-            "in another thread. This call has changed nothing: repeat it when the other has "
-            "ended. Let one thread at a time learn."
+            f"This {type(pipeline).__name__} is being changed by another thread. This call has "
+            "changed nothing: repeat it after the other call has ended. Let only one thread at a "
+            "time learn."
         )
     return lock
 

@@ -98,7 +98,9 @@ def check_weights(sample_weight, X):
         )
     positive = weights[weights > 0]
     if not len(positive):
-        raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
+        raise ValueError(
+            "sample_weight must be positive for at least one sample; all weights are 0."
+        )
     if positive.max() > _HEAVIEST or positive.min() < _LIGHTEST:
         raise ValueError(
             f"sample_weight must be 0 or between {_LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
@@ -243,8 +245,8 @@ def check_unchanged(name, before, now):
     """Raise if a parameter has another value than in earlier tasks."""
     if before != now:
         raise ValueError(
-            f"{name} cannot change between tasks: it was {before} when earlier ones were learnt "
-            f"and is {now} now. Set it back, or call fit to start anew."
+            f"{name} cannot change between tasks: it was {before} in earlier tasks "
+            f"and is {now} now. Set it back, or call fit to start over."
         )
 
 

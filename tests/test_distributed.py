@@ -237,7 +237,7 @@ def test_shards_without_weight_or_samples():
     nothing, empty = np.zeros(180), (X[:0], CODES[:0])
     pieces = [dask.delayed(empty), *shards(X, CODES), *shards(X, CODES % 7, nothing)]
     assert_same(partial_fit_shards(estimator(), pieces), estimator().partial_fit(X, CODES))
-    with pytest.raises(ValueError, match="sample_weight must weigh at least one sample"):
+    with pytest.raises(ValueError, match="sample_weight must be positive for at least one sample"):
         partial_fit_shards(estimator(), shards(X, CODES, nothing))
     with pytest.raises(ValueError, match="X must hold at least one sample; all of its shards"):
         partial_fit_shards(estimator(), [dask.delayed(empty)] * 2)
@@ -260,10 +260,10 @@ def test_declared_labels_are_of_the_same_kind():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"band_size": 2}, "band_size must be 1 for trained bands to be learnt from shards; got 2"),
-        ({"n_layers": 2}, "n_layers must be 1 for trained bands"),
-        ({"max_epochs": 3}, "max_epochs must be 0 for trained bands"),
-        ({"batch_norm": True}, "batch_norm must be False for trained bands"),
+        ({"band_size": 2}, "band_size must be 1 to train bands from shards; got 2"),
+        ({"n_layers": 2}, "n_layers must be 1 to train bands"),
+        ({"max_epochs": 3}, "max_epochs must be 0 to train bands"),
+        ({"batch_norm": True}, "batch_norm must be False to train bands"),
         ({"rank": 0}, "The 'rank' parameter"),
         ({"band_size": 0, "n_layers": 2, "p": [1]}, "p must have one entry per layer"),
     ],

@@ -106,7 +106,7 @@ def _check_members(content, members, directory):
         stop = start + member.file_size
         _require(stop <= directory, "a member is cut short")
         checksum = zlib.crc32(content[start:stop])
-        _require(checksum == member.CRC, "the check sum of a member differs")
+        _require(checksum == member.CRC, "the checksum of a member differs")
         position = stop + _descriptor_size(content[stop:], member)
     _require(position == directory, "the directory lies at another place")
 
@@ -122,7 +122,7 @@ def _start_of_data(content, member):
     sums = [[member.CRC, member.file_size, member.file_size]]
     if member.flag_bits & _DESCRIBED:
         sums = [[0, 0, 0], [0, _NO_SIZE, _NO_SIZE]]
-    _require(header[6:] in sums, "the check sum of a member differs")
+    _require(header[6:] in sums, "the checksum of a member differs")
     start = member.header_offset + _LOCAL_HEADER.size
     name = bytes(content[start : start + n_name])
     _require(name == member.orig_filename.encode(), "the name of a member differs")

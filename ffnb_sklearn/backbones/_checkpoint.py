@@ -51,12 +51,12 @@ def read_checkpoint(path):
     """
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"checkpoint={str(path)!r} is to lie in a folder that is missing.")
+        raise FileNotFoundError(f"checkpoint={str(path)!r}: its folder does not exist.")
     if not path.exists():
         return None
     refusal = (
         f"checkpoint={str(path)!r} is damaged, or was not written by this version of the package. "
-        "Remove it to start anew, or take another name."
+        "Remove it to start over, or use another name."
     )
     content = read_archive(_without_digest(path.read_bytes(), refusal), refusal)
     match content:

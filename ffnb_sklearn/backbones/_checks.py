@@ -78,12 +78,12 @@ def check_output(output, n_rows, source="backbone"):
     """
     if not isinstance(output, torch.Tensor):
         raise TypeError(
-            f"{source} must put out a tensor of one row per input; got an instance of "
+            f"{source} must return a tensor of one row per input; got an instance of "
             f"{type(output).__name__}."
         )
     if output.ndim == 0 or len(output) != n_rows:
         raise ValueError(
-            f"{source} must put out one row per input; got shape {tuple(output.shape)} for "
+            f"{source} must return one row per input; got shape {tuple(output.shape)} for "
             f"{n_rows} inputs."
         )
     return output

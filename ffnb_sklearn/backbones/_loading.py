@@ -111,7 +111,7 @@ class Blueprint:
             module = factory(**(self.backbone_params or {}))
         if not isinstance(module, nn.Module):
             raise TypeError(
-                f"backbone must make a torch.nn.Module; {self.backbone!r} made an instance of "
+                f"backbone must return a torch.nn.Module; {self.backbone!r} made an instance of "
                 f"{type(module).__name__}."
             )
         return module
@@ -166,7 +166,7 @@ def _read_weights(weights):
             Path(path).read_bytes(),
             f"weights={str(path)!r} must be a file of tensors and plain types, written by "
             "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
-            "check sums: give what torch.load(weights_only=True) makes of them.",
+            "checksums: pass the result of torch.load(weights_only=True) instead.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(

@@ -98,7 +98,7 @@ class SavedState:
         except _MisfitError as error:
             raise ValueError(
                 f"checkpoint={str(path)!r} does not fit the training: {error}. Remove it to start "
-                "anew, or take another name."
+                "over, or use another name."
             ) from None
         return saved
 

@@ -18,7 +18,7 @@ test images per class. A row of `data` holds the red, then the green, then the b
 row by row; `data.reshape(-1, 3, 32, 32)` gives the images.
 Reference: A. Krizhevsky, "Learning multiple layers of features from tiny images", technical
 report, University of Toronto, 2009.
-Licence: the data set is distributed by its author, who asks for this citation, and is no part of
+Licence: the data set is distributed by its author, who asks for this citation, and is not part of
 this package.
 """
 

@@ -37,7 +37,7 @@ subjects, 21 joints per frame in millimetres. Joint order: {joints}.
 Protocol: 600 sequences to train, 575 to test, as the split file lists them.
 Reference: G. Garcia-Hernando, S. Yuan, S. Baek and T.-K. Kim, "First-person hand action benchmark
 with RGB-D videos and 3D hand pose annotations", CVPR, 2018.
-Licence: academic, non-commercial use only; the data may not be redistributed and are no part of
+Licence: academic, non-commercial use only; the data may not be redistributed and are not part of
 this package.
 """.format(joints=", ".join(JOINT_NAMES))
 

@@ -164,13 +164,13 @@ class _Machine:
     def extend(self, items):
         """Append items to the list on top of the stack."""
         if type(self.stack[-1]) is not list:
-            raise ValueError("items are appended to an object that is no list")
+            raise ValueError("items are appended to an object that is not a list")
         self.stack[-1].extend(items)
 
     def update(self, items):
         """Add alternating keys and values to the dictionary on top of the stack."""
         if type(self.stack[-1]) is not dict:
-            raise ValueError("items are set in an object that is no dictionary")
+            raise ValueError("items are set in an object that is not a dictionary")
         keys, values = items[::2], items[1::2]
         # Other keys are not needed, and the hash of deeply nested tuples overflows the C stack.
         if len(keys) != len(values) or not all(type(key) in (bytes, str) for key in keys):

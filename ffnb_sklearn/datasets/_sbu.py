@@ -64,7 +64,7 @@ pairs of 7 participants; the first participant of a pair acts, the second reacts
 Protocol: 5-fold cross-validation over the pairs.
 Reference: K. Yun, J. Honorio, D. Chattopadhyay, T. L. Berg and D. Samaras, "Two-person interaction
 detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
-Licence: the data set is distributed by its authors for research and is no part of this package.
+Licence: the data set is distributed by its authors for research and is not part of this package.
 """.format(joints=", ".join(JOINT_NAMES))
 
 

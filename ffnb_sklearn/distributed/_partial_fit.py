@@ -98,8 +98,8 @@ def _check_bands(estimator):
     for name, value in needed.items():
         if getattr(estimator, name) != value:
             raise ValueError(
-                f"{name} must be {value} for trained bands to be learnt from shards; got "
-                f"{getattr(estimator, name)!r}. band_size=0 trains none; partial_fit takes all."
+                f"{name} must be {value} to train bands from shards; got "
+                f"{getattr(estimator, name)!r}. Use band_size=0, or partial_fit."
             )
 
 
@@ -179,7 +179,9 @@ def _numbered(state, statistics):
         some = check_labels(some, labels, "y")
         labels = some if labels is None else np.union1d(labels, some)
     if not statistics.moments:
-        raise ValueError("sample_weight must weigh at least one sample; all weights are 0.")
+        raise ValueError(
+            "sample_weight must be positive for at least one sample; all weights are 0."
+        )
     seen = labels[[label in statistics.moments for label in labels.tolist()]]
     positions, arrived = label_positions(seen, state.arrived)
     found = zip(positions.tolist(), seen.tolist(), strict=True)

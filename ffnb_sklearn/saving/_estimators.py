@@ -288,7 +288,7 @@ def _write_fitted(writer, estimator, parameters):
     if unknown:
         raise ValueError(
             f"{type(estimator).__name__} cannot be saved with the attribute {min(unknown)!r}, "
-            "which is no part of its fitted state."
+            "which is not part of its fitted state."
         )
     if isinstance(estimator, ClassIncrementalClassifier):
         return state and write_state(state, writer)

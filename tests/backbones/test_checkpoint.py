@@ -104,7 +104,7 @@ def test_every_flipped_bit_is_noticed(tmp_path):
 
 
 def test_a_folder_that_is_missing():
-    with pytest.raises(FileNotFoundError, match=r"nowhere.*lie in a folder that is missing"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*its folder does not exist"):
         read_checkpoint(Path("nowhere") / "run.pt")
 
 

@@ -279,7 +279,7 @@ def test_in_a_continual_pipeline_and_a_grid_search_over_processes():
         ({"backbone": "no_such_package:f"}, ValueError, r"cannot be imported: No module named"),
         ({"backbone": "torch.nn:NoSuch"}, ValueError, r"cannot be imported: .*'NoSuch'"),
         ({"backbone": "math:pi"}, ValueError, r"backbone='math:pi' is not callable"),
-        ({"backbone": dict}, TypeError, r"must make a torch.nn.Module; .* instance of dict"),
+        ({"backbone": dict}, TypeError, r"must return a torch.nn.Module; .* instance of dict"),
         ({"backbone": nn.Linear(12, 4)}, ValueError, r"backbone_params must be None"),
     ],
 )
@@ -309,7 +309,7 @@ def test_a_damaged_file_of_weights_is_named(tmp_path, damage):
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (lambda x: (x, x), TypeError, "must put out a tensor .* instance of tuple"),
+        (lambda x: (x, x), TypeError, "must return a tensor .* instance of tuple"),
         (lambda x: x.sum(), ValueError, r"one row per input; got shape \(\) for 2 inputs"),
         (lambda x: x.T, ValueError, r"one row per input; got shape \(12, 2\) for 2 inputs"),
         (lambda x: x - x.mean(0), ValueError, "must treat each row by itself"),

@@ -69,7 +69,7 @@ def test_outputs_are_those_before_the_next_layer_writes_to_them(network):
 def test_hooks_are_removed_also_after_an_error(network):
     Readout(("conv", "fc")).read(network, IMAGES)
     assert n_hooks(network) == 0
-    with pytest.raises(TypeError, match=r"layer 'recurrent' must put out a tensor .* tuple"):
+    with pytest.raises(TypeError, match=r"layer 'recurrent' must return a tensor .* tuple"):
         Readout(("conv", "recurrent")).read(network, IMAGES)
     assert n_hooks(network) == 0
     with pytest.raises(RuntimeError):
@@ -83,8 +83,8 @@ def test_hooks_are_removed_also_after_an_error(network):
 @pytest.mark.parametrize(
     ("layers", "error", "message"),
     [
-        (("recurrent",), TypeError, "layer 'recurrent' must put out a tensor of one row per input"),
-        (("total",), ValueError, r"layer 'total' must put out one row .* \(1, 4\) for 3 inputs"),
+        (("recurrent",), TypeError, "layer 'recurrent' must return a tensor of one row per input"),
+        (("total",), ValueError, r"layer 'total' must return one row .* \(1, 4\) for 3 inputs"),
         (("fc", "unused"), ValueError, r"submodules that the backbone runs; .* not run \['unused'"),
     ],
 )
