@@ -110,6 +110,19 @@ def test_classes_keep_more_of_their_own_as_they_grow_through_the_rank():
 GAUSSIAN = {"classifier": "gaussian"}
 
 
+def test_a_tiny_class_does_not_decide_the_temperature_of_large_ones():
+    X, labels = linear_samples(0, 200)
+    few = np.flatnonzero(labels == 0)[:4]
+    # The four samples lie so far apart that each one left out belongs to another class.
+    X[few] += 40.0 * np.eye(len(few), D)
+    kept = np.concatenate([few, np.flatnonzero(labels > 0)])
+
+    with_few = chosen(X[kept], labels[kept], **GAUSSIAN).temperature
+    without = chosen(X[labels > 0], labels[labels > 0], **GAUSSIAN).temperature
+
+    assert with_few < 4.0 * without
+
+
 @pytest.mark.parametrize("n", [8, 15, 30])
 def test_linear_classes_share_their_covariance_at_any_size(n):
     choice = chosen(*linear_samples(0, n), **GAUSSIAN)
