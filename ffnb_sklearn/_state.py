@@ -113,9 +113,9 @@ def exchange_state(estimator, before, after):
             estimator._state = after
     if not is_current:
         raise ConcurrentLearningError(
-            f"This {type(estimator).__name__} was changed by another thread while this call ran. That "
-            "change is kept, and this call has changed nothing: repeat it. Let only one thread at "
-            "a time learn."
+            f"This {type(estimator).__name__} was changed by another thread while this call ran. "
+            "That change is kept, and this call has changed nothing: repeat it. Let only one "
+            "thread at a time learn."
         )
 
 

@@ -418,7 +418,7 @@ class FFNBClassifier(BlockClassifier):
             shared neurons.
         """
         mine = self._learned_state()
-        if not isinstance(other, BlockClassifier):
+        if not isinstance(other, FFNBClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         theirs = other._learned_state()
         check_mergeable(mine, theirs)

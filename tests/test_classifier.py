@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, _block_classifier
+from ffnb_sklearn.baselines import JointClassifier
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of, unchanged
 
@@ -173,6 +174,7 @@ def test_merging_strings_of_other_lengths():
     ("other", "error", "message"),
     [
         (lambda: "model", TypeError, "other must be a fitted FFNBClassifier; got str"),
+        (lambda: JointClassifier().fit(X, CODES), TypeError, "FFNBClassifier; got JointClassifier"),
         (lambda: estimator(), NotFittedError, "FFNBClassifier"),
         (lambda: learned(estimator(random_state=1), [2]), ValueError, "random_state"),
         (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p, epsilon"),

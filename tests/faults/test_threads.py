@@ -99,7 +99,7 @@ def test_a_pipeline_that_learns_refuses_other_calls(last):
         held = pool.submit(learn, pipeline, Y == 2)
         try:
             assert gate.reached.wait(60)
-            with pytest.raises(ConcurrentLearningError, match="This ContinualPipeline is being changed"):
+            with pytest.raises(ConcurrentLearningError, match="Pipeline is being changed"):
                 learn(pipeline, Y == 3)
             with pytest.raises(ConcurrentLearningError):
                 fit(pipeline, NEW)
