@@ -14,10 +14,9 @@ moves by :math:`-z / (n - 1)` and :math:`\Sigma_{pooled}` loses :math:`k z z^\to
           D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
 
 The rotation of a class's samples is not kept, so h is their mean and the u of several opponents
-are drawn jointly Gaussian, as in generalised cross-validation [1]_. In the mean over the classes, a
-class counts by the square root of its weight: with equal shares, a class of a few samples, all of
-which are wrong when they are left out, would decide the temperature of all others, and with shares
-in proportion, rare classes would not count.
+are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes count by their weights:
+with equal shares, a class of a few samples, all of which are wrong when they are left out, would
+decide the temperature of all others.
 
 *Shrinkage.* The intensity of Ledoit and Wolf [2]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
@@ -348,16 +347,16 @@ class _Judge:
         lengths = self._split(metric.base.own_lengths(metric.gaussians.rows, self._numbers))
         judged = zip(self._judged, self._rows, lengths, strict=True)
         margins = torch.stack([self._margins(metric, *one) for one in judged])
-        shares = metric.gaussians.weights[self._judged].sqrt()
-        shares /= shares.sum()
+        weights = metric.gaussians.weights[self._judged]
         # Squared distances are twice the logarithms of densities.
         scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
         entropies = torch.stack(
             [
-                shares
-                @ torch.logsumexp(
+                torch.logsumexp(
                     torch.nn.functional.pad(-0.5 * margins / (scale * float(ratio)), (1, 0)), 2
                 ).mean(1)
+                @ weights
+                / weights.sum()
                 for ratio in _TEMPERATURES
             ]
         )
