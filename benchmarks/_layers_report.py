@@ -13,7 +13,7 @@ WIDTH = 5000
 NETWORKS = {
     (FURTHER, CUTOUT): "- trained further: 12 epochs on the same classes, then 6 with cutout "
     "(`backbone.py`)",
-    (WIDE,): "- wide network: trained on the same classes from random weights, 8 and 16 epochs "
+    (WIDE,): "- wide network: trained on the same classes from random weights, 8, 16 and 26 epochs "
     "(backbone_wide.md)",
 }
 
