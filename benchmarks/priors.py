@@ -110,12 +110,8 @@ def report(records, options, environment):
         f"means over {options.splits} splits; all rows at once; priors empirical where not said "
         "otherwise; QDA with a shrinkage of 0.01"
     )
-    return page(
-        "Classes of unequal size",
-        environment,
-        [note],
-        table(["set", "head", *FIGURES.values()], rows),
-    )
+    title = "Classes of unequal size" + (", public tables" if options.tables else "")
+    return page(title, environment, [note], table(["set", "head", *FIGURES.values()], rows))
 
 
 def main(arguments=None):
