@@ -198,9 +198,9 @@ STREAMS = {
         "a state is given to an object that takes none",
     ),
     "a state of a list": (sequence() + dictionary({}) + BUILD, "takes none"),
-    "items of an array": (set_item(IMAGE, integer(0), integer(0)), "no dictionary"),
-    "items of a list": (set_item(sequence(NONE), integer(0), NONE), "no dictionary"),
-    "items appended to text": (text(b"") + NONE + pickle.APPEND, "no list"),
+    "items of an array": (set_item(IMAGE, integer(0), integer(0)), "not a dictionary"),
+    "items of a list": (set_item(sequence(NONE), integer(0), NONE), "not a dictionary"),
+    "items appended to text": (text(b"") + NONE + pickle.APPEND, "not a list"),
     "a key without a value": (pickle.EMPTY_DICT + pickle.MARK + text(b"a") + SETITEMS, "each"),
     "a number as key": (set_item(pickle.EMPTY_DICT, integer(0), NONE), "text as keys"),
     "deep tuples as key": (
