@@ -40,18 +40,14 @@ GENERATED = {
 FIGURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "log_loss": "log-loss"}
 
 
-def _quadratic():
-    # Without a ridge, a class with fewer samples than columns has no density.
-    return QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=0.01)
-
-
 HEADS = {
     "gaussian, uniform priors": partial(FFNBClassifier, random_state=0),
     "gaussian": partial(FFNBClassifier, random_state=0, priors="empirical"),
     "ovo": partial(FFNBClassifier, random_state=0, priors="empirical", classifier="ovo"),
     "ova": partial(FFNBClassifier, random_state=0, priors="empirical", classifier="ova"),
     "LDA": LinearDiscriminantAnalysis,
-    "QDA": _quadratic,
+    # Without a ridge, a class with fewer samples than columns has no density.
+    "QDA": partial(QuadraticDiscriminantAnalysis, solver="eigen", shrinkage=0.01),
 }
 
 
@@ -123,6 +119,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.splits = ["2, 5, 93 %"], 1
+    known = list(all_sets(options))
+    if unknown := [name for name in options.sets or () if name not in known]:
+        parser.error(f"--sets must name some of {known}; got {unknown}")
     records, environment = run_limited(run, options)
     publish(report(records, options, environment), records, options.out)
 

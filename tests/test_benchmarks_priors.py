@@ -1,6 +1,7 @@
 """The benchmark of classes of unequal size: a quick run."""
 
 import numpy as np
+import pytest
 
 
 def test_quick_run_prints_a_row_per_head_and_writes_both_files(bench, capsys, tmp_path):
@@ -13,10 +14,17 @@ def test_quick_run_prints_a_row_per_head_and_writes_both_files(bench, capsys, tm
     rows = {head: list(map(float, figures)) for _, head, *figures in map(cells, lines)}
     assert list(rows) == list(bench("priors").HEADS)
     assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 1 + len(rows)
-    # Priors of the stream: fewer errors in all, more of them in rare classes.
+    # Empirical priors make fewer errors in total, and more errors in rare classes.
     uniform, empirical = rows["gaussian, uniform priors"], rows["gaussian"]
     assert empirical[0] > uniform[0]
+    assert empirical[1] < uniform[1]
     assert all(50.0 < row[1] <= row[0] for row in rows.values())
+
+
+def test_unknown_sets_are_refused(bench, capsys):
+    with pytest.raises(SystemExit):
+        bench("priors").main(["--sets", "shuttle"])
+    assert "must name some of ['2, 5, 93 %'" in capsys.readouterr().err
 
 
 def test_draws_have_the_given_shares(bench):
