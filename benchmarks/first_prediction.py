@@ -1,8 +1,9 @@
 """Time the first prediction after learning, which solves the classifier, as ratios in one run.
 
-It is compared with the same where shrinkage and ridge are given, with the floor of its arithmetic
-(one Gram product, one Cholesky factorisation, and the solution for all means and factor rows), and
-with the first prediction after one more sample or one more class.
+The prediction of one row is compared with the same where shrinkage and ridge are given, with the
+floor of the solution's arithmetic (one Gram product, one Cholesky factorisation, and the solution
+for all means and factor rows), and with the first prediction after one more sample or one more
+class.
 
     python benchmarks/first_prediction.py --out first.md first.csv
     python benchmarks/first_prediction.py --quick
@@ -36,8 +37,8 @@ def floor_of(clf, X):
 
 
 def measure(X, y, repeats):
-    """Medians in seconds of each first prediction of a thousand rows, by name."""
-    rows, last = X[:1000], y == y.max()
+    """Medians in seconds of each first prediction of one row, by name."""
+    rows, last = X[:1], y == y.max()
 
     def one_round():
         whole, fewer = (FFNBClassifier(random_state=0, band_size=0) for _ in range(2))
@@ -45,10 +46,10 @@ def measure(X, y, repeats):
         found = {"auto": seconds_of(whole.fit(X, y).predict, rows)}
         found |= {"given": seconds_of(given.predict, rows), "floor": floor_of(given, X)()}
         whole.partial_fit(X[:1], y[:1])
-        found["sample"] = seconds_of(whole.predict, rows[:1])
-        fewer.fit(X[~last], y[~last]).predict(rows[:1])
+        found["sample"] = seconds_of(whole.predict, rows)
+        fewer.fit(X[~last], y[~last]).predict(rows)
         fewer.partial_fit(X[last], y[last])
-        return {**found, "class": seconds_of(fewer.predict, rows[:1])}
+        return {**found, "class": seconds_of(fewer.predict, rows)}
 
     rounds = alternate({"first": one_round}, repeats)
     return {name: float(np.median(values)) for name, values in rounds.items()}

@@ -59,8 +59,8 @@ def warn_of_units(X, moments, names):
         f"{deviations[widest] / deviations[order[0]]:.2g}: the standard deviation within the "
         f"classes is {deviations[widest]:.3g} in column {_label(labels[widest])}, and less than a "
         f"hundredth of that in {named}{others}. Neurons see all columns in one unit, in which "
-        "those hardly count. If their units differ, put a scaler before the classifier "
-        "that was fitted to samples of all kinds: "
+        "the named columns hardly count. If the units differ, fit a scaler to samples of all "
+        "classes and put it before the classifier: "
         "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
         ColumnSpreadWarning,
         stacklevel=level_of_user(),

@@ -39,10 +39,10 @@ def warn_of_frozen(steps):
         return
     warnings.warn(
         "The pipeline fits these steps to the samples of this first call alone and then freezes "
-        f"them: {', '.join(learners)}. Samples of later tasks may look alike in their output. Fit "
-        "them to samples that stand for all tasks and wrap them in sklearn.frozen.FrozenEstimator, "
-        "or use transformers that learn nothing from samples, such as HashingVectorizer, "
-        "Normalizer or SparseRandomProjection.",
+        f"them: {', '.join(learners)}. Their output may not separate the classes of later tasks. "
+        "Fit them to samples that represent all tasks and wrap them in "
+        "sklearn.frozen.FrozenEstimator, or use transformers that learn nothing from samples, such "
+        "as HashingVectorizer, Normalizer or SparseRandomProjection.",
         FrozenTransformerWarning,
         stacklevel=level_of_user(),
     )

@@ -60,8 +60,8 @@ class FFNBClassifier(BlockClassifier):
         Ledoit and Wolf [3]_, at most 0.9, see Notes.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
-        without the limit and raised for few samples, or 0.3 with ``classifier="ova"`` or
-        ``shrinkage=0``. See `units`.
+        without the limit, raised for few samples and for little known covariances of the Gaussian
+        head, or 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class. The variance outside of the
         axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
@@ -118,11 +118,11 @@ class FFNBClassifier(BlockClassifier):
         Only for `fit`: number of classes per task. The classes are sorted and learned task by task.
         None makes them one task.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda", "cuda:0", "mps". The device is resolved at each
-        call and is not part of the fitted state.
+        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>". The device is resolved at each
+        call and is not part of the fitted state. "mps" has no float64 arithmetic and is refused.
     random_state : int, RandomState instance or None, default=None
-        Seed of the shared band, of ``init="random"`` and of the projection of sparse samples. Two
-        models can be merged only if their seeds are equal.
+        Seed of the shared band, of ``init="random"``, of fine-tuning and of the projection of
+        sparse samples. Two models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
         Whether to print a line for every task, and with 2 or more also a line for every epoch.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
@@ -264,6 +264,13 @@ class FFNBClassifier(BlockClassifier):
         -------
         self : FFNBClassifier
             The fitted estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a sample, a label or a weight is invalid.
+        ConcurrentLearningError
+            If another thread has made the estimator learn meanwhile.
         """
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
@@ -290,6 +297,13 @@ class FFNBClassifier(BlockClassifier):
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a sample, a label or a weight is invalid.
+        ConcurrentLearningError
+            If another thread has made the estimator learn meanwhile.
         """
         return self._learn(X, y, classes=classes, sample_weight=sample_weight)
 
@@ -327,7 +341,7 @@ class FFNBClassifier(BlockClassifier):
         if model.settings.batch_norm:
             raise ValueError(
                 "forgetting_bound needs batch_norm=False: the running statistics move old "
-                "neurons, of which Proposition 1 says nothing."
+                "neurons, which Proposition 1 does not cover."
             )
         if len(model.null_space_dims) < 2:
             raise ValueError(

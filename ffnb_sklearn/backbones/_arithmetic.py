@@ -167,8 +167,8 @@ def _check_mixed(dtype, device):
     """Raise if mixed precision is impossible with the dtype, or slow on the device."""
     if dtype != "float32":
         raise ValueError(
-            f"mixed_precision=True needs dtype='float32', of which it replaces a part by bfloat16; "
-            f"got dtype={dtype!r}."
+            f"mixed_precision=True needs dtype='float32', because it replaces part of the float32 "
+            f"arithmetic by bfloat16; got dtype={dtype!r}."
         )
     if not has_bfloat16(device):
         raise ValueError(

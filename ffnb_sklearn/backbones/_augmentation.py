@@ -58,7 +58,25 @@ class FlipCrop:
                 raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the randomly shifted, mirrored and cut images."""
+        """Return the randomly shifted, mirrored and cut images.
+
+        Parameters
+        ----------
+        batch : torch.Tensor of shape (n, channels, height, width)
+            Scaled images.
+        generator : torch.Generator
+            Source of randomness, on the CPU.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, channels, height, width)
+            Images of the same size.
+
+        Raises
+        ------
+        ValueError
+            If the inputs are not images.
+        """
         if batch.ndim != _IMAGE_AXES:
             raise ValueError(
                 "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
@@ -119,7 +137,20 @@ class Jitter:
                 raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the scaled batch with noise."""
+        """Return the scaled batch with noise.
+
+        Parameters
+        ----------
+        batch : torch.Tensor of shape (n, ...)
+            Rows of coordinates.
+        generator : torch.Generator
+            Source of randomness, on the CPU.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, ...)
+            Rows of the same size.
+        """
         shapes = (len(batch), *(1,) * (batch.ndim - 1)), batch.shape
         factors, noise = (
             torch.randn(shape, generator=generator, device=generator.device).to(batch)

@@ -14,8 +14,8 @@ class ConvNet(nn.Module):
 
     A 3 x 3 convolution is followed by stages of residual blocks. Each block has two 3 x 3
     convolutions with batch normalisation [1]_, and every stage but the first halves the image. The
-    output is the mean over the remaining pixels. The default is a ResNet-18 with a quarter to a
-    half of the usual width, which has 2.8 million parameters.
+    output is the mean over the remaining pixels. The default is a ResNet-18 of half the usual
+    width, which has 2.8 million parameters.
 
     Parameters
     ----------

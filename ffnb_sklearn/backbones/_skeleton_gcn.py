@@ -226,7 +226,7 @@ def _heads(adjacency, n_nodes):
             f"got {heads.shape}."
         )
     if not np.isfinite(heads).all():
-        raise ValueError("adjacency must hold finite weights; got NaN or infinite ones.")
+        raise ValueError("adjacency must hold finite weights; got NaN or infinity.")
     return heads.reshape(-1, n_nodes, n_nodes)
 
 

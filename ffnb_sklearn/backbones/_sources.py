@@ -132,7 +132,7 @@ class ImageSource:
             rows = np.stack([self._row(int(position)) for position in positions])
         if rows.dtype.kind == "f" and not (finite := np.isfinite(rows).all(axis=1)).all():
             position = positions[np.flatnonzero(~finite)[0]]
-            raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinite ones.")
+            raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinity.")
         return rows
 
     def check(self, values):

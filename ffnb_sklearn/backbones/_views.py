@@ -47,7 +47,23 @@ class MirrorShift:
             raise ValueError(f"shift must be an integer, at least 0; got {self.shift!r}.")
 
     def __call__(self, batch):
-        """Yield the views of a batch, the batch itself first."""
+        """Yield the views of a batch, the batch itself first.
+
+        Parameters
+        ----------
+        batch : torch.Tensor of shape (n, channels, height, width)
+            Scaled images.
+
+        Yields
+        ------
+        torch.Tensor of shape (n, channels, height, width)
+            A view of each image.
+
+        Raises
+        ------
+        ValueError
+            If the inputs are not images.
+        """
         if batch.ndim != _IMAGE_AXES:
             raise ValueError(
                 "views need images, input_shape=(channels, height, width); got inputs of shape "

@@ -55,5 +55,12 @@ class JointClassifier(BlockClassifier):
         -------
         self : JointClassifier
             The fitted estimator. If an error is raised, the estimator does not change.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a sample, a label or a weight is invalid.
+        ConcurrentLearningError
+            If another thread has made the estimator learn meanwhile.
         """
         return self._learn(X, y, sample_weight=sample_weight, reset=True)

@@ -51,8 +51,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         Only for `fit`: number of classes per task; the classes are streamed in sorted order. None
         makes all classes one task.
     device : str, default="auto"
-        Device on which to compute: "auto", "cpu", "cuda", "cuda:0", "mps". It is resolved at each
-        call and is not stored.
+        Device on which to compute: "auto", "cpu", "cuda" or "cuda:<index>". It is resolved at each
+        call and is not stored. "mps" has no float64 arithmetic and is refused.
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
@@ -167,6 +167,13 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         -------
         self : NaiveIncrementalClassifier
             The fitted estimator. If an error is raised, the estimator does not change.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a sample or a label is invalid.
+        ConcurrentLearningError
+            If another thread has made the estimator learn meanwhile.
         """
         return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
 
@@ -188,6 +195,13 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         -------
         self : NaiveIncrementalClassifier
             The estimator. If an error is raised, the estimator does not change.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, a sample or a label is invalid.
+        ConcurrentLearningError
+            If another thread has made the estimator learn meanwhile.
         """
         return self._learn(X, y, classes=classes)
 

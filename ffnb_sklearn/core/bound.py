@@ -35,13 +35,13 @@ class LayerBound(NamedTuple):
     Attributes
     ----------
     bound : float
-        B_l.
+        Bound on `drift`, B_l of Proposition 1.
     drift : float
         Squared norm of the change of the layer's outputs, never above `bound`.
     alpha : float
         Squared norm of the coordinates of the newest rows.
     beta : float
-        Squared norm of the residual coordinates of what the newest rows see.
+        Squared norm of the residual coordinates of the inputs of the newest rows.
     old_weights : float
         Squared norm of the older rows.
     """

@@ -19,7 +19,7 @@ __all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
 
 
 class MergedBandsWarning(UserWarning):
-    """Merged models brought more spare neurons than there are inputs and shared neurons."""
+    """After merges, duplicate neurons for the same classes outnumber all other features."""
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:

@@ -200,7 +200,7 @@ def test_values_that_are_not_finite():
     for form in (images, list(images)):
         source = as_source(form)
         assert source[:3].shape == (3, 126)
-        with pytest.raises(ValueError, match=r"finite values; X\[3\] has NaN or infinite ones"):
+        with pytest.raises(ValueError, match=r"finite values; X\[3\] has NaN or infinity"):
             source[2:5]
 
 

@@ -17,7 +17,7 @@ __all__ = [
 
 
 class EmptyNullSpaceWarning(UserWarning):
-    """A band was appended whose samples have only rounding in the axes left to it."""
+    """The samples of a new band have no energy beyond rounding in the residual axes."""
 
 
 class NullSpace:
