@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import stat
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -43,13 +44,19 @@ def replaced_file(path):
     """Open a file for writing that replaces another file if the block ends without an error.
 
     The bytes are written to a temporary file in the same folder. Once they are on the disk, the
-    temporary file is moved over the old file. Temporary files of killed writers are removed. If the
-    path is a link, the link stays and its target is replaced.
+    temporary file is moved over the old file, whose permissions it takes over. Temporary files of
+    killed writers are removed. If the path is a link, the link stays and its target is replaced.
     """
     path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{str(path)!r} cannot be written: its folder does not exist.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} cannot be written: it is a folder.")
     _remove_leftovers(path)
     partial, file = _open_partial(path)
     try:
+        with suppress(FileNotFoundError):
+            os.chmod(partial, stat.S_IMODE(os.stat(path).st_mode))
         with file:
             yield file
             file.flush()

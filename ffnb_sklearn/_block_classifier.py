@@ -206,6 +206,24 @@ class BlockClassifier(
         published = cls(**_PUBLISHED, training=BandTraining(**_PUBLISHED_TRAINING))
         return published.set_params(**parameters)
 
+    def set_params(self, **params):
+        """Set parameters; names such as ``training__n_folds`` set options of `training`.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name. If `training` is None, its options replace those of
+            ``BandTraining()``.
+
+        Returns
+        -------
+        self : estimator
+            The estimator.
+        """
+        if self.training is None and any(name.startswith("training__") for name in params):
+            params = {"training": BandTraining(), **params}
+        return super().set_params(**params)
+
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
     def _after_samples(self, state, X, y, weights, context):
@@ -282,7 +300,8 @@ class BlockClassifier(
     def transform(self, X):
         """Compute the features that the classifier uses.
 
-        Existing columns never change: a new task appends its bands after them.
+        Existing columns never change, except with ``batch_norm=True``: a new task appends its bands
+        after them.
 
         Parameters
         ----------

@@ -45,9 +45,14 @@ def unmixed(labels, name):
 
 
 def _without_mask(labels):
-    """Convert nullable integers or booleans of pandas to their NumPy dtype, not to floats."""
-    dtype = getattr(getattr(labels, "dtype", None), "numpy_dtype", None)
-    if dtype is None or dtype.kind not in "biu" or labels.isna().any():
+    """Convert nullable or categorical labels of pandas to their NumPy dtype, not to floats."""
+    dtype = getattr(labels, "dtype", None)
+    # The categories may be nullable themselves.
+    dtype = getattr(getattr(dtype, "categories", labels), "dtype", None)
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    if not hasattr(labels, "isna") or getattr(dtype, "kind", "") not in tuple("biu"):
+        return labels
+    if labels.isna().any():
         return labels
     return labels.to_numpy(dtype=dtype)
 

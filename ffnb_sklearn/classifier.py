@@ -69,15 +69,16 @@ class FFNBClassifier(BlockClassifier):
         many more samples than `rank` are approximate, see Notes.
     max_state_mb : float or None, default=None
         Maximum size in memory of the moments of all classes, in megabytes. To stay below it, the
-        classes with the most axes keep fewer axes. None sets no limit.
+        classes with the most axes keep fewer axes, but at least one. None sets no limit.
     classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
         Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
         of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
         computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
         Number of samples whose features are held in memory at a time, in learning and in
-        prediction. With ``band_size=0`` no other array of the size of X is created, so X may be a
-        memory map of float64 or float32 numbers that is larger than memory.
+        prediction; predictions use the value of the last call that learned. With ``band_size=0`` no
+        other array of the size of X is created, so X may be a memory map of float64 or float32
+        numbers that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.

@@ -4,7 +4,6 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import ClassVar
 
-import joblib
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 
 from ._callbacks import callback_context, with_callbacks
 from ._documentation import DocumentedMixin
+from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
 from ._transactions import all_or_nothing, learning_lock
 
@@ -408,12 +408,18 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
     def _check_mergeable(self, other):
         """Raise if the transformers of another pipeline differ."""
         own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
-        if joblib.hash(own) != joblib.hash(others):
+        if len(own) != len(others):
             raise ValueError(
-                "other must have the same fitted transformers as this pipeline; they differ "
-                f"in type, parameters or state: {own} and {others}. Share them, for example "
-                "as sklearn.frozen.FrozenEstimator."
+                f"other must have the same fitted transformers as this pipeline, {own}; got "
+                f"{others}."
             )
+        for step, its in zip(own, others, strict=True):
+            if not give_same_output(step, its):
+                raise ValueError(
+                    "other must have the same fitted transformers as this pipeline; they differ "
+                    f"in type, parameters or state: {step} and {its}. Share them, for example as "
+                    "sklearn.frozen.FrozenEstimator."
+                )
 
 
 def make_continual_pipeline(*steps, memory=None, verbose=False):

@@ -240,8 +240,8 @@ def evaluate_stream(
 def _check_labels(y, name):
     """Return the labels as a one-dimensional array of class labels."""
     is_object = getattr(getattr(y, "dtype", None), "kind", None) == "O"
-    unmixed(list(y) if is_object else y, name)
-    labels = column_or_1d(y)
+    plain = unmixed(list(y) if is_object else y, name)
+    labels = column_or_1d(y if is_object else plain)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
     with warnings.catch_warnings():

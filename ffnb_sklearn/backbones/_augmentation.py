@@ -178,11 +178,15 @@ def augmented(augment, batch, generator):
 
     Raises
     ------
-    ValueError
-        If the hook does not return a tensor of this shape.
+    TypeError, ValueError
+        If the hook is a class, or does not return a tensor of this shape.
     """
     if augment is None:
         return batch
+    if isinstance(augment, type):
+        raise TypeError(
+            f"augment must be an instance, such as FlipCrop(); got the class {augment.__name__}."
+        )
     hook = FlipCrop() if augment == "flip-crop" else augment
     changed = hook(batch, generator)
     if not isinstance(changed, torch.Tensor) or changed.shape != batch.shape:

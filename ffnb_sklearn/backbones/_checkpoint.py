@@ -10,11 +10,11 @@ import hashlib
 import pickle
 from pathlib import Path
 
-import joblib
 import numpy as np
 import torch
 
 from ffnb_sklearn._atomic import HashedFile, replaced_file
+from ffnb_sklearn._fingerprint import fingerprint
 from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
@@ -162,7 +162,7 @@ def _size(array):
 def digest_callable(name, value):
     """Compute a digest of a parameter that is a function, an object, a string or None."""
     try:
-        return _DIGEST + joblib.hash(value)
+        return _DIGEST + fingerprint(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"{name} must be picklable where there is a checkpoint: {error}"

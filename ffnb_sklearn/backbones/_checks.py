@@ -74,13 +74,15 @@ def check_output(output, n_rows, source="backbone"):
     Raises
     ------
     TypeError, ValueError
-        If the output is not a tensor, or has another number of rows.
+        If the output is not a tensor of real numbers, or has another number of rows.
     """
     if not isinstance(output, torch.Tensor):
         raise TypeError(
             f"{source} must return a tensor of one row per input; got an instance of "
             f"{type(output).__name__}."
         )
+    if output.is_complex():
+        raise TypeError(f"{source} must return real numbers; got dtype {output.dtype}.")
     if output.ndim == 0 or len(output) != n_rows:
         raise ValueError(
             f"{source} must return one row per input; got shape {tuple(output.shape)} for "

@@ -168,7 +168,7 @@ class Extraction:
         Raises
         ------
         ValueError
-            If `layers` or `pooling` has changed since `fit`.
+            If the layers have other widths than in `fit`.
         """
         features = self._empty(len(rows), n_features)
         for batch, parts in self.stream(rows, batch_size):
@@ -189,8 +189,7 @@ class Extraction:
             found = dict(zip(layers, (part.shape[1] for part in parts), strict=True))
         if found != fitted:
             raise ValueError(
-                f"layers and pooling must be those of fit, with widths {fitted}; got widths "
-                f"{found}. Call fit again."
+                f"layers must have the widths of fit, {fitted}; got widths {found}. Call fit again."
             )
 
 

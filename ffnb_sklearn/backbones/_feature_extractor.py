@@ -24,7 +24,7 @@ from ffnb_sklearn.backbones._samples import first_samples, more_samples
 __all__ = ["TorchFeatureExtractor"]
 
 # Fitted attributes that only some settings produce.
-_OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_")
+_OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_")
 
 
 class TorchFeatureExtractor(
@@ -143,11 +143,12 @@ class TorchFeatureExtractor(
     layer_scales_ : dict of str -> float
         With `layers`, the factor of each layer: the inverse root mean square length of its features
         over the samples passed to `fit`; 1 if all are zero.
+    pooling_ : {"mean", "max"} or int
+        With `layers`, the value of `pooling` in `fit`.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
-        Kind of values in the images passed to `fit`; None for rows. Later images must hold the same
-        kind, since `mean` and `std` are in units of the input.
+        Kind of values in the images passed to `fit`, required of all later images; None for rows.
     n_features_in_ : int
         Number of values per row.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -201,6 +202,7 @@ class TorchFeatureExtractor(
 
     # Tells `ContinualPipeline` not to warn that only the first task fits this transformer.
     frozen_on_purpose = True
+    not_in_output = Plan.not_in_output
 
     _parameter_constraints: dict = {  # noqa: RUF012
         "backbone": [callable, str],
@@ -342,8 +344,7 @@ class TorchFeatureExtractor(
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         learned, features = learn(self, rows, y, inputs, context, keep=keep)
-        # Call this before the estimator changes, since a callback may raise.
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)  # May raise.
         if self.epochs:
             advance(self.random_state)
         replace_fitted(self, (*_OPTIONAL, *COLUMNS), seen | learned)
@@ -365,7 +366,7 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows or images do not match those of `fit`, or the layers have changed since `fit`.
+            If rows or images do not match those of `fit`, or layers or pooling have changed since.
         NonFiniteFeaturesError
             If the features are not finite.
         """
@@ -433,9 +434,7 @@ class TorchFeatureExtractor(
             attributes["state_dict_"]["value"] = summarised(self.state_dict_)
         return attributes
 
-    @property
-    def _n_features_out(self):
-        return self.n_features_out_
+    _n_features_out = property(lambda self: self.n_features_out_)
 
     def __getstate__(self):
         # A module is bound to a device and has no stable hash; `state_dict_` replaces it.

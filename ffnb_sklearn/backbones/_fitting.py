@@ -49,8 +49,10 @@ def learn(extractor, rows, y, inputs, context, *, keep):
     widths = extraction.probe(differing_pair(rows))
     if extractor.layers is not None:
         scales, features = extraction.scales(rows, extractor.batch_size, widths, keep=keep)
-        learned["layer_widths_"] = dict(zip(extractor.layers, widths, strict=True))
-        learned["layer_scales_"] = dict(zip(extractor.layers, scales, strict=True))
+        layers = [str(name) for name in extractor.layers]
+        learned["layer_widths_"] = dict(zip(layers, widths, strict=True))
+        learned["layer_scales_"] = dict(zip(layers, scales, strict=True))
+        learned["pooling_"] = extractor.pooling
     state = state_to_arrays(module)
     learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
     return learned | {"_built": (extractor.dtype, state, module)}, features
@@ -64,7 +66,7 @@ def _as_made(extractor):
         n_random, n_all = blueprint.count_random(module)
         if n_random:
             warnings.warn(
-                f"The features are random: of {n_all} parameters of backbone="
+                f"The features are random: of {n_all} tensors of backbone="
                 f"{extractor.backbone!r}, {n_random} are drawn at random, because there are no "
                 "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
                 "If random features are wanted, fix their seed in backbone_params.",
@@ -83,7 +85,11 @@ def _pretrained(extractor, rows, y, inputs, context):
         seed = saved["settings"]["random_state"]
     else:
         seed = next_seed(extractor.random_state)
-    module = Blueprint.of(extractor).build(extractor.weights, seed)
+    # Only parameters and buffers of the seed are kept: whatever else the factory draws must be the
+    # same when the network is rebuilt.
+    blueprint = Blueprint.of(extractor)
+    module = blueprint.build()
+    module.load_state_dict(blueprint.build(extractor.weights, seed).state_dict())
     # Probe before the training, which an error afterwards would waste. Probe a copy, because
     # tensors that a network stores in inference mode cannot be trained.
     extraction = Extraction.of(extractor, freeze(deepcopy(module)), inputs)

@@ -82,15 +82,17 @@ class Blueprint:
         return module
 
     def count_random(self, module):
-        """Count the parameters that the factory draws at random, and all parameters.
+        """Count the tensors that the factory draws at random, and all tensors.
 
         The network must have been built with the default seed and without weights. It is built
         again with another seed for comparison.
         """
-        others = dict(self.build(seed=1).named_parameters())
+        ours, others = (
+            {**dict(one.named_parameters()), **dict(one.named_buffers())}
+            for one in (module, self.build(seed=1))
+        )
         drawn = [
-            name not in others or not torch.equal(one, others[name])
-            for name, one in module.named_parameters()
+            name not in others or not torch.equal(one, others[name]) for name, one in ours.items()
         ]
         return sum(drawn), len(drawn)
 

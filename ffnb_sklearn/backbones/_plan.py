@@ -45,6 +45,14 @@ class Plan:
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
+    # Parameters of an extractor that do not determine its output, once it is fitted.
+    not_in_output: ClassVar = frozenset(
+        {
+            *("weights", "batch_size", "device", "checkpoint", "random_state", "verbose"),
+            *constraints,
+        }
+    )
+
     @classmethod
     def of(cls, extractor, seed):
         """Return the plan of an extractor, without NumPy scalars, which checkpoints cannot hold."""

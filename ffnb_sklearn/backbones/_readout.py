@@ -198,7 +198,9 @@ def channel_axis(shape, layer, network):
 
     Convolutions put the channels on axis 1, and transformer layers put them on the last axis. The
     lengths of both axes are compared with the widths of the layer, and then with those of the whole
-    network; if none fits, the channels are on axis 1.
+    network. If no axis has a usual width, an axis may still have a width of the other kind of
+    layer, as after a permutation; two equal last axes are then height and width. Otherwise the
+    channels are on axis 1.
 
     Parameters
     ----------
@@ -212,18 +214,24 @@ def channel_axis(shape, layer, network):
     int
         1 or -1.
     """
-    for owner in (layer, network):
-        first, last = _widths(owner, _CHANNELS_FIRST), _widths(owner, _CHANNELS_LAST)
-        last |= {m.normalized_shape[-1] for m in owner.modules() if isinstance(m, nn.LayerNorm)}
+    widths = [_widths_of_kinds(owner) for owner in (layer, network)]
+    for first, last in widths:
         if shape[1] in first:
             return 1
         if shape[-1] in last:
             return -1
+    for first, last in widths:
         if shape[1] in last:
             return 1
-        if shape[-1] in first:
+        if shape[-1] in first and shape[-1] != shape[-2]:
             return -1
     return 1
+
+
+def _widths_of_kinds(owner):
+    """Return the widths of submodules with the channels on axis 1, and on the last axis."""
+    norms = {one.normalized_shape[-1] for one in owner.modules() if isinstance(one, nn.LayerNorm)}
+    return _widths(owner, _CHANNELS_FIRST), _widths(owner, _CHANNELS_LAST) | norms
 
 
 def _widths(owner, kinds):

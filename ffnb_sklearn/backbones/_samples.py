@@ -39,11 +39,16 @@ def first_samples(extractor, X):
         seen = {"n_features_in_": rows.shape[1], "image_values_": rows.values}
     inputs = Inputs(shape, extractor.mean, extractor.std)
     inputs.check(rows.shape[1])
-    return rows, inputs, seen | {"input_shape_": None if shape is None else tuple(shape)}
+    return (
+        rows,
+        inputs,
+        seen | {"input_shape_": None if shape is None else tuple(int(n) for n in shape)},
+    )
 
 
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
+    _check_readout(extractor)
     source = as_source(X, extractor.input_shape_)
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
@@ -56,6 +61,20 @@ def more_samples(extractor, X):
     return source
 
 
+def _check_readout(extractor):
+    """Raise if the parameters `layers` or `pooling` differ from those of `fit`."""
+    fitted = list(getattr(extractor, "layer_widths_", ()))
+    pooling = getattr(extractor, "pooling_", extractor.pooling)
+    if list(extractor.layers or ()) != fitted or extractor.pooling != pooling:
+        raise ValueError(
+            f"layers and pooling must be those of fit, {fitted or None} and {pooling!r}; got "
+            f"{extractor.layers} and {extractor.pooling!r}. Call fit again."
+        )
+
+
 def _as_rows(X):
     """Convert a tensor of rows to an array; return other values as they are."""
-    return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X
+    if not isinstance(X, torch.Tensor):
+        return X
+    # NumPy lacks bfloat16.
+    return (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._pictures import as_array, element_kind, image_values, read_picture
 
@@ -34,7 +34,8 @@ def image_files(folder):
     Returns
     -------
     list of Path
-        Files with the suffix of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...).
+        Files with the suffix of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...), also in linked
+        folders; names that begin with a dot are skipped.
         ``[file.parent.name for file in files]`` gives their labels if each class has a folder.
 
     Raises
@@ -58,13 +59,27 @@ def image_files(folder):
     path = Path(folder)
     if not path.is_dir():
         raise NotADirectoryError(f"folder must be a folder of images; got {str(folder)!r}.")
-    files = [one for one in path.rglob("*") if one.suffix.lower() in _SUFFIXES and one.is_file()]
+    files = list(_images_below(path))
     if not files:
         raise ValueError(
             f"folder must hold images, files that end in {', '.join(sorted(_SUFFIXES))}; "
             f"{str(folder)!r} has none."
         )
     return sorted(files)
+
+
+def _images_below(folder, above=()):
+    """Yield the images in a folder and its subfolders, also linked ones; skip hidden names."""
+    real = folder.resolve()
+    if real in above:
+        return
+    for one in folder.iterdir():
+        if one.name.startswith((".", "__MACOSX")):
+            continue
+        if one.is_dir():
+            yield from _images_below(one, (*above, real))
+        elif one.suffix.lower() in _SUFFIXES and one.is_file():
+            yield one
 
 
 class ImageSource:
@@ -165,7 +180,7 @@ class ImageSource:
         item = self._items[position]
         if self._whole:
             return as_array(item, name), False
-        if isinstance(self._items, Dataset) and isinstance(item, tuple | list):
+        if isinstance(item, tuple) or (isinstance(self._items, Dataset) and isinstance(item, list)):
             # Data sets return pairs of an image and a label; the labels are passed as y.
             item = item[0] if item else None
         kind = element_kind(item)
@@ -228,6 +243,11 @@ def as_source(X, shape=None):
         )
     if isinstance(X, list | tuple) and not X:
         raise ValueError(f"X must hold at least one sample; got an empty {type(X).__name__}.")
+    if isinstance(X, DataLoader):
+        raise TypeError("X must be a data set, not its loader; got a DataLoader: pass its dataset.")
+    if getattr(X, "ndim", None) == 1 and hasattr(X, "to_numpy"):
+        # A column of a table holds paths or images.
+        X = X.to_numpy()
     if isinstance(X, Dataset):
         if isinstance(X, IterableDataset) or not hasattr(X, "__len__"):
             raise TypeError(
@@ -246,8 +266,9 @@ def _holds_images(X):
         return False
     if not isinstance(X, np.ndarray | list | tuple) or not len(X):
         return False
-    kinds = (element_kind(one) for one in X)
-    return next(kinds) is not None
+    first = X[0]
+    # Indexing a data set leaves a list of pairs of an image and a label.
+    return element_kind(first[0] if isinstance(first, tuple) and first else first) is not None
 
 
 def _layout(first, is_picture):

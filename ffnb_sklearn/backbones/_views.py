@@ -110,6 +110,10 @@ def view_batches(views, batch):
     if views is None:
         yield batch
         return
+    if isinstance(views, type):
+        raise TypeError(
+            f"views must be an instance, such as MirrorShift(); got the class {views.__name__}."
+        )
     made = (MirrorShift() if views == "mirror" else views)(batch)
     if isinstance(made, torch.Tensor):
         raise TypeError(
@@ -125,6 +129,7 @@ def view_batches(views, batch):
                 f"{type(view).__name__} of shape {shape}."
             )
         n_views += 1
-        yield view
+        # The network may write to its input, from which the next view may be made.
+        yield view.clone()
     if not n_views:
         raise ValueError("views must return at least one batch; got none.")

@@ -127,6 +127,13 @@ def _widths_by_layer(node, n_features):
     return _held(node, holds, value, "widths by layer")
 
 
+def _pooling(node, n_features):
+    """Read a kind of pooling, or the cells of a grid."""
+    value = node.plain()
+    holds = value in ("mean", "max") or (type(value) is int and value > 0)
+    return _held(node, holds, value, "a kind of pooling")
+
+
 def _scales_by_layer(node, n_features):
     """Read positive numbers by layer name."""
     value = node.plain()
@@ -206,16 +213,23 @@ _KINDS = {
                 "classes_": _labels,
                 "layer_widths_": _widths_by_layer,
                 "layer_scales_": _scales_by_layer,
+                "pooling_": _pooling,
                 "input_shape_": _shape_or_none,
                 "image_values_": _image_values,
             },
-            frozenset({"history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_"}),
+            frozenset(
+                {
+                    *("history_", "n_epochs_", "classes_"),
+                    *("layer_widths_", "layer_scales_", "pooling_"),
+                }
+            ),
         ),
     )
 }
 
-# Attributes that are not saved: values that are computed again if missing, and callbacks.
-_LEFT_OUT = {"_built", "_stop_words_id", *CALLBACK_ATTRIBUTES}
+# Attributes that are not saved: values that are computed again if missing, metadata requests and
+# callbacks.
+_LEFT_OUT = {"_built", "_stop_words_id", "_metadata_request", *CALLBACK_ATTRIBUTES}
 
 
 def write_other(writer, value, where):
@@ -227,8 +241,8 @@ def write_other(writer, value, where):
         values = {one.name: getattr(value, one.name) for one in fields(value)}
         return {_AUGMENTATION: [name, writer.plain(values, where)]}
     raise TypeError(
-        f"{where} cannot be saved: an instance of {name}. Estimators that can be are "
-        f"{', '.join(_KINDS)}."
+        f"{where} cannot be saved: an instance of {name}. A file can hold numbers, strings, lists, "
+        f"tuples, dictionaries, arrays, tensors and the estimators {', '.join(_KINDS)}."
     )
 
 

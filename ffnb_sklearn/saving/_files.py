@@ -1,5 +1,6 @@
 """Save an estimator to a file, and load it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy
@@ -42,8 +43,8 @@ def save(estimator, path):
     TypeError
         If the estimator, a step or a parameter has another type.
     ValueError
-        If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, metadata
-        requests, or labels that are objects other than strings.
+        If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, or labels
+        that are objects other than strings.
     OSError
         If the file cannot be written.
 
@@ -55,7 +56,8 @@ def save(estimator, path):
     -----
     If the classifier has been solved, the file includes the solution, so that the first prediction
     after loading need not compute it. A solution that takes more than twice the memory of the
-    moments, as with many pairs of classes, is left out. Callbacks are not saved.
+    moments, as with many pairs of classes, is left out. Callbacks and metadata requests are not
+    saved.
 
     Examples
     --------
@@ -117,6 +119,8 @@ def load(path, *, factories=None):
     ModelFileError
         If the file is damaged, truncated, not a model file, has a newer format, or does not hold a
         valid model; or if a factory is missing in `factories`.
+    TypeError
+        If `factories` is not a dictionary.
     OSError
         If the file is missing or cannot be read.
 
@@ -137,6 +141,11 @@ def load(path, *, factories=None):
     ...         print("no model")
     no model
     """
+    if factories is not None and not isinstance(factories, Mapping):
+        raise TypeError(
+            "factories must be a dictionary of factories by their names in the file; got "
+            f"{factories!r}."
+        )
     with open(path, "rb") as file:
         try:
             content, arrays = read_container(file)

@@ -81,7 +81,7 @@ class Writer:
             return value if math.isfinite(value) else {"float": repr(value)}
         if kind is list:
             return [self.plain(one, where) for one in value]
-        if kind is tuple:
+        if kind in (tuple, torch.Size):
             return {"tuple": [self.plain(one, where) for one in value]}
         if isinstance(value, dict):
             return {"dict": [[self.plain(part, where) for part in item] for item in value.items()]}
@@ -89,7 +89,9 @@ class Writer:
             return self.labels(value, where) if value.dtype == object else self.array(value, where)
         if isinstance(value, np.generic):
             return {"scalar": self.array(value, where)["array"]}
-        if kind is torch.Tensor and value.dtype != torch.bfloat16:
+        if isinstance(value, torch.Tensor):
+            # NumPy lacks bfloat16.
+            value = value.float() if value.dtype == torch.bfloat16 else value
             return {"tensor": self.array(value.detach().cpu().numpy(), where)["array"]}
         if value in _NUMBER_TYPES.values():
             return {"number_type": np.dtype(value).name}
@@ -272,7 +274,8 @@ def _read_dict(node):
     """Return a dictionary, whose keys must be hashable and distinct."""
     items = [[part.plain() for part in item.entries(2)] for item in node.entries()]
     holds = all(
-        type(key) in (str, int, bool, type(None)) or isinstance(key, np.generic) for key, _ in items
+        type(key) in (str, int, float, bool, type(None)) or isinstance(key, np.generic)
+        for key, _ in items
     )
     node.require(holds, "a list of keys and values")
     found = dict(items)

@@ -392,7 +392,7 @@ def test_weights_are_never_printed():
 
 def test_random_features_are_announced():
     with pytest.warns(
-        RandomFeaturesWarning, match=r"The features are random: of \d+ parameters .*"
+        RandomFeaturesWarning, match=r"The features are random: of \d+ tensors .*"
     ):
         small(weights=None).fit(IMAGES)
 
@@ -430,5 +430,5 @@ def test_a_seed_among_the_parameters_asks_for_random_features(recwarn):
 
 
 def test_a_head_that_is_drawn_is_announced():
-    with pytest.warns(RandomFeaturesWarning, match="of 4 parameters of .*, 2 are drawn at random"):
+    with pytest.warns(RandomFeaturesWarning, match="of 4 tensors of .*, 2 are drawn at random"):
         TorchFeatureExtractor(trained_but_for_its_head).fit(IMAGES)

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import DiagonalPlusGram
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from ..statistics import Array
 from .gaussians import ClassGaussians
 
@@ -145,4 +145,8 @@ def _margin_ratio(gram: torch.Tensor) -> float:
     distances = 0.5 * (sizes + sizes[:, None]) - products
     nearest = distances.masked_fill(identity.bool(), torch.inf).min(0)
     values = (gram.diagonal() - gram.gather(0, nearest.indices[None])[0]) / n_classes
-    return float((nearest.values / values).median())
+    # Classes with equal means have no margin but rounding.
+    apart = values > SUM_ROUNDING * gram.diagonal().max()
+    ratios = (nearest.values / values)[apart]
+    ratio = float(ratios.median()) if len(ratios) else 1.0
+    return ratio if 0.0 < ratio < math.inf else 1.0

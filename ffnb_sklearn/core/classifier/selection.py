@@ -44,7 +44,7 @@ ridge that is raised reduces the temperature in proportion.
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
 pooled covariance has an effective rank :math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` and N - C
 degrees of freedom, so its squared relative sampling error is about :math:`r / (N - C)`. The ridge
-is multiplied by :math:`1 + (8 r / (N - C))^2`. Curved features of the Gaussian head multiply it by
+is multiplied by :math:`1 + (12 r / (N - C))^2`. Curved features of the Gaussian head multiply it by
 one plus the intensity, since own covariances that are little known need more of it.
 
 References
@@ -60,7 +60,7 @@ from typing import NamedTuple
 import torch
 
 from ..features.feature_map import Blocks
-from ..linalg import DiagonalPlusGram
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
@@ -91,7 +91,7 @@ _EPSILON = 0.3
 # Growth of the ridge with the relative sampling error of the pooled covariance: gains 2 to 7 points
 # at 3 samples a class and 1 to 3 at 5, costs up to 0.5 at 8 to 20 (four generated kinds, fresh
 # draws, and rows of eight real sets).
-_FEW_SAMPLES = 8.0
+_FEW_SAMPLES = 12.0
 
 # Classes that are judged, and nearest opponents of each.
 _N_JUDGED, _N_OPPONENTS = 12, 8
@@ -308,7 +308,10 @@ class _Judge:
         signs = torch.randint(0, 2, shape, generator=generator, device="cpu") * 2.0 - 1.0
         probes = (signs.to(root) * root) @ gaussians.rows.T @ gaussians.rows * root
         # Energies may be as large as 1e160, and their squares overflow.
-        probes /= (gaussians.energies.sum(0) / gaussians.penalties).sum()
+        energy = (gaussians.energies.sum(0) / gaussians.penalties).sum()
+        if not energy > 0.0:
+            return 0.0
+        probes /= energy
         effective_rank = 1.0 / float(probes.square().sum(1).mean())
         dof = float(gaussians.weights.sum()) - len(gaussians.weights)
         return effective_rank / max(dof, 1.0)
@@ -377,7 +380,9 @@ class _Judge:
         responses = rows @ difference.T
         covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
         values, axes = torch.linalg.eigh(covariance / n)
-        u = self._draws @ ((axes * values.clamp_min(0.0).sqrt()) @ axes.T)
+        # The root of an eigenvalue that is only rounding would not be.
+        values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
+        u = self._draws @ ((axes * values.sqrt()) @ axes.T)
         k = n / (n - 1.0) / total
         left = 1.0 - k * h
         own = (n / (n - 1.0)).square() * h / left
