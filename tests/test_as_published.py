@@ -172,6 +172,13 @@ def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
     )
 
 
+def test_options_of_training_replace_those_of_a_default_estimator():
+    clf = FFNBClassifier().set_params(training__draws=False, band_size=2)
+    assert (clf.training.draws, clf.training.left_out, clf.band_size) == (False, True, 2)
+    with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
+        FFNBClassifier().set_params(training__no_such=1)
+
+
 def test_grid_search_reaches_the_options(digits):
     X, y, _, _ = digits
     grid = {"training__left_out": [False, True], "old_statistics": ["zero", "gaussian"]}

@@ -5,6 +5,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -13,14 +14,16 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import IncrementalPCA
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from torch import nn
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
 
@@ -427,6 +430,43 @@ def test_merge_accepts_equal_transformers_and_refuses_others(tasks):
         first.merge(second[-1])
     third = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)
     assert_array_equal(third.merge(pickle.loads(pickle.dumps(first))).classes_, np.arange(5))
+
+
+@pytest.mark.parametrize(
+    ("step", "change"),
+    [
+        (HashingVectorizer(stop_words=["the"], n_features=16), lambda step: None),
+        (Normalizer(), lambda step: step.set_output(transform="default")),
+        (
+            TorchFeatureExtractor(
+                nn.Linear,
+                backbone_params={"in_features": 64, "out_features": 8},
+                weights={"weight": torch.ones(8, 64), "bias": torch.zeros(8)},
+            ),
+            lambda step: step.set_params(batch_size=7, device="cpu"),
+        ),
+        (FunctionTransformer(lambda X: 2.0 * X), lambda step: None),
+    ],
+)
+def test_merge_compares_what_determines_the_output(tasks, step, change):
+    first, second = tasks
+    if isinstance(step, HashingVectorizer):
+        first, second = ((["a b", "the c"], labels) for labels in ([0, 1], [2, 3]))
+    own = make_continual_pipeline(clone(step), FFNBClassifier(band_size=0, random_state=0))
+    other = make_continual_pipeline(clone(step), FFNBClassifier(band_size=0, random_state=0))
+    other.partial_fit(*second)
+    change(other[0])
+    if not isinstance(step, FunctionTransformer):
+        other = pickle.loads(pickle.dumps(other))
+    classes = own.partial_fit(*first).merge(other).classes_
+    assert_array_equal(classes, np.unique([*first[1], *second[1]]))
+
+
+def test_merge_of_pipelines_of_other_lengths(tasks):
+    short = make_continual_pipeline(NearestMean()).partial_fit(*tasks[0])
+    long = make_continual_pipeline(Normalizer(), NearestMean()).partial_fit(*tasks[1])
+    with pytest.raises(ValueError, match="same fitted transformers"):
+        short.merge(long)
 
 
 def test_forget_and_merge_need_a_fitted_pipeline(tasks):

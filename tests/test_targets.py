@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, evaluate_stream
 from ffnb_sklearn._targets import check_labels, label_positions, unmixed
 
 OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
@@ -52,6 +52,26 @@ def test_nullable_columns_keep_their_kind(values, nullable, dtype, container):
     X = np.random.default_rng(0).normal(size=(2, 3))
     classes = FFNBClassifier(shared_band_size=4, random_state=0).fit(X, labels).classes_
     assert_array_equal(classes, np.sort(np.array(values, dtype=dtype)), strict=True)
+
+
+@pytest.mark.parametrize("values", [[True, False, True], [3, 1, 3], ["b", "a", "b"]])
+def test_categories_keep_their_kind(values):
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(3, 3))
+    classes = FFNBClassifier(shared_band_size=4).fit(X, pd.Series(pd.Categorical(values))).classes_
+    assert classes.tolist() == sorted(set(values))
+    assert classes.dtype.kind == np.array(values).dtype.kind or classes.dtype == object
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"), [([True, False] * 4, "boolean"), ([7, 5] * 4, "Int64")]
+)
+def test_streams_keep_the_kind_of_nullable_labels(values, dtype):
+    pd = pytest.importorskip("pandas")
+    labels, X = pd.Series(values, dtype=dtype), np.random.default_rng(0).normal(size=(8, 3))
+    result = evaluate_stream(FFNBClassifier(shared_band_size=4), X, labels, X, labels)
+    assert_array_equal(result.estimator.classes_, np.unique(values), strict=True)
+    result.estimator.partial_fit(X, labels)
 
 
 @pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs NumPy 2")

@@ -20,6 +20,7 @@ from torch.utils.data import Dataset
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.backbones import (
     ConvNet,
+    FlipCrop,
     MirrorShift,
     RandomFeaturesWarning,
     SkeletonGCN,
@@ -149,7 +150,17 @@ def test_a_second_fit_forgets_the_layers():
     assert extractor.n_features_out_ == 6
 
 
-@pytest.mark.parametrize("change", [{"layers": ["3"]}, {"layers": None}, {"pooling": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": ["3"]},
+        {"layers": LAYERS[::-1]},
+        {"layers": ["no such layer"]},
+        {"layers": None},
+        {"pooling": 2},
+        {"pooling": "max"},
+    ],
+)
 def test_layers_that_change_after_fit_are_refused(change):
     extractor = layered().fit(IMAGES).set_params(**change)
     with pytest.raises(
@@ -391,9 +402,7 @@ def test_weights_are_never_printed():
 
 
 def test_random_features_are_announced():
-    with pytest.warns(
-        RandomFeaturesWarning, match=r"The features are random: of \d+ tensors .*"
-    ):
+    with pytest.warns(RandomFeaturesWarning, match=r"The features are random: of \d+ tensors .*"):
         small(weights=None).fit(IMAGES)
 
 
@@ -432,3 +441,74 @@ def test_a_seed_among_the_parameters_asks_for_random_features(recwarn):
 def test_a_head_that_is_drawn_is_announced():
     with pytest.warns(RandomFeaturesWarning, match="of 4 tensors of .*, 2 are drawn at random"):
         TorchFeatureExtractor(trained_but_for_its_head).fit(IMAGES)
+
+
+class Overwriting(nn.Module):
+    """A network that writes to its input."""
+
+    def forward(self, x):
+        return x.sub_(100.0).flatten(1)
+
+
+class Leaving(nn.Module):
+    """The same values, but the input stays as it is."""
+
+    def forward(self, x):
+        return (x - 100.0).flatten(1)
+
+
+@pytest.mark.parametrize("views", ["mirror", MirrorShift(shift=1)])
+def test_views_of_a_network_that_writes_to_its_input(views):
+    written, left = (
+        TorchFeatureExtractor(kind, views=views).fit_transform(IMAGES)
+        for kind in (Overwriting, Leaving)
+    )
+    assert_array_equal(written, left)
+
+
+class Projected(nn.Module):
+    """A fixed random projection that is no part of the state dict, before trained weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("fixed", torch.randn(192, 5), persistent=False)
+        self.trained = nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.trained(x.flatten(1) @ self.fixed)
+
+
+def test_what_a_factory_draws_beside_the_weights_is_the_same_after_pickling():
+    extractor = TorchFeatureExtractor(Projected, mean=127.5, std=64.0, epochs=1, random_state=1)
+    features = extractor.fit(IMAGES, Y).transform(IMAGES)
+    assert_array_equal(pickle.loads(pickle.dumps(extractor)).transform(IMAGES), features)
+
+
+def test_random_buffers_are_announced():
+    with pytest.warns(RandomFeaturesWarning, match="of 3 tensors of .*, 3 are drawn at random"):
+        TorchFeatureExtractor(Projected).fit(IMAGES)
+
+
+class Spectrum(nn.Module):
+    """A network of complex outputs."""
+
+    def forward(self, x):
+        return torch.fft.fft(x.flatten(1))
+
+
+def test_complex_outputs_are_refused():
+    with pytest.raises(TypeError, match=r"real numbers; got dtype torch\.complex64"):
+        TorchFeatureExtractor(Spectrum).fit(IMAGES)
+
+
+def test_rows_of_half_precision():
+    rows = torch.as_tensor(ROWS[:4], dtype=torch.bfloat16)
+    assert_array_equal(TorchFeatureExtractor(nn.Identity).fit_transform(rows), rows.float())
+
+
+@pytest.mark.parametrize("name", ["views", "augment"])
+def test_a_class_in_place_of_an_instance(name):
+    hook = {"views": MirrorShift, "augment": FlipCrop}[name]
+    extractor = small(weights=None, epochs=1, random_state=0, **{name: hook})
+    with pytest.raises(TypeError, match=f"{name} must be an instance, such as {hook.__name__}"):
+        extractor.fit(IMAGES, Y)

@@ -206,3 +206,11 @@ def test_tokens_of_a_transformer_are_pooled_over_positions():
 def test_channels_are_found_by_the_widths(shape, layer, axis):
     network = nn.Sequential(layer, nn.Conv1d(3, 9, 1), nn.Linear(3, 7))
     assert channel_axis(shape, layer, network) == axis
+
+
+def test_an_image_as_wide_as_a_convolution_has_its_channels_first():
+    # A dense block: 8 channels and the 32 of its convolution, of an image of 32 x 32 pixels.
+    layer = nn.Sequential(nn.Conv2d(8, 32, 3, padding=1))
+    assert channel_axis((2, 40, 32, 32), layer, layer) == 1
+    assert channel_axis((2, 40, 30, 32), layer, nn.Sequential(layer, nn.BatchNorm2d(40))) == 1
+    assert channel_axis((2, 30, 30, 32), layer, layer) == -1

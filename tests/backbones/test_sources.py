@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from ffnb_sklearn.backbones import image_files
 from ffnb_sklearn.backbones._checkpoint import digest_arrays
@@ -119,6 +119,17 @@ def test_rows_are_no_images(rows):
     assert as_source(rows) is None
 
 
+def test_a_column_of_a_table_and_a_list_of_pairs(files):
+    pandas = pytest.importorskip("pandas")
+    for images in (pandas.Series(files), [(image, 0) for image in BYTES], pandas.Series([*BYTES])):
+        assert_array_equal(as_source(images)[:], ROWS)
+
+
+def test_a_loader_is_no_data_set():
+    with pytest.raises(TypeError, match="a data set, not its loader"):
+        as_source(DataLoader(Pairs(BYTES)))
+
+
 def test_only_what_is_asked_for_is_read():
     data = Pairs(list(BYTES))
     source = as_source(data)
@@ -148,6 +159,17 @@ def test_files_of_a_folder_are_sorted_and_those_of_subfolders_too(tmp_path):
         "a/9.png",
         "b/2.JPG",
     ]
+
+
+def test_linked_folders_are_followed_and_hidden_files_are_not(tmp_path):
+    for name in ("data/cat/1.png", "data/cat/._1.png", "data/.hidden/2.png", "elsewhere/3.png"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "data/dog").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/loop").symlink_to(tmp_path / "data")
+    found = [path.relative_to(tmp_path / "data") for path in image_files(tmp_path / "data")]
+    assert [str(path) for path in found] == ["cat/1.png", "dog/3.png"]
 
 
 def test_folders_without_images(tmp_path):

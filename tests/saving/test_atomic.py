@@ -72,6 +72,27 @@ def test_link_stays_a_link(tmp_path):
     assert target.read_bytes() == b"new"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the permissions of POSIX")
+def test_a_private_file_stays_private(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with replaced_file(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    with (
+        pytest.raises(FileNotFoundError, match=r"missing.model.*its folder does not exist"),
+        replaced_file(tmp_path / "missing/model"),
+    ):
+        pass
+    with pytest.raises(IsADirectoryError, match="it is a folder"), replaced_file(tmp_path):
+        pass
+
+
 def test_long_and_strange_names(tmp_path):
     for name in ("n" * 200, "[a]*?", "é" * 100):
         save(classifier(), tmp_path / name)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
@@ -276,6 +277,48 @@ def test_layers_and_views_are_kept(tmp_path):
     assert_array_equal(loaded.transform(images), expected)
     assert loaded.layer_scales_ == extractor.layer_scales_
     assert loaded.get_feature_names_out().tolist() == extractor.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"input_shape": tuple(np.array([3, 8, 8]))},
+        {"input_shape": torch.Size([3, 8, 8])},
+        {"layers": list(np.array(["stem"]))},
+        {"layers": ("stem",), "pooling": 2},
+        {"weights": {k: v.bfloat16() for k, v in ConvNet().state_dict().items()}},
+    ],
+    ids=["NumPy shape", "torch shape", "NumPy names", "grid", "half precision"],
+)
+def test_whatever_fit_accepts_is_kept(parameters, tmp_path):
+    images = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
+    if "layers" in parameters:
+        name = next(iter(ConvNet().named_children()))[0]
+        parameters["layers"] = type(parameters["layers"])([type(parameters["layers"][0])(name)])
+    extractor = TorchFeatureExtractor(ConvNet, **parameters)
+    expected = extractor.fit_transform(images)
+    assert_array_equal(round_trip(extractor, tmp_path).transform(images), expected)
+
+
+def test_priors_of_whole_floats_are_kept(tmp_path):
+    model = classifier(priors={0.0: 1, 1.0: 3}).fit(X[:6], [0.0, 1.0] * 3)
+    loaded = round_trip(model, tmp_path)
+    assert loaded.priors == {0.0: 1, 1.0: 3}
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_metadata_requests_are_left_out(tmp_path):
+    with config_context(enable_metadata_routing=True):
+        model = classifier().set_fit_request(sample_weight=True).fit(X[:6], [0, 1] * 3)
+        loaded = round_trip(model, tmp_path)
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("factories", [ConvNet, [ConvNet]])
+def test_factories_must_have_names(factories, tmp_path):
+    save(classifier(), tmp_path / "model.ffnb")
+    with pytest.raises(TypeError, match="factories must be a dictionary"):
+        load(tmp_path / "model.ffnb", factories=factories)
 
 
 def test_priors_of_labels_are_kept(tmp_path):

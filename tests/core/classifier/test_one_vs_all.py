@@ -6,6 +6,7 @@ import torch
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
+from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.one_vs_all import fit_one_vs_all
 from ffnb_sklearn.core.statistics import moments_of
@@ -104,3 +105,22 @@ def test_a_single_class_has_a_temperature():
     moments = [moments_of([(torch.ones(3, 2).double(), torch.ones(3).double())])]
     gaussians = ClassGaussians.from_moments(moments, np.arange(2), np.ones(2), device=CPU)
     assert np.isfinite(fit_one_vs_all(gaussians, epsilon=0.3).temperature)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_classes_with_equal_means_have_finite_probabilities(scale):
+    A = scale * np.random.default_rng(0).normal(size=(2, 10))
+    X, y = np.concatenate([A, A, -A]), np.repeat([0, 1, 2], 2)
+    for clf in (FFNBClassifier(classifier="ova", band_size=0, random_state=0),):
+        probabilities = clf.fit(X, y).predict_proba(X)
+        assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert_allclose(probabilities[:, 0], probabilities[:, 1])
+
+
+def test_a_class_of_another_order_of_magnitude_is_predicted():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 20)
+    X = rng.normal(size=(80, 5)) + 4.0 * rng.normal(size=(4, 5))[y]
+    X[y == 3] *= 1e12
+    probabilities = FFNBClassifier(classifier="ova", random_state=0).fit(X, y).predict_proba(X)
+    assert np.isfinite(probabilities).all()

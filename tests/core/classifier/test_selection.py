@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
+from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.densities import fit_distances
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.selection import Choice, choose, with_choice
@@ -173,7 +174,7 @@ def test_shrinkage_is_the_formula_on_dense_matrices():
     assert_allclose(choice.shrinkage, error / distance, rtol=1e-9)
     # Without a skip connection there is one block, and all penalties are equal.
     effective_rank = np.trace(pooled) ** 2 / np.sum(pooled**2)
-    growth = (8.0 * effective_rank / (n.sum() - len(n))) ** 2
+    growth = (12.0 * effective_rank / (n.sum() - len(n))) ** 2
     # The norm of the pooled covariance comes from random signs.
     assert_allclose(choice.epsilon / choice.shrinkage - 1.0, growth, rtol=0.3)
 
@@ -269,3 +270,15 @@ def test_many_classes_are_judged_by_a_few():
     again = choice_of(model, [model.moments[k] for k in order])
     assert again.input_energy == choice.input_energy
     assert_allclose(again[1:], choice[1:], rtol=1e-9)
+
+
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_features_that_do_not_vary_within_classes(classifier, n):
+    X = np.random.default_rng(1).normal(size=(2 * n, 10))
+    clf = FFNBClassifier(
+        skip_connection=False, shared_band_size=0, classifier=classifier, random_state=0
+    )
+    clf.fit(X, np.repeat([0, 1], n))
+    assert np.isfinite(clf.epsilon_)
+    assert np.isfinite(clf.predict_proba(X)).all()
