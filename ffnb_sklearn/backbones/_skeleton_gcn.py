@@ -124,10 +124,10 @@ n_nodes), default=None
         _check_integer("n_filters", n_filters, 0)
         _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
         _check_integer("n_length_filters", n_length_filters, 1)
+        n_chunks = _count_chunks(n_node_features, n_coordinates)
         # Torch does not take the integers of NumPy.
         n_nodes, n_filters, n_length_filters = map(int, (n_nodes, n_filters, n_length_filters))
-        n_node_features, n_coordinates = int(n_node_features), int(n_coordinates)
-        n_chunks = _count_chunks(n_node_features, n_coordinates)
+        n_chunks, n_coordinates = int(n_chunks), int(n_coordinates)
         shifts = _shifts(shifts, n_nodes, n_pairings)
         n_pairings = len(shifts)
         if n_filters == n_pairings == 0:

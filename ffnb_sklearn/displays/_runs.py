@@ -74,7 +74,14 @@ class StreamDisplay:
 
 def as_runs(runs, name=None, argument="results"):
     """Return one run, or several runs, as a list that is not empty."""
-    runs = [runs] if isinstance(runs, StreamResult) else list(runs)
+    runs = [runs] if isinstance(runs, StreamResult) else runs
+    runs = list(runs) if isinstance(runs, (list, tuple)) else [runs]
+    strange = {type(run).__name__ for run in runs if not isinstance(run, StreamResult)}
+    if strange:
+        raise TypeError(
+            f"{argument} must be a StreamResult or a list of these, as evaluate_stream returns "
+            f"them; got {', '.join(sorted(strange))}."
+        )
     if not runs:
         of_curve = "" if name is None else f" for curve {name!r}"
         raise ValueError(f"{argument} must hold one run at least{of_curve}; got none.")

@@ -137,6 +137,19 @@ def test_digests_of_arrays_depend_on_all_there_is():
     assert digest_arrays({"rows": np.asfortranarray(rows)}) == digests[0]
 
 
+class Scaled:
+    """A hook that holds a tensor."""
+
+    def __init__(self, factor):
+        self.factor = torch.tensor([factor])
+
+
+def test_hooks_with_equal_tensors_have_equal_digests():
+    first, second, third = (digest_callable("augment", Scaled(x)) for x in (1.5, 1.5, 2.0))
+    assert first == second
+    assert first != third
+
+
 def test_digests_of_hooks():
     hooks = [None, "flip-crop", FlipCrop(), FlipCrop(padding=2), Jitter(), digest_arrays]
     assert len({digest_callable("augment", hook) for hook in hooks}) == len(hooks)

@@ -341,3 +341,8 @@ def test_hand_actions_through_an_untrained_network(shared_data):
         model.partial_fit(features[~test][task], y[~test][task])
     assert model.n_tasks_ == 9
     assert model.score(features[test], y[test]) >= 0.86
+
+
+def test_integers_of_numpy_are_integers():
+    network = SkeletonGCN(np.int64(5), np.int64(12), n_filters=np.int64(2), random_state=0)
+    assert network(torch.ones(3, 5, 12)).shape == (3, network.n_features)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
-from ffnb_sklearn.displays import AccuracyMatrixDisplay
+from ffnb_sklearn.displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
 from ffnb_sklearn.streams import StreamResult, evaluate_stream
 
 HAND = np.array([[0.9, np.nan, np.nan], [0.7, 0.8, np.nan], [0.753, 0.04, 1.0]])
@@ -98,6 +98,13 @@ def test_several_runs_give_their_mean():
     shuffled = run_of([[0.8, 0.4], [0.5, 1.0]], ["b", "a"])
     display = AccuracyMatrixDisplay.from_stream([first, shuffled])
     assert ticks(display.ax_.xaxis) == ["1", "2"]
+
+
+@pytest.mark.parametrize("display", [AccuracyMatrixDisplay, IncrementalAccuracyDisplay])
+@pytest.mark.parametrize("result", ["x", 5, [1.0]])
+def test_what_is_no_result_is_refused(display, result):
+    with pytest.raises(TypeError, match="must be a StreamResult or a list of these"):
+        display.from_stream(result)
 
 
 def test_runs_have_the_same_number_of_tasks():
