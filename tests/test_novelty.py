@@ -116,3 +116,11 @@ def test_chunks_subsets_and_pipelines_give_the_same():
 def test_another_number_of_features_is_refused():
     with pytest.raises(ValueError, match="X has 2 features, but FFNBClassifier is expecting 6"):
         learned(estimator(), [0, 1]).score_samples(X[:, :2])
+
+
+def test_rounding_leaves_no_likeness_positive():
+    # Every sample is the mean of a class of its own, at a distance of zero but for rounding.
+    model = estimator(shared_band_size=0, band_size=0).fit(1e3 + X, np.arange(len(X)))
+    scores = model.score_samples(1e3 + X)
+    assert (scores <= 0.0).all()
+    assert_allclose(scores, 0.0, atol=1e-6)

@@ -105,10 +105,10 @@ def test_only_the_matrices_of_a_batch_that_need_it_are_shifted():
     bad = torch.diag(torch.tensor([2.0, 1.0, -1e-9], dtype=torch.float64))
 
     with pytest.warns(IllConditionedWarning, match="1e-08"):
-        factors = cholesky(torch.stack([good, bad, 2.0 * good]), name="it")
+        # As many matrices as rows would hide the wrong axis.
+        factors = cholesky(torch.stack([good, bad]), name="it")
 
     assert_allclose(factors[0], cholesky(good, name="it"), rtol=1e-15)
-    assert_allclose(factors[2], cholesky(2.0 * good, name="it"), rtol=1e-15)
     assert factors[1, 2, 2] > 0.0
 
 

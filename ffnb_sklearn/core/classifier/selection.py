@@ -181,6 +181,7 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     # Old classes are only inferred in trained neurons, and look better there than they are.
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     shrinkage, epsilon = settings.shrinkage, settings.epsilon
+    unit = 0.5 / float(fixed.pooled_variance()) if settings.units == "absolute" else 1.0
     if shrinkage == 0.0 and epsilon is None:
         epsilon = _EPSILON
     if shrinkage is not None and epsilon is not None:
@@ -188,7 +189,6 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
         if settings.classifier == "ovo":
             return choice
         judge = _Judge(fixed, blocks)
-        unit = 0.5 / float(fixed.pooled_variance()) if settings.units == "absolute" else 1.0
         return choice._replace(temperature=judge.temperature(choice, unit))
     judge = _Judge(fixed, blocks)
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
@@ -204,7 +204,7 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
     if epsilon is not None:
         choice = Choice(metric.energy, shrinkage, epsilon)
-        return choice._replace(temperature=judge.temperature(choice))
+        return choice._replace(temperature=judge.temperature(choice, unit))
     raised = 1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2
     if curved:
         raised *= 1.0 + intensity
@@ -251,7 +251,7 @@ class _Judge:
         self._draws = torch.cat([draws, -draws]).to(rows.device)
 
     def best(self, energies: tuple[float | None, ...]) -> tuple[_Metric, float]:
-        """Return the metric of least cross-entropy and its temperature, at least 1.
+        """Return the metric of least cross-entropy and its temperature.
 
         The first energy stands if no class can be judged.
         """
@@ -264,7 +264,7 @@ class _Judge:
                 best, least, temperature = metric, entropy, scale
         return best, temperature
 
-    def temperature(self, choice: Choice, unit: float = 1.0) -> float:
+    def temperature(self, choice: Choice, unit: float) -> float:
         """Return the temperature of B, the ridge of which is epsilon / rho of the pooled scatter.
 
         `unit` is that of epsilon, relative to the mean variance within classes.

@@ -146,3 +146,11 @@ def test_means_that_differ_by_rounding_do_not_separate():
         classes = replace(classes, weights=torch.tensor([float(weight)], dtype=torch.float64))
         shared = block_penalties(classes, blocks, pooled=True)[N_INPUTS:]
         assert_array_equal(shared, np.ones(N_SHARED))
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-16])
+def test_trained_bands_without_spread_have_no_penalty_of_their_own(weight):
+    silent = BARE.with_band(Band(1, np.full((2, 4), weight), "relu"))
+
+    assert_array_equal(penalties(silent)[10:], np.ones(2))
+    assert_allclose(penalties(silent)[:10], penalties(BARE), rtol=1e-12)

@@ -232,8 +232,9 @@ def test_one_vs_all_has_a_ridge_of_its_own():
     [{"skip_connection": False}, {"shared_band_size": 0}, {"covariance": "identity"}],
     ids=str,
 )
-def test_one_block_alone_has_no_energy_to_choose(settings):
-    assert chosen(*curved_samples(0, 30), **settings).input_energy is None
+@pytest.mark.parametrize("samples", [linear_samples, curved_samples])
+def test_one_block_alone_has_no_energy_to_choose(settings, samples):
+    assert chosen(*samples(0, 30), **settings).input_energy is None
 
 
 def test_bands_of_the_last_task_have_no_say():
@@ -282,3 +283,38 @@ def test_features_that_do_not_vary_within_classes(classifier, n):
     clf.fit(X, np.repeat([0, 1], n))
     assert np.isfinite(clf.epsilon_)
     assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_directions_without_spread_add_no_more_than_rounding():
+    # Three samples per class vary in two directions, and the outputs of eight opponents in no more.
+    rng = np.random.default_rng(3)
+    y = np.repeat(np.arange(15), 3)
+    X = rng.normal(size=(45, 8)) + 3.0 * rng.normal(size=(15, 8))[y]
+    whole, parts = (
+        FFNBClassifier(band_size=0, shared_band_size=60, chunk_size=size, random_state=0)
+        .fit(X, y)
+        .decision_function(X)
+        for size in (4096, 7)
+    )
+    assert_allclose(parts, whole, rtol=1e-10, atol=1e-10 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("shrinkage", [0.3, None])
+@pytest.mark.parametrize("head", ["gaussian", "ova"])
+def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(head, shrinkage):
+    settings = replace(OPEN, skip_connection=False, shrinkage=shrinkage, classifier=head)
+    gaussians, blocks = classes_of(learnt(*curved_samples(0, 30), settings))
+    variance = float(gaussians.pooled_variance())
+
+    absolute = choose(gaussians, blocks, replace(settings, units="absolute", epsilon=0.6))
+    relative = choose(gaussians, blocks, replace(settings, epsilon=0.3 / variance))
+
+    assert_allclose(absolute.temperature, relative.temperature, rtol=1e-9)
+
+
+def test_the_intensity_of_linear_classes_is_one_in_the_ridge():
+    # Its limit is not one of the ridge, and 600 samples hardly need a larger one.
+    choice = chosen(*linear_samples(0, 100), **GAUSSIAN)
+
+    assert choice.shrinkage == 0.9
+    assert_allclose(choice.epsilon, 1.0, atol=0.05)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.classifier.fisher import PairwiseFisher
@@ -79,3 +80,16 @@ def test_moments_that_are_no_numbers_are_refused():
 
     with pytest.raises(NotPositiveDefiniteError, match="NaN"):
         solved(model, moments)
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_weights_of_distances_are_counted_as_they_are_solved(rank):
+    tasks = [task(0, n=2), task(1, n=40)]
+    tasks = [replace(one, weights=torch.ones_like(one.weights)) for one in tasks]
+    model = learnt(tasks, classifier="gaussian", rank=rank, band_size=0, p=(0.5,))
+
+    found = solved(model)
+
+    counted = n_classifier_weights(model.features, model.moments, model.settings)
+    parts = (found.centre, found.planes, found.offsets, found.rows, found.shifts)
+    assert counted == sum(one.size for one in parts)

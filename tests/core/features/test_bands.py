@@ -262,3 +262,12 @@ def test_a_small_gamma_leaves_digits_of_what_is_left_out():
         assert_allclose(responses(order, gamma), found[order], atol=1e-5)
         # Less than the least counts as it.
         assert_allclose(found, responses(slice(None), 1e-4), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_unit_of_the_samples_does_not_move_the_cuts(scale):
+    X, targets = np.random.default_rng(0).normal(size=(15, 4)), np.arange(15) % 2
+
+    scaled = codes_of(scale * X, targets, np.ones(15), 3)
+
+    assert_allclose(scaled, codes_of(X, targets, np.ones(15), 3), atol=1e-9)

@@ -5,7 +5,13 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from ffnb_sklearn.core.features.nullspace import moment_rows, null_space
+from ffnb_sklearn.core.features.nullspace import (
+    largest_useful_p,
+    moment_rows,
+    null_space,
+    rank_of,
+)
+from ffnb_sklearn.core.statistics import principal_rows
 
 
 def past_of(lengths, d, seed=0):
@@ -105,3 +111,26 @@ def test_moment_rows_are_sorted_and_give_the_moment():
     assert_allclose(rows.T @ rows, moment, atol=1e-12)
     assert (np.diff(np.linalg.norm(rows, axis=1)) <= 0).all()
     assert np.isfinite(moment_rows(moment - 1e-9 * np.eye(6))).all()  # rounding below zero
+
+
+def test_computed_axes_too_short_to_be_orthogonal_are_made_so():
+    rng = np.random.default_rng(0)
+    # The shortest of the computed axes has few digits beside the longest.
+    past = principal_rows(torch.as_tensor(rng.normal(size=(12, 12)) * np.geomspace(1.0, 1e-8, 12)))
+    assert past.shape == (12, 12)
+
+    axes = null_space(past, 11)
+
+    assert_allclose(axes.kept @ axes.kept.T, np.eye(11), atol=1e-14)
+    P = projector(axes, 12)
+    assert_allclose(P @ P, P, atol=1e-14)
+    assert_allclose(P @ axes.kept.numpy().T, 0.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_rank_and_the_largest_useful_p_leave_rounding_out(scale):
+    past = scale * past_of([4.0, 3.0, 2.0, 1e-8], 6)
+    features = past[:3] + past[2]  # Nothing in the fourth axis.
+
+    assert rank_of(past) == 3
+    assert largest_useful_p(past, features) == 2

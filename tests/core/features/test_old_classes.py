@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from ffnb_sklearn.core.features.feature_map import Band
 from ffnb_sklearn.core.features.old_classes import extend_moments
 from ffnb_sklearn.core.statistics import ClassMoments
@@ -114,3 +115,22 @@ def test_moments_that_overflow_are_an_error():
     band = Band(1, np.full((1, 5), 1e200), "relu")
     with pytest.raises(ValueError, match=r"moments .* must be finite numbers"):
         extend_moments([a_class()], band, np.arange(5), "gaussian", device=CPU)
+
+
+def test_batch_normalisation_is_part_of_the_neurons():
+    moments, inputs = a_class(), np.array([4, 1, 2])
+    norm = BatchNorm(mean=np.array([0.7, -0.4]), variance=np.array([0.5, 2.0]))
+    band = Band(1, 0.5 * RNG.normal(size=(2, 3)), "relu", norm, 0.4)
+
+    gaussian, silent = (
+        extend_moments([moments], band, inputs, how, device=CPU)[0] for how in ("gaussian", "zero")
+    )
+
+    X = sampled(moments)
+    outputs = band(torch.as_tensor(X[:, inputs])).numpy()
+    covariance = np.cov(np.hstack([X, outputs]).T)
+    found = gaussian.scatter() / WEIGHT
+    assert_allclose(gaussian.mean[5:], outputs.mean(axis=0), atol=0.01)
+    assert_allclose(np.diag(found)[5:], np.diag(covariance)[5:], atol=0.02)
+    assert_allclose(found[:5, 5:], covariance[:5, 5:], atol=0.02)
+    assert_allclose(silent.mean[5:], band(torch.zeros(1, 3).double())[0], rtol=1e-12)
