@@ -1,5 +1,6 @@
 """Atomic replacement of files: a reader finds the old file or the new file, never a part."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -49,15 +50,15 @@ def replaced_file(path):
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{str(path)!r} cannot be written: its folder does not exist.")
+        raise FileNotFoundError(errno.ENOENT, "its folder does not exist", str(path))
     if path.is_dir():
-        raise IsADirectoryError(f"{str(path)!r} cannot be written: it is a folder.")
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     _remove_leftovers(path)
     partial, file = _open_partial(path)
     try:
-        with suppress(FileNotFoundError):
-            os.chmod(partial, stat.S_IMODE(os.stat(path).st_mode))
         with file:
+            if fcntl is not None and path.exists():
+                _take_over(file.fileno(), path.stat())
             yield file
             file.flush()
             # Without this call the name could reach the disk before the bytes.
@@ -69,6 +70,17 @@ def replaced_file(path):
     finally:
         partial.unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def _take_over(descriptor, old):
+    """Give a new file the owner, where that is allowed, and the permissions of the old file."""
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(PermissionError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    # Some file systems have one mode for all files, and refuse to change it.
+    if stat.S_IMODE(new.st_mode) != stat.S_IMODE(old.st_mode):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 def _stem(path):

@@ -220,8 +220,9 @@ class BlockClassifier(
         self : estimator
             The estimator.
         """
-        if self.training is None and any(name.startswith("training__") for name in params):
-            params = {"training": BandTraining(), **params}
+        training = params.get("training", getattr(self, "training", self))
+        if training is None and any(name.startswith("training__") for name in params):
+            params = {**params, "training": BandTraining()}
         return super().set_params(**params)
 
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))

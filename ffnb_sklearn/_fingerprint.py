@@ -1,9 +1,5 @@
 """Compare objects by value: digests of parameters, and fitted transformers."""
 
-import pickle
-from collections.abc import Mapping
-from numbers import Number
-
 import joblib
 import numpy as np
 import torch
@@ -25,7 +21,12 @@ class _Hasher(joblib.hashing.NumpyHasher):
 
     def save(self, obj):
         """Add an object to the digest."""
-        super().save(obj.detach().cpu().numpy() if isinstance(obj, torch.Tensor) else obj)
+        if isinstance(obj, torch.Tensor) and obj.layout == torch.strided and not obj.is_meta:
+            plain = obj.detach().cpu().resolve_conj().resolve_neg()
+            # NumPy lacks bfloat16.
+            plain = plain.float() if plain.dtype == torch.bfloat16 else plain
+            obj = (str(obj.dtype), plain.numpy())
+        super().save(obj)
 
 
 def fingerprint(value):
@@ -36,29 +37,41 @@ def fingerprint(value):
 def give_same_output(one, other):
     """Return whether two fitted transformers, or two of their parts, have the same output.
 
-    Estimators are compared by type, parameters and fitted attributes, except for those that their
-    attribute `not_in_output` names. Objects that cannot be pickled are equal only if they are
-    identical.
+    Estimators are compared by type, parameters and fitted attributes, except for those that the
+    attribute `not_in_output` of their class names. Other objects are equal if their digests are;
+    objects that cannot be pickled are equal only if they are identical.
     """
     if one is other:
         return True
-    pair = one, other
-    if all(isinstance(part, BaseEstimator) for part in pair) and type(one) is type(other):
-        return give_same_output(_parts(one), _parts(other))
-    if all(isinstance(part, Mapping) for part in pair):
-        return one.keys() == other.keys() and all(give_same_output(one[k], other[k]) for k in one)
-    if all(isinstance(part, (list, tuple)) for part in pair):
-        return len(one) == len(other) and all(map(give_same_output, one, other))
-    if all(isinstance(part, Number) for part in pair):
-        return one == other or bool(np.isnan(one) and np.isnan(other))
-    try:
-        return type(one) is type(other) and fingerprint(one) == fingerprint(other)
-    except (pickle.PicklingError, AttributeError, TypeError):
+    if type(one) is not type(other):
         return False
+    if _is_plain_estimator(one):
+        return give_same_output(_parts(one), _parts(other))
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(give_same_output(one[k], other[k]) for k in one)
+    if type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(give_same_output, one, other))
+    # Any error of any pickling means that the values cannot be compared.
+    try:
+        return fingerprint(one) == fingerprint(other)
+    except Exception:
+        return False
+
+
+def _is_plain_estimator(value):
+    """Return whether the attributes of an object are all there is to it."""
+    kind = type(value)
+    return (
+        isinstance(value, BaseEstimator)
+        and not isinstance(value, (dict, list, tuple, np.ndarray))
+        and kind.__reduce__ is object.__reduce__
+        and kind.__reduce_ex__ is object.__reduce_ex__
+        and isinstance(value.__getstate__(), dict)
+    )
 
 
 def _parts(estimator):
     """Return the parameters and fitted attributes of an estimator that determine its output."""
-    left_out = _LEFT_OUT | getattr(estimator, "not_in_output", set())
+    left_out = _LEFT_OUT | getattr(type(estimator), "not_in_output", set())
     state = estimator.__getstate__()
     return {name: value for name, value in state.items() if name not in left_out}

@@ -50,11 +50,8 @@ def _without_mask(labels):
     # The categories may be nullable themselves.
     dtype = getattr(getattr(dtype, "categories", labels), "dtype", None)
     dtype = getattr(dtype, "numpy_dtype", dtype)
-    if not hasattr(labels, "isna") or getattr(dtype, "kind", "") not in tuple("biu"):
-        return labels
-    if labels.isna().any():
-        return labels
-    return labels.to_numpy(dtype=dtype)
+    converts = hasattr(labels, "isna") and isinstance(dtype, np.dtype) and dtype.kind in "biu"
+    return labels.to_numpy(dtype=dtype) if converts and not labels.isna().any() else labels
 
 
 def check_labels(labels, known, name):

@@ -53,7 +53,8 @@ class FFNBClassifier(BlockClassifier):
         Whether new neurons are confined to the null-space of previous tasks.
     covariance : {"class", "identity"}, default="class"
         Whether each class has its own covariance ("heteroscedasticity"), or all classes have the
-        identity times the mean variance.
+        identity times the mean variance. It has no effect with ``classifier="ova"``, and with
+        "identity" the probabilities are not calibrated.
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class. 0 gives the class
         covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
@@ -339,7 +340,7 @@ class FFNBClassifier(BlockClassifier):
         """
         state = self._learned_state()
         X, model = self._samples(state, X_previous), state.model
-        if model.settings.batch_norm:
+        if any(band.batch_norm is not None for band in model.features.bands):
             raise ValueError(
                 "forgetting_bound needs batch_norm=False: the running statistics move old "
                 "neurons, which Proposition 1 does not cover."

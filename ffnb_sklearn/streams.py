@@ -239,9 +239,10 @@ def evaluate_stream(
 
 def _check_labels(y, name):
     """Return the labels as a one-dimensional array of class labels."""
-    is_object = getattr(getattr(y, "dtype", None), "kind", None) == "O"
-    plain = unmixed(list(y) if is_object else y, name)
-    labels = column_or_1d(y if is_object else plain)
+    y = unmixed(y, name)
+    if getattr(getattr(y, "dtype", None), "kind", None) == "O":
+        unmixed(list(y), name)
+    labels = column_or_1d(y)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
     with warnings.catch_warnings():
@@ -285,7 +286,7 @@ def _order_classes(classes, class_order, random_state):
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
     """Return the number of classes of each task."""
-    first = [] if first_task_classes is None else [first_task_classes]
+    first = [] if first_task_classes is None else [int(first_task_classes)]
     left = n_classes - sum(first)
     if left < 0:
         raise ValueError(
@@ -293,8 +294,8 @@ def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
             f"got {first_task_classes}."
         )
     if isinstance(classes_per_task, Integral):
-        full, rest = divmod(left, classes_per_task)
-        return first + [classes_per_task] * full + [rest] * (rest > 0)
+        full, rest = divmod(left, int(classes_per_task))
+        return first + [int(classes_per_task)] * full + [rest] * (rest > 0)
     sizes = list(classes_per_task)
     if not all(isinstance(size, Integral) and size > 0 for size in sizes) or sum(sizes) != left:
         raise ValueError(

@@ -23,7 +23,8 @@ class BandTraining(DocumentedMixin, BaseEstimator):
     left_out : bool, default=True
         Whether the closed form computes the response of each sample of a task with rows that were
         fitted without this sample, or with the final rows. Rows drawn at random are not fitted to
-        any sample.
+        any sample. Trained bands alone need False for classes of a single sample, which have no
+        response without it.
     n_folds : int, default=4
         Number of folds of a task's samples in the descent, and of copies of the rows. Each copy is
         trained on all folds but one, the band is the mean of the copies, and the responses of the

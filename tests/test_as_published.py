@@ -175,6 +175,9 @@ def test_a_clone_has_options_of_its_own_and_learns_the_same(digits):
 def test_options_of_training_replace_those_of_a_default_estimator():
     clf = FFNBClassifier().set_params(training__draws=False, band_size=2)
     assert (clf.training.draws, clf.training.left_out, clf.band_size) == (False, True, 2)
+    clf.set_params(training=BandTraining(n_folds=7), training__draws=True)
+    assert (clf.training.draws, clf.training.n_folds) == (True, 7)
+    assert clf.set_params(training=None, training__n_folds=3).training.n_folds == 3
     with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
         FFNBClassifier().set_params(training__no_such=1)
 

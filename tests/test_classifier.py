@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, _block_classifier
@@ -275,6 +276,16 @@ def test_a_rate_too_large_is_an_error_that_names_it():
 
 
 # ---- batch normalisation
+
+
+def test_the_bound_is_not_defined_for_bands_that_were_normalised():
+    X, y = load_digits(return_X_y=True)
+    clf = FFNBClassifier(batch_norm=True, shared_band_size=10, p=1, random_state=0)
+    for task in ((0, 1), (2,)):
+        clf.partial_fit(X[np.isin(y, task)], y[np.isin(y, task)])
+    clf.set_params(batch_norm=False).partial_fit(X[y == 2], y[y == 2])
+    with pytest.raises(ValueError, match="needs batch_norm=False"):
+        clf.forgetting_bound(X[y < 2])
 
 
 def test_batch_norm_moves_old_features():

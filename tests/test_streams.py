@@ -465,3 +465,12 @@ def test_verbose_names_few_of_many_labels(capsys):
     y = np.arange(8)
     evaluate_stream(NearestMean(), y[:, None], y, y[:, None], y, classes_per_task=8, verbose=True)
     assert "classes 0, 1, 2, 3, 4 and 3 more;" in capsys.readouterr().out
+
+
+def test_integers_of_numpy_are_numbers_of_classes():
+    labels = np.arange(10)
+    tasks = class_incremental_tasks(
+        labels, classes_per_task=np.int64(4), first_task_classes=np.int64(2)
+    )
+    assert [task.tolist() for task in tasks] == [[0, 1], [2, 3, 4, 5], [6, 7, 8, 9]]
+    assert len(class_incremental_tasks(labels, classes_per_task=np.int64(5))) == 2

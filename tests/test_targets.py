@@ -54,6 +54,13 @@ def test_nullable_columns_keep_their_kind(values, nullable, dtype, container):
     assert_array_equal(classes, np.sort(np.array(values, dtype=dtype)), strict=True)
 
 
+def test_sparse_labels_of_pandas():
+    pd = pytest.importorskip("pandas")
+    labels = pd.Series([0, 1] * 3, dtype=pd.SparseDtype(int, 0))
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    assert FFNBClassifier(shared_band_size=4).fit(X, labels).classes_.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("values", [[True, False, True], [3, 1, 3], ["b", "a", "b"]])
 def test_categories_keep_their_kind(values):
     pd = pytest.importorskip("pandas")
@@ -66,9 +73,11 @@ def test_categories_keep_their_kind(values):
 @pytest.mark.parametrize(
     ("values", "dtype"), [([True, False] * 4, "boolean"), ([7, 5] * 4, "Int64")]
 )
-def test_streams_keep_the_kind_of_nullable_labels(values, dtype):
+@pytest.mark.parametrize("is_categorical", [False, True])
+def test_streams_keep_the_kind_of_nullable_labels(values, dtype, is_categorical):
     pd = pytest.importorskip("pandas")
     labels, X = pd.Series(values, dtype=dtype), np.random.default_rng(0).normal(size=(8, 3))
+    labels = labels.astype("category") if is_categorical else labels
     result = evaluate_stream(FFNBClassifier(shared_band_size=4), X, labels, X, labels)
     assert_array_equal(result.estimator.classes_, np.unique(values), strict=True)
     result.estimator.partial_fit(X, labels)

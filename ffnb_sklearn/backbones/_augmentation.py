@@ -183,7 +183,7 @@ def augmented(augment, batch, generator):
     """
     if augment is None:
         return batch
-    if isinstance(augment, type):
+    if isinstance(augment, type) and issubclass(augment, (FlipCrop, Jitter)):
         raise TypeError(
             f"augment must be an instance, such as FlipCrop(); got the class {augment.__name__}."
         )

@@ -52,7 +52,8 @@ def learn(extractor, rows, y, inputs, context, *, keep):
         layers = [str(name) for name in extractor.layers]
         learned["layer_widths_"] = dict(zip(layers, widths, strict=True))
         learned["layer_scales_"] = dict(zip(layers, scales, strict=True))
-        learned["pooling_"] = extractor.pooling
+        pooling = extractor.pooling
+        learned["pooling_"] = pooling if isinstance(pooling, str) else int(pooling)
     state = state_to_arrays(module)
     learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
     return learned | {"_built": (extractor.dtype, state, module)}, features
@@ -88,8 +89,7 @@ def _pretrained(extractor, rows, y, inputs, context):
     # Only parameters and buffers of the seed are kept: whatever else the factory draws must be the
     # same when the network is rebuilt.
     blueprint = Blueprint.of(extractor)
-    module = blueprint.build()
-    module.load_state_dict(blueprint.build(extractor.weights, seed).state_dict())
+    module = blueprint.build(blueprint.build(extractor.weights, seed).state_dict())
     # Probe before the training, which an error afterwards would waste. Probe a copy, because
     # tensors that a network stores in inference mode cannot be trained.
     extraction = Extraction.of(extractor, freeze(deepcopy(module)), inputs)

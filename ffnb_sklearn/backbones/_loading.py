@@ -91,9 +91,7 @@ class Blueprint:
             {**dict(one.named_parameters()), **dict(one.named_buffers())}
             for one in (module, self.build(seed=1))
         )
-        drawn = [
-            name not in others or not torch.equal(one, others[name]) for name, one in ours.items()
-        ]
+        drawn = [name not in others or not _equal(one, others[name]) for name, one in ours.items()]
         return sum(drawn), len(drawn)
 
     def _made(self, seed):
@@ -117,6 +115,13 @@ class Blueprint:
                 f"{type(module).__name__}."
             )
         return module
+
+
+def _equal(one, other):
+    """Return whether two tensors are equal; NaN equals NaN."""
+    if one.shape != other.shape:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _import_factory(name):

@@ -45,10 +45,12 @@ class Plan:
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
-    # Parameters of an extractor that do not determine its output, once it is fitted.
+    # Parameters and attributes of a fitted extractor that do not determine its output; `pooling_`
+    # equals the parameter.
     not_in_output: ClassVar = frozenset(
         {
             *("weights", "batch_size", "device", "checkpoint", "random_state", "verbose"),
+            *("history_", "n_epochs_", "classes_", "pooling_", "image_values_"),
             *constraints,
         }
     )

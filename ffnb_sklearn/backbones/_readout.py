@@ -199,8 +199,9 @@ def channel_axis(shape, layer, network):
     Convolutions put the channels on axis 1, and transformer layers put them on the last axis. The
     lengths of both axes are compared with the widths of the layer, and then with those of the whole
     network. If no axis has a usual width, an axis may still have a width of the other kind of
-    layer, as after a permutation; two equal last axes are then height and width. Otherwise the
-    channels are on axis 1.
+    layer, as after a permutation. For images, usual widths of the network come before such widths
+    of the layer, as in concatenations; two equal last axes of an image are its height and width. If
+    nothing fits, the channels are on axis 1.
 
     Parameters
     ----------
@@ -214,16 +215,14 @@ def channel_axis(shape, layer, network):
     int
         1 or -1.
     """
-    widths = [_widths_of_kinds(owner) for owner in (layer, network)]
-    for first, last in widths:
+    own, all_ = (_widths_of_kinds(owner) for owner in (layer, network))
+    is_image = len(shape) > 3
+    rules = [own, all_, own[::-1], all_[::-1]] if is_image else [own, own[::-1], all_, all_[::-1]]
+    may_be_last = not (is_image and shape[-1] == shape[-2])
+    for first, last in rules:
         if shape[1] in first:
             return 1
-        if shape[-1] in last:
-            return -1
-    for first, last in widths:
-        if shape[1] in last:
-            return 1
-        if shape[-1] in first and shape[-1] != shape[-2]:
+        if may_be_last and shape[-1] in last:
             return -1
     return 1
 

@@ -20,6 +20,9 @@ __all__ = ["image_files"]
 # Numbers of channels from which the layout of an array is inferred without `input_shape`.
 _USUAL_CHANNELS = (1, 3, 4)
 
+# Beginnings of the names of files and folders that are no images of the user.
+_HIDDEN = (".", "__MACOSX")
+
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
@@ -35,7 +38,8 @@ def image_files(folder):
     -------
     list of Path
         Files with the suffix of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...), also in linked
-        folders; names that begin with a dot are skipped.
+        folders. Names that begin with a dot or ``__MACOSX`` and folders that cannot be read are
+        skipped.
         ``[file.parent.name for file in files]`` gives their labels if each class has a folder.
 
     Raises
@@ -68,18 +72,27 @@ def image_files(folder):
     return sorted(files)
 
 
-def _images_below(folder, above=()):
+def _images_below(root):
     """Yield the images in a folder and its subfolders, also linked ones; skip hidden names."""
-    real = folder.resolve()
-    if real in above:
-        return
-    for one in folder.iterdir():
-        if one.name.startswith((".", "__MACOSX")):
+    folders, links, seen = [root], [], set()
+    while folders or links:
+        # Real folders come first, so that their images have the real names.
+        folder = (folders or links).pop(0)
+        real = folder.resolve()
+        if real in seen:
             continue
-        if one.is_dir():
-            yield from _images_below(one, (*above, real))
-        elif one.suffix.lower() in _SUFFIXES and one.is_file():
-            yield one
+        seen.add(real)
+        try:
+            entries = [one for one in folder.iterdir() if not one.name.startswith(_HIDDEN)]
+        except PermissionError:
+            if folder == root:
+                raise
+            continue
+        for one in entries:
+            if one.is_dir():
+                (links if one.is_symlink() else folders).append(one)
+            elif one.suffix.lower() in _SUFFIXES and one.is_file():
+                yield one
 
 
 class ImageSource:
@@ -182,6 +195,8 @@ class ImageSource:
             return as_array(item, name), False
         if isinstance(item, tuple) or (isinstance(self._items, Dataset) and isinstance(item, list)):
             # Data sets return pairs of an image and a label; the labels are passed as y.
+            if any(element_kind(one) not in (None, "path") for one in item[1:]):
+                raise TypeError(f"X must hold one image per sample; {name} holds several arrays.")
             item = item[0] if item else None
         kind = element_kind(item)
         if kind is None:

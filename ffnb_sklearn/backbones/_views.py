@@ -110,7 +110,7 @@ def view_batches(views, batch):
     if views is None:
         yield batch
         return
-    if isinstance(views, type):
+    if isinstance(views, type) and issubclass(views, MirrorShift):
         raise TypeError(
             f"views must be an instance, such as MirrorShift(); got the class {views.__name__}."
         )

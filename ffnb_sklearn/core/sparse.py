@@ -248,7 +248,7 @@ def fit_sparse_likeness(
     gaussians = with_choice(gaussians, Blocks(n_inputs, 0), choice)
     gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
     if settings.covariance == "identity":
-        gaussians, shrinkage, epsilon = gaussians.without_rows(), 0.0, 1.0 + epsilon
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
     classes = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
     share = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties

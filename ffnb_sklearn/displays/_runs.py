@@ -74,8 +74,7 @@ class StreamDisplay:
 
 def as_runs(runs, name=None, argument="results"):
     """Return one run, or several runs, as a list that is not empty."""
-    runs = [runs] if isinstance(runs, StreamResult) else runs
-    runs = list(runs) if isinstance(runs, (list, tuple)) else [runs]
+    runs = list(runs) if np.iterable(runs) and not isinstance(runs, str) else [runs]
     strange = {type(run).__name__ for run in runs if not isinstance(run, StreamResult)}
     if strange:
         raise TypeError(

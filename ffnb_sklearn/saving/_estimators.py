@@ -130,7 +130,7 @@ def _widths_by_layer(node, n_features):
 def _pooling(node, n_features):
     """Read a kind of pooling, or the cells of a grid."""
     value = node.plain()
-    holds = value in ("mean", "max") or (type(value) is int and value > 0)
+    holds = (type(value) is int and value > 0) or (type(value) is str and value in ("mean", "max"))
     return _held(node, holds, value, "a kind of pooling")
 
 

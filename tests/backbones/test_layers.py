@@ -512,3 +512,27 @@ def test_a_class_in_place_of_an_instance(name):
     extractor = small(weights=None, epochs=1, random_state=0, **{name: hook})
     with pytest.raises(TypeError, match=f"{name} must be an instance, such as {hook.__name__}"):
         extractor.fit(IMAGES, Y)
+
+
+def test_another_fit_forgets_the_pooling():
+    extractor = layered().fit(IMAGES)
+    assert extractor.pooling_ == "mean"
+    extractor.set_params(layers=None, pooling="max").fit(IMAGES)
+    assert not hasattr(extractor, "pooling_")
+    assert extractor.transform(IMAGES).shape == (40, 6)
+
+
+class Undefined(nn.Module):
+    """A network with a buffer that is not a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("gap", torch.full((2,), torch.nan))
+
+    def forward(self, x):
+        return x.flatten(1)
+
+
+def test_a_buffer_that_is_not_a_number_is_not_random(recwarn):
+    TorchFeatureExtractor(Undefined).fit(IMAGES)
+    assert not recwarn.list

@@ -214,3 +214,16 @@ def test_an_image_as_wide_as_a_convolution_has_its_channels_first():
     assert channel_axis((2, 40, 32, 32), layer, layer) == 1
     assert channel_axis((2, 40, 30, 32), layer, nn.Sequential(layer, nn.BatchNorm2d(40))) == 1
     assert channel_axis((2, 30, 30, 32), layer, layer) == -1
+
+
+@pytest.mark.parametrize(
+    ("shape", "layer", "others", "axis"),
+    [
+        ((2, 64, 128), nn.Conv2d(3, 128, 4), [nn.Conv2d(3, 64, 3)], -1),
+        ((2, 50, 64), nn.Conv1d(50, 64, 1), [nn.Conv1d(3, 50, 1)], -1),
+        ((2, 64, 30), nn.Linear(20, 64), [nn.Linear(96, 30)], 1),
+        ((2, 40, 32, 32), nn.Conv2d(8, 16, 3), [nn.Linear(40, 32)], 1),
+    ],
+)
+def test_the_layer_comes_before_its_network(shape, layer, others, axis):
+    assert channel_axis(shape, layer, nn.Sequential(layer, *others)) == axis

@@ -125,6 +125,11 @@ def test_a_column_of_a_table_and_a_list_of_pairs(files):
         assert_array_equal(as_source(images)[:], ROWS)
 
 
+def test_pairs_of_images_are_no_samples():
+    with pytest.raises(TypeError, match=r"one image per sample; X\[0\] holds several arrays"):
+        as_source([(image, image) for image in BYTES])
+
+
 def test_a_loader_is_no_data_set():
     with pytest.raises(TypeError, match="a data set, not its loader"):
         as_source(DataLoader(Pairs(BYTES)))
@@ -168,8 +173,18 @@ def test_linked_folders_are_followed_and_hidden_files_are_not(tmp_path):
         path.touch()
     (tmp_path / "data/dog").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/loop").symlink_to(tmp_path / "data")
+    (tmp_path / "data/a link to cat").symlink_to(tmp_path / "data/cat")
     found = [path.relative_to(tmp_path / "data") for path in image_files(tmp_path / "data")]
     assert [str(path) for path in found] == ["cat/1.png", "dog/3.png"]
+
+
+def test_folders_that_link_to_each_other_are_listed_once(tmp_path):
+    for k in range(12):
+        (tmp_path / f"{k}").mkdir()
+        (tmp_path / f"{k}/image.png").touch()
+        for other in range(12):
+            (tmp_path / f"{k}/to {other}").symlink_to(tmp_path / f"{other}")
+    assert len(image_files(tmp_path)) == 12
 
 
 def test_folders_without_images(tmp_path):

@@ -95,6 +95,8 @@ def test_several_runs_give_their_mean():
 
     np.testing.assert_allclose(display.accuracy_matrix, [[0.9, np.nan], [0.55, 0.95]])
     assert ticks(display.ax_.xaxis) == ["a", "b"]
+    display = AccuracyMatrixDisplay.from_stream(run for run in (first, second))
+    np.testing.assert_allclose(display.accuracy_matrix[1], [0.55, 0.95])
     shuffled = run_of([[0.8, 0.4], [0.5, 1.0]], ["b", "a"])
     display = AccuracyMatrixDisplay.from_stream([first, shuffled])
     assert ticks(display.ax_.xaxis) == ["1", "2"]

@@ -217,8 +217,7 @@ def fit_distances(
         If B or the system of a class cannot be factored.
     """
     if covariance == "identity":
-        # A scalar covariance: its size changes no decision.
-        gaussians, shrinkage, epsilon = gaussians.without_rows(), 0.0, 1.0 + epsilon
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
     base = shared_covariance(gaussians, shrinkage, epsilon)
     weights = gaussians.weights
     centre = weights @ gaussians.means / weights.sum()

@@ -112,13 +112,17 @@ class ClassGaussians:
             gram=None if self.gram is None else self.gram[:n_features, :n_features],
         )
 
-    def without_rows(self) -> "ClassGaussians":
-        """Return the same classes with diagonal scatters: only the variances remain."""
+    def with_identity(self) -> "ClassGaussians":
+        """Return the same classes with the identity times the mean variance as covariance.
+
+        With an absolute ridge it is the identity itself.
+        """
+        unit = self.weights.new_ones(()) if self.absolute_ridge else self.pooled_variance()
         return replace(
             self,
             rows=self.rows[:0],
             lengths=(0,) * len(self.lengths),
-            residuals=self.residuals + self.energies,
+            residuals=self.weights[:, None] * unit * self.penalties,
             energies=torch.zeros_like(self.energies),
             gram=None,
         )

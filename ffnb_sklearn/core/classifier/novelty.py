@@ -85,7 +85,7 @@ def fit_relative_distances(
         The distances.
     """
     if covariance == "identity":
-        gaussians, shrinkage, epsilon = gaussians.without_rows(), 0.0, 1.0 + epsilon
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
     distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
     share = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties

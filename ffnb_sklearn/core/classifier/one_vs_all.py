@@ -139,7 +139,9 @@ def _margin_ratio(gram: torch.Tensor) -> float:
     if n_classes == 1:
         return 1.0
     identity = torch.eye(n_classes, dtype=gram.dtype, device=gram.device)
-    products = torch.linalg.solve(identity - gram / n_classes, gram)
+    products, failed = torch.linalg.solve_ex(identity - gram / n_classes, gram)
+    if bool(failed):
+        return 1.0
     sizes = products.diagonal()
     # Of a class mean, one per column: half of its squared distance from the other means.
     distances = 0.5 * (sizes + sizes[:, None]) - products

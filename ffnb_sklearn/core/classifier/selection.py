@@ -55,6 +55,7 @@ References
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -181,7 +182,7 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     # Old classes are only inferred in trained neurons, and look better there than they are.
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     shrinkage, epsilon = settings.shrinkage, settings.epsilon
-    unit = 0.5 / float(fixed.pooled_variance()) if settings.units == "absolute" else 1.0
+    absolute = settings.units == "absolute"
     if shrinkage == 0.0 and epsilon is None:
         epsilon = _EPSILON
     if shrinkage is not None and epsilon is not None:
@@ -189,7 +190,7 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
         if settings.classifier == "ovo":
             return choice
         judge = _Judge(fixed, blocks)
-        return choice._replace(temperature=judge.temperature(choice, unit))
+        return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
     judge = _Judge(fixed, blocks)
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
     metric, temperature = judge.best(energies)
@@ -204,7 +205,7 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
     if epsilon is not None:
         choice = Choice(metric.energy, shrinkage, epsilon)
-        return choice._replace(temperature=judge.temperature(choice, unit))
+        return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
     raised = 1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2
     if curved:
         raised *= 1.0 + intensity
@@ -264,13 +265,13 @@ class _Judge:
                 best, least, temperature = metric, entropy, scale
         return best, temperature
 
-    def temperature(self, choice: Choice, unit: float) -> float:
+    def temperature(self, choice: Choice, *, absolute: bool) -> float:
         """Return the temperature of B, the ridge of which is epsilon / rho of the pooled scatter.
 
-        `unit` is that of epsilon, relative to the mean variance within classes.
+        The ridge is relative to the mean variance within classes, or absolute.
         """
-        ridge = choice.epsilon * unit / max(choice.shrinkage, _FEWEST_SHARED)
-        return self._cross_entropy(self._metric(choice.input_energy, ridge))[1]
+        ridge = choice.epsilon / max(choice.shrinkage, _FEWEST_SHARED)
+        return self._cross_entropy(self._metric(choice.input_energy, ridge, absolute=absolute))[1]
 
     def shrinkage(self, metric: _Metric) -> float:
         """Return the intensity of the shrinkage, 1 if no class has a covariance."""
@@ -316,9 +317,10 @@ class _Judge:
         dof = float(gaussians.weights.sum()) - len(gaussians.weights)
         return effective_rank / max(dof, 1.0)
 
-    def _metric(self, energy: float | None, ridge: float) -> _Metric:
+    def _metric(self, energy: float | None, ridge: float, *, absolute: bool = False) -> _Metric:
         """Solve for the means under one energy and ridge."""
-        gaussians = with_choice(self._gaussians, self._blocks, Choice(energy, 1.0, ridge))
+        gaussians = replace(self._gaussians, absolute_ridge=absolute)
+        gaussians = with_choice(gaussians, self._blocks, Choice(energy, 1.0, ridge))
         base = shared_covariance(gaussians, 1.0, ridge)
         return _Metric(energy, gaussians, base, base.solve(self._means))
 

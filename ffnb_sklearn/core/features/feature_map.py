@@ -96,7 +96,7 @@ class FeatureMap:
     """The map from an input to all features.
 
     Features are numbered [inputs | shared band | first task's bands | second task's | ...]. A new
-    task only appends, and older features of a sample stay bit for bit the same.
+    task only appends, and older features of a sample stay the same but for the last digit.
 
     Attributes
     ----------

@@ -1,5 +1,7 @@
 """Distances to the classes, against dense matrices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -98,10 +100,11 @@ def test_the_pooled_covariance_decides_as_linear_discriminant_analysis():
     np.testing.assert_array_equal(found, peer.predict(x))
 
 
-def test_identity_covariances_decide_by_the_nearest_mean():
-    parts = samples(6)
-    x = np.concatenate(samples(6, seed=1))
-    gaussians = gaussians_of(parts)
+@pytest.mark.parametrize("absolute", [False, True])
+def test_identity_covariances_decide_by_the_nearest_mean(absolute):
+    units = np.geomspace(0.2, 5.0, 6)
+    parts, x = [part * units for part in samples(6)], np.concatenate(samples(6, seed=1)) * units
+    gaussians = replace(gaussians_of(parts), absolute_ridge=absolute)
 
     head = fit_distances(gaussians, covariance="identity", shrinkage=0.5, epsilon=0.1)
 

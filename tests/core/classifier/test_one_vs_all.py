@@ -111,10 +111,10 @@ def test_a_single_class_has_a_temperature():
 def test_classes_with_equal_means_have_finite_probabilities(scale):
     A = scale * np.random.default_rng(0).normal(size=(2, 10))
     X, y = np.concatenate([A, A, -A]), np.repeat([0, 1, 2], 2)
-    for clf in (FFNBClassifier(classifier="ova", band_size=0, random_state=0),):
-        probabilities = clf.fit(X, y).predict_proba(X)
-        assert_allclose(probabilities.sum(axis=1), 1.0)
-        assert_allclose(probabilities[:, 0], probabilities[:, 1])
+    clf = FFNBClassifier(classifier="ova", band_size=0, random_state=0).fit(X, y)
+    probabilities = clf.predict_proba(X)
+    assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert_allclose(probabilities[:, 0], probabilities[:, 1])
 
 
 def test_a_class_of_another_order_of_magnitude_is_predicted():

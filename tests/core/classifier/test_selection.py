@@ -301,10 +301,15 @@ def test_directions_without_spread_add_no_more_than_rounding():
 
 @pytest.mark.parametrize("shrinkage", [0.3, None])
 @pytest.mark.parametrize("head", ["gaussian", "ova"])
-def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(head, shrinkage):
-    settings = replace(OPEN, skip_connection=False, shrinkage=shrinkage, classifier=head)
+@pytest.mark.parametrize("skip", [False, True])
+def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
+    head, shrinkage, skip
+):
+    settings = replace(OPEN, skip_connection=skip, shrinkage=shrinkage, classifier=head)
     gaussians, blocks = classes_of(learnt(*curved_samples(0, 30), settings))
-    variance = float(gaussians.pooled_variance())
+    energy = choose(gaussians, blocks, replace(settings, epsilon=1.0)).input_energy
+    weighted = with_choice(gaussians, blocks, Choice(energy, 0.5, 1.0))
+    variance = float(weighted.pooled_variance())
 
     absolute = choose(gaussians, blocks, replace(settings, units="absolute", epsilon=0.6))
     relative = choose(gaussians, blocks, replace(settings, epsilon=0.3 / variance))
