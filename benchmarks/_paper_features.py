@@ -17,7 +17,7 @@ _SBU_ORIGIN, _SBU_SCALE = np.array([1280.0, 960.0, 0.0]), np.array([-2560.0, -19
 
 # Torso and wrist: the joints that sequences are centred on.
 ROOTS = {"sbu": 2, "fpha": 0}
-_N_CHUNKS = 8
+N_CHUNKS = 8
 
 
 class PooledGCN(SkeletonGCN):
@@ -155,7 +155,7 @@ def _read_skeletons(path):
     joints = on_one_scale(arrays["joints"], path.stem)
     sequences = np.split(joints, arrays["offsets"][1:-1])
     return {
-        "nodes": skeleton_nodes(sequences, n_chunks=_N_CHUNKS, root=ROOTS[path.stem]),
+        "nodes": skeleton_nodes(sequences, n_chunks=N_CHUNKS, root=ROOTS[path.stem]),
         "n_nodes": int(np.prod(joints.shape[1:-1])),
         "labels": arrays["label"],
         "people": arrays["pair" if "pair" in arrays else "subject"],
