@@ -132,8 +132,8 @@ def report(records, environment):
     notes = [
         f"seeds: {', '.join(map(str, seeds))}, of the filters, of the pretraining and of the "
         "classifier; FFNBClassifier()",
-        f"accuracy in percent on people left out of the training people of one split ({splits}), in "
-        "parentheses the number of columns; no test sequence was scored",
+        f"accuracy in percent on people left out of the training people of one split ({splits}); "
+        "in parentheses the number of columns; no test sequence was scored",
         f"SkeletonGCN of 48 filters and 4 pairings; {PRETRAINING['epochs']} epochs of pretraining",
     ]
     heading = ["rows", *(f"{name.upper()} %" for name in sets)]
