@@ -49,8 +49,8 @@ def unequal_classes(seed):
 
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_they_multiply_the_probabilities(head):
-    model, weights = near(classifier=head), {0: 3.0, 1: 0.5, 2: 1.0}
-    expected = model.predict_proba(NEAR_X) * [3.0, 0.5, 1.0]
+    model, weights = near(classifier=head), {0: 1.5, 1: 0.75, 2: 1.0}
+    expected = model.predict_proba(NEAR_X) * [1.5, 0.75, 1.0]
     model.set_params(priors=weights)
     probabilities = model.predict_proba(NEAR_X)
     assert_allclose(

@@ -36,9 +36,8 @@ functions of the inputs, whose class covariances always differ, even if too few 
 half of the own covariance is left to each class of the Gaussian head. The planes of a pair of
 classes depend on the sum of their covariances and keep the limit of a tenth.
 
-*Temperature.* The cross-entropy is minimised over a temperature that divides the outputs. It is
-chosen for the ridge that the classifier is solved with: a given ridge is judged itself, and a
-ridge that is raised reduces the temperature in proportion.
+*Temperature.* The cross-entropy is minimised over a temperature that divides the outputs, with the
+ridge that the classifier is solved with.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -203,13 +202,13 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
         shrinkage = min(intensity, _MOST_CURVED if curved else _MOST_SHRINKAGE)
     if settings.classifier == "ova":
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
-    if epsilon is not None:
-        choice = Choice(metric.energy, shrinkage, epsilon)
-        return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
-    raised = 1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2
-    if curved:
-        raised *= 1.0 + intensity
-    return Choice(metric.energy, shrinkage, _RIDGE * intensity * raised, temperature / raised)
+    if epsilon is None:
+        epsilon = intensity * (1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2)
+        epsilon *= _RIDGE * (1.0 + intensity if curved else 1.0)
+    choice = Choice(metric.energy, shrinkage, epsilon)
+    if settings.classifier == "ovo":
+        return choice
+    return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
 
 
 class _Metric(NamedTuple):
