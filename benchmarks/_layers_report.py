@@ -1,7 +1,13 @@
 """The page of `layers.py`: the table of this machine, and the figures that papers print."""
 
+import json
+from itertools import pairwise
+
+import numpy as np
 from _layer_features import CUTOUT, FEATURES, FURTHER, WIDE
 from _paper_printed import CIFAR_ACCURACIES, CIFAR_AVERAGES
+from _paper_sections import printed_matrix
+from _paper_settings import CIFAR
 from _report import environment_lines
 
 import ffnb_sklearn
@@ -78,6 +84,7 @@ def report(records, options, learners):
         "|---" * len(COLUMNS) + "|",
         *(_row(_cells(one, learners)) for one in records),
         "",
+        *(line for one in records if one.get("matrix") for line in _matrix(one, learners)),
         *_published(),
         "",
         "Settings:",
@@ -121,6 +128,29 @@ def _cells(one, learners):
     costs = (f"{one[name]:.3g}" for name in ("fit_s", "score_s", "state_mb"))
     row = FEATURES[one["features"]].label, one["width"], learners[one["method"]].label
     return *row, stream, one["scored"], *accuracies, *costs
+
+
+def _matrix(one, learners):
+    """Accuracies by groups of classes, one column per task, beside those that the paper prints."""
+    ours = np.array(json.loads(one["matrix"]))
+    stream = f"S{len(ours) - 1}"
+    printed = printed_matrix(CIFAR[stream]) if stream in CIFAR else np.full_like(ours, np.nan)
+    learner, features = learners[one["method"]].label, FEATURES[one["features"]].label
+    heading = ["test classes", *(f"T{task}" for task in range(len(ours)))]
+    starts = [0, *range(50, 100, one["per_task"])]
+    lines = [
+        f"## Groups of classes, {learner}, {features}, {stream}, ours (paper)",
+        "",
+        _row(heading),
+        "|---" * len(heading) + "|",
+    ]
+    for group, (start, stop) in enumerate(pairwise([*starts, 100])):
+        cells = [""] * group + [
+            f"{own:.2f}" + ("" if np.isnan(paper) else f" ({paper:.2f})")
+            for own, paper in zip(ours[group:, group], printed[group:, group], strict=True)
+        ]
+        lines.append(_row([f"{start}-{stop - 1}", *cells]))
+    return [*lines, ""]
 
 
 def _published():

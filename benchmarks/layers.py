@@ -11,6 +11,7 @@ chunk, so that an interrupted run goes on where it stopped. Run from anywhere:
 """
 
 import csv
+import json
 import sys
 import time
 from itertools import product
@@ -102,7 +103,7 @@ def measured_before(paths):
 def stream(method, X, X_test, images, per_task, options):
     """Stream the tasks through one head, for each seed, and average what was measured."""
     scored = first_of_each(images.y_test, options.scored_per_class)
-    runs = []
+    runs, matrices = [], []
     for seed in options.seeds:
         result = evaluate_stream(
             LEARNERS[method].build(Context(seed, WIDTH, options.device)),
@@ -125,7 +126,11 @@ def stream(method, X, X_test, images, per_task, options):
                 "state_mb": result.state_bytes[-1] / 1e6,
             }
         )
+        matrices.append(100 * result.accuracy_matrix)
     measured = {name: mean(run[name] for run in runs) for name in FIGURES}
+    if options.matrices:
+        # Not a number where a group of classes has not been learned yet.
+        measured["matrix"] = json.dumps(np.mean(matrices, axis=0).round(2).tolist())
     return {"scored": int(np.bincount(images.y_test[scored]).max()), **measured}
 
 
@@ -149,6 +154,7 @@ def parse(arguments):
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
+    add("--matrices", action="store_true", help="also the accuracies by groups of classes")
     add("--cache", type=Path, default=Path(__file__).parents[1] / "out" / "layers")
     add("--device", default="cpu", help="device for the network and FFNB")
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
