@@ -91,7 +91,7 @@ def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     paths = [tmp_path / "layers.md", tmp_path / "layers.csv"]
     command = ["--features", "last", "--methods", "ncm", "--classes-per-task", "25"]
     command += ["--images-per-class", "1", "--cache", str(tmp_path), "--out", *map(str, paths)]
-    command += ["--title", "a few", "--scored-per-class", "2"]
+    command += ["--title", "a few", "--scored-per-class", "2", "--matrices"]
     layers = bench("layers")
     load = layers.load_images
 
@@ -112,6 +112,15 @@ def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     assert "# Features of several layers: a few" in printed
     assert "| FFNB, the paper | EfficientNet, frozen | 72.34 | 70.70 | 68.05 | - |" in printed
     assert len(paths[1].read_text(encoding="utf-8").splitlines()) == 2
+    start = printed.index("## Groups of classes, nearest class mean, last layer, S2, ours (paper)")
+    groups = [line.split(" | ") for line in printed[start:].splitlines()[2:7]]
+    assert groups[0] == ["| test classes", "T0", "T1", "T2 |"]
+    assert [cells[0] for cells in groups[2:]] == ["| 0-49", "| 50-74", "| 75-99"]
+    assert all("(" in cells[3] for cells in groups[2:])
+    assert [cells[2] == "" for cells in groups[2:]] == [False, False, True]
+    # What was measured before is neither measured nor lost.
+    layers.main([*command, "--data", str(shared_data), "--resume", str(paths[1])])
+    assert capsys.readouterr().out.partition("\n| ")[2] == printed.partition("\n| ")[2]
 
 
 def test_the_first_images_of_each_class_are_scored(bench):
