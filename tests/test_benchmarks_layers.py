@@ -118,7 +118,7 @@ def test_report_has_a_row_per_run(bench, tmp_path, shared_data, capsys):
     assert [cells[0] for cells in groups[2:]] == ["| 0-49", "| 50-74", "| 75-99"]
     assert all("(" in cells[3] for cells in groups[2:])
     assert [cells[2] == "" for cells in groups[2:]] == [False, False, True]
-    # What was measured before is neither measured nor lost.
+    # A resumed run keeps the earlier rows and measures none of them again.
     layers.main([*command, "--data", str(shared_data), "--resume", str(paths[1])])
     assert capsys.readouterr().out.partition("\n| ")[2] == printed.partition("\n| ")[2]
 

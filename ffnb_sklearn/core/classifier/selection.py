@@ -88,9 +88,9 @@ _MOST_CURVED = 0.5
 # (docs/benchmarks/defaults_holdouts.md, recorded with the earlier default).
 _EPSILON = 0.3
 
-# Growth of the ridge with the relative sampling error of the pooled covariance: gains 4 to 8 points
-# at 3 samples a class (four generated kinds, fresh draws); 8 instead of 12 gains 0.5 points less on
-# the mean of 21 sets of few samples (docs/benchmarks/defaults.rst, on few samples).
+# Growth of the ridge with the relative sampling error of the pooled covariance: 12 instead of 8
+# gains 1.0 to 2.2 points at 3 samples a class, and nothing from 70 samples on
+# (docs/benchmarks/defaults.rst, on few samples).
 _FEW_SAMPLES = 12.0
 
 # Classes that are judged, and nearest opponents of each.
