@@ -6,8 +6,6 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from ffnb_sklearn._skeleton_persons import unordered, unordered_names
-
 # Frames per batch; limits the memory of the pairwise distances.
 BATCH_FRAMES = 16384
 
@@ -140,7 +138,7 @@ def _block(block, frames, parameters):
     if block == "duration" or not is_unordered(parameters.persons, frames.joints.shape[1]):
         return values
     chunks = values.reshape(len(values), _n_chunks(block, parameters), -1)
-    return unordered(chunks, block, frames.joints.shape[2]).reshape(values.shape)
+    return _unordered(chunks, block, frames.joints.shape[2]).reshape(values.shape)
 
 
 def is_unordered(persons, n_persons):
@@ -152,11 +150,6 @@ def _n_chunks(block, parameters):
     return 1 if block in _WHOLE else parameters.n_chunks
 
 
-def _root_mean(frames, root):
-    """Compute the mean position of the roots over frames and persons, for each sequence."""
-    return frames.average(frames.joints[:, :, root].mean(axis=1), 1)
-
-
 def _centred_joints(frames, parameters):
     """Return the joints relative to the root, without the root itself if it would be 0."""
     roots = frames.joints[:, :, [parameters.root]]
@@ -166,45 +159,26 @@ def _centred_joints(frames, parameters):
     return frames.joints - means.reshape(roots.shape)
 
 
-def _joints_block(frames, parameters):
-    return frames.average(_centred_joints(frames, parameters))
-
-
-def _trajectory_block(frames, parameters):
+def _trajectory(frames, parameters):
+    """Average the roots relative to their mean over frames and persons."""
     roots = frames.joints[:, :, [parameters.root]]
-    return frames.average(roots - frames.spread_out(_root_mean(frames, parameters.root)))
+    return frames.average(roots - frames.spread_out(frames.average(roots.mean(axis=(1, 2)), 1)))
 
 
-def _distances_block(frames, parameters):
-    return frames.average(frames.distances)
-
-
-def _speed_block(frames, parameters):
-    velocity = frames.velocity(frames.joints, parameters.half_window)
-    return frames.average(np.sqrt(np.abs(velocity)))
-
-
-def _distance_speed_block(frames, parameters):
-    rate = frames.velocity(frames.distances, parameters.half_window)
-    return frames.average(np.sqrt(np.abs(rate)), 1)
-
-
-def _spread_block(frames, parameters):
-    return frames.variance(_centred_joints(frames, parameters)) ** 0.25
-
-
-def _duration_block(frames, parameters):
-    return np.log(frames.lengths)[:, np.newaxis]
+def _speed(frames, values, parameters, n_chunks=None):
+    """Average the square roots of the absolute velocities of a quantity."""
+    velocity = frames.velocity(values, parameters.half_window)
+    return frames.average(np.sqrt(np.abs(velocity)), n_chunks)
 
 
 _BLOCKS = {
-    "joints": _joints_block,
-    "trajectory": _trajectory_block,
-    "distances": _distances_block,
-    "speed": _speed_block,
-    "distance_speed": _distance_speed_block,
-    "spread": _spread_block,
-    "duration": _duration_block,
+    "joints": lambda frames, how: frames.average(_centred_joints(frames, how)),
+    "trajectory": _trajectory,
+    "distances": lambda frames, _: frames.average(frames.distances),
+    "speed": lambda frames, how: _speed(frames, frames.joints, how),
+    "distance_speed": lambda frames, how: _speed(frames, frames.distances, how, 1),
+    "spread": lambda frames, how: frames.variance(_centred_joints(frames, how)) ** 0.25,
+    "duration": lambda frames, _: np.log(frames.lengths)[:, np.newaxis],
 }
 
 
@@ -226,6 +200,48 @@ def block_names(block, shape, parameters):
             points = [(p, j) for p, j in points if j != parameters.root]
         columns = [f"p{p}_j{j}_{axis}" for p, j in points for axis in axes]
     if is_unordered(parameters.persons, n_persons):
-        columns = unordered_names(columns, block, n_joints)
+        columns = _unordered_names(columns, block, n_joints)
     n_chunks = _n_chunks(block, parameters)
     return [f"{block}_c{c}_{column}" for c in range(n_chunks) for column in columns]
+
+
+def _unordered(values, block, n_joints):
+    """Replace columns that a swap of the two persons exchanges by their sum and difference.
+
+    Both are divided by the square root of 2, so that the lengths of rows are kept. The difference
+    loses its sign, which would depend on the order of the persons. `values` has the
+    shape (n_sequences, n_chunks, n_columns) of one block; other columns are unchanged.
+    """
+    swapped = _swapped(block, values.shape[-1], n_joints)
+    first, second = _exchanged(swapped)
+    result = values.copy()
+    a, b = values[..., first], values[..., second]
+    result[..., first], result[..., second] = (a + b) / np.sqrt(2), np.abs(a - b) / np.sqrt(2)
+    return result
+
+
+def _unordered_names(columns, block, n_joints):
+    """Name each column of `_unordered` after the two columns that it is computed from."""
+    first, second = _exchanged(_swapped(block, len(columns), n_joints))
+    names = np.array(columns, dtype=object)
+    names[first] = [f"{columns[i]}+{columns[j]}" for i, j in zip(first, second, strict=True)]
+    names[second] = [f"{columns[i]}-{columns[j]}" for i, j in zip(first, second, strict=True)]
+    return list(names)
+
+
+def _swapped(block, n_columns, n_joints):
+    """Return, for each column of a chunk, the column that replaces it if persons are swapped."""
+    if block not in ("distances", "distance_speed"):
+        return np.arange(n_columns).reshape(2, -1)[::-1].ravel()
+    upper = np.triu_indices(2 * n_joints, k=1)
+    column = np.zeros((2 * n_joints, 2 * n_joints), dtype=int)
+    column[upper] = np.arange(n_columns)
+    column += column.T
+    points = np.roll(np.arange(2 * n_joints), n_joints)
+    return column[np.ix_(points, points)][upper]
+
+
+def _exchanged(swapped):
+    """Return the first and the second column of each exchanged pair."""
+    first = np.flatnonzero(np.arange(len(swapped)) < swapped)
+    return first, swapped[first]

@@ -93,18 +93,8 @@ class RandomProjection:
 def projection_for(X, estimator):
     """Return the projection of a model whose first samples are X; None if it needs none.
 
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples.
-    estimator : estimator
-        Estimator whose `random_state` gives the seed. The columns stay sparse if its parameters
-        imply a model without neurons.
-
-    Returns
-    -------
-    RandomProjection or None
-        None for dense samples, and for sparse samples with at most `N_COLUMNS` features.
+    Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
+    sparse if the parameters of the estimator imply a model without neurons.
     """
     if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
         return None
@@ -117,21 +107,9 @@ def projection_for(X, estimator):
 
 
 def samples_on(device, X, projection):
-    """Return samples in the form that the core takes.
+    """Return validated samples in the form that the core takes, on a device.
 
-    Parameters
-    ----------
-    device : torch.device
-        Device of the tensors.
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Validated samples.
-    projection : RandomProjection or None
-        Projection of the model.
-
-    Returns
-    -------
-    Tensor, SparseSamples or WideSamples
-        A tensor shares the memory of X if possible, and keeps float32.
+    A tensor shares the memory of X if possible, and keeps float32.
     """
     if projection is not None and projection.keeps_sparse:
         return WideSamples(X, projection, device)
@@ -142,26 +120,10 @@ def samples_on(device, X, projection):
 
 
 class SparseSamples:
-    """Sparse or projected samples; an index returns the inputs of some as a dense tensor.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n_samples, n_features)
-        Samples; a sparse matrix is in CSR form.
-    projection : RandomProjection or None
-        Projection of the model.
-    device : torch.device
-        Device of the tensors.
-    """
+    """Samples, sparse or to be projected; an index returns some inputs as a dense tensor."""
 
     def __init__(self, X, projection, device):
         self._X, self._projection, self.device = X, projection, device
-
-    @property
-    def shape(self):
-        """Number of samples and number of inputs."""
-        wide = self._X.shape[1] if self._projection is None else self._projection.n_columns
-        return len(self), wide
 
     def __len__(self):
         """Return the number of samples."""

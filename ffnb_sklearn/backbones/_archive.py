@@ -40,22 +40,8 @@ _SIZES, _PADDING = 0x0001, 0x4246
 def read_archive(content, refusal):
     """Read a file of `torch.save` with tensors and plain types, if no bit has changed.
 
-    Parameters
-    ----------
-    content : bytes
-        The whole file.
-    refusal : str
-        Error message if the bytes are damaged, forged or not such a file.
-
-    Returns
-    -------
-    object
-        The content, with its tensors on the CPU.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are not such a file.
+    The tensors are on the CPU. Raise `ValueError` with the message `refusal` if the bytes are
+    damaged, forged or not such a file.
     """
     try:
         check_archive(content)
@@ -67,18 +53,7 @@ def read_archive(content, refusal):
 
 
 def check_archive(content):
-    """Raise if the parts of an archive contradict each other.
-
-    Parameters
-    ----------
-    content : bytes
-        The whole file.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are not such an archive, or if any bit has changed.
-    """
+    """Raise `ValueError` if parts of an archive contradict each other, or any bit has changed."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members, directory = archive.infolist(), archive.start_dir

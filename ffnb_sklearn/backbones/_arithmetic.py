@@ -16,19 +16,11 @@ _REGISTER = 16
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Device and precision of a network.
+    """Device and precision of a network: of its weights, its inputs and its features.
 
-    Parameters
-    ----------
-    device : torch.device
-        Device on which the network runs.
-    dtype : torch.dtype
-        Type of the weights, the inputs and the features.
-    mixed : bool
-        Whether convolutions and matrix products are computed in bfloat16; sums, losses and
-        normalisations stay in `dtype`, which is float32.
-    channels_first : bool, default=False
-        Whether weights and images always keep the channels first in memory.
+    If it is `mixed`, convolutions and matrix products are computed in bfloat16; sums, losses and
+    normalisations stay in `dtype`, which is float32. With `channels_first`, weights and images
+    always keep the channels first in memory.
     """
 
     device: torch.device
@@ -38,26 +30,11 @@ class Arithmetic:
 
     @classmethod
     def of(cls, extractor, *, training):
-        """Return the arithmetic for a `TorchFeatureExtractor`.
+        """Return the arithmetic for a `TorchFeatureExtractor`, on a device of this machine.
 
-        Parameters
-        ----------
-        extractor : TorchFeatureExtractor
-            Extractor with the parameters `device`, `dtype` and `mixed_precision`.
-        training : bool
-            Whether the network is trained. ``mixed_precision="auto"`` selects mixed precision only
-            in training, so it never changes features.
-
-        Returns
-        -------
-        Arithmetic
-            Arithmetic on a device of this machine.
-
-        Raises
-        ------
-        ValueError
-            If `mixed_precision` is True and the device has no bfloat16, or `dtype` is not
-            float32.
+        ``mixed_precision="auto"`` selects mixed precision only in training, so it never changes
+        features. Raise `ValueError` if `mixed_precision` is True and the device has no bfloat16, or
+        `dtype` is not float32.
         """
         device, wanted = resolve_device(extractor.device), extractor.mixed_precision
         if wanted == "auto":
@@ -102,18 +79,7 @@ class Arithmetic:
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.mixed)
 
     def place(self, module):
-        """Move a network to the device and lay out its weights.
-
-        Parameters
-        ----------
-        module : nn.Module
-            The network; it is changed.
-
-        Returns
-        -------
-        nn.Module
-            The same network.
-        """
+        """Move a network to the device, lay out its weights, and return it."""
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         module.to(self.device)
         # Module.to would refuse this layout for weights with five axes.
@@ -123,36 +89,14 @@ class Arithmetic:
         return module
 
     def arrange(self, inputs):
-        """Give a batch of images the memory layout of the weights; return other inputs as they are.
-
-        Parameters
-        ----------
-        inputs : torch.Tensor of shape (n, ...)
-            Batch on the device.
-
-        Returns
-        -------
-        torch.Tensor of shape (n, ...)
-            The same values.
-        """
+        """Give a batch of images the memory layout of the weights; keep other inputs."""
         if self.channels_last and inputs.ndim == _IMAGE_AXES:
             return inputs.contiguous(memory_format=torch.channels_last)
         return inputs
 
 
 def has_bfloat16(device):
-    """Return whether a device has bfloat16 instructions, without which bfloat16 is slow.
-
-    Parameters
-    ----------
-    device : torch.device
-        Device of this machine.
-
-    Returns
-    -------
-    bool
-        False for devices other than CPU and CUDA.
-    """
+    """Return whether a CPU or a CUDA device has bfloat16 instructions; bfloat16 is slow without."""
     if device.type == "cuda":
         with torch.cuda.device(device):
             return torch.cuda.is_bf16_supported(including_emulation=False)

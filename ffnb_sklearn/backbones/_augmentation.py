@@ -160,26 +160,10 @@ class Jitter:
 
 
 def augmented(augment, batch, generator):
-    """Apply a hook to a batch, and check the result.
+    """Apply a hook to a batch, if there is one, and check the result.
 
-    Parameters
-    ----------
-    augment : callable, "flip-crop" or None
-        Value of the parameter `augment`.
-    batch : torch.Tensor of shape (n, ...)
-        Inputs.
-    generator : torch.Generator
-        Source of randomness, on the CPU.
-
-    Returns
-    -------
-    torch.Tensor of shape (n, ...)
-        Inputs to train on.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the hook is a class, or does not return a tensor of this shape.
+    `augment` is the value of the parameter. Raise `TypeError` if the hook is a class, and
+    `ValueError` if it does not return a tensor of the shape of the batch.
     """
     if augment is None:
         return batch

@@ -29,25 +29,10 @@ _DIGEST_ROWS = 256
 
 
 def read_checkpoint(path):
-    """Read a checkpoint.
+    """Read a checkpoint: settings as plain values by name, and a state, which is not checked.
 
-    Parameters
-    ----------
-    path : str or path
-        Path of the file.
-
-    Returns
-    -------
-    dict or None
-        The settings, as plain values by name, and the state, which is not checked; None if there is
-        no file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder does not exist.
-    ValueError
-        If the file is not a checkpoint of this package, or if any bit has changed.
+    Return None if there is no file. Raise `FileNotFoundError` if the folder does not exist, and
+    `ValueError` if the file is not a checkpoint of this package, or if any bit has changed.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -58,7 +43,11 @@ def read_checkpoint(path):
         f"checkpoint={str(path)!r} is damaged, or was not written by this version of the package. "
         "Remove it to start over, or use another name."
     )
-    content = read_archive(_without_digest(path.read_bytes(), refusal), refusal)
+    whole = path.read_bytes()
+    body, digest = whole[:-_DIGEST_BYTES], whole[-_DIGEST_BYTES:]
+    if not body.endswith(_MARK) or hashlib.sha256(body).digest() != digest:
+        raise ValueError(refusal)
+    content = read_archive(body[: -len(_MARK)], refusal)
     match content:
         case {"settings": {"random_state": int(seed), **settings}, "state": dict()} if (
             len(content) == 2
@@ -67,14 +56,6 @@ def read_checkpoint(path):
         ):
             return content
     raise ValueError(refusal)
-
-
-def _without_digest(content, refusal):
-    """Verify the digest at the end, and return the content without mark and digest."""
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if not body.endswith(_MARK) or hashlib.sha256(body).digest() != digest:
-        raise ValueError(refusal)
-    return body[: -len(_MARK)]
 
 
 def _is_plain(value):
@@ -87,14 +68,8 @@ def _is_plain(value):
 def write_checkpoint(path, settings, state):
     """Write a checkpoint; at any time, the file is either the old one or the new one.
 
-    Parameters
-    ----------
-    path : str or path
-        Path of the file.
-    settings : dict
-        Plain values by name, which identify the training.
-    state : dict
-        Tensors and plain types.
+    `settings` are plain values by name, which identify the training; `state` holds tensors and
+    plain types.
     """
     with replaced_file(path) as file:
         hashed = HashedFile(file)
@@ -104,20 +79,7 @@ def write_checkpoint(path, settings, state):
 
 
 def check_same_training(path, saved, settings):
-    """Raise if a checkpoint belongs to another training.
-
-    Parameters
-    ----------
-    path : str or path
-        Path of the checkpoint, for the message.
-    saved, settings : dict
-        Settings of the checkpoint, and of the training to resume.
-
-    Raises
-    ------
-    ValueError
-        If any setting differs; the message names every setting that does.
-    """
+    """Raise `ValueError` if a checkpoint belongs to another training; name every difference."""
     different = [
         f"{name} differs"
         if str(value).startswith(_DIGEST)
@@ -146,17 +108,13 @@ def digest_arrays(arrays):
     """Compute a digest of the names, types, shapes and bytes of arrays, or of unread images."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in arrays.items():
-        for start in range(0, max(_size(array), 1), _DIGEST_ROWS):
-            part = array if isinstance(array, np.ndarray) else array[start : start + _DIGEST_ROWS]
+        whole = isinstance(array, np.ndarray)
+        for start in [0] if whole else range(0, len(array), _DIGEST_ROWS):
+            part = array if whole else array[start : start + _DIGEST_ROWS]
             if not start:
                 digest.update(f"{name} {part.dtype.str} {array.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
     return _DIGEST + digest.hexdigest()
-
-
-def _size(array):
-    """Return the number of rows to read in parts; 0 for an array, which is digested as a whole."""
-    return 0 if isinstance(array, np.ndarray) else len(array)
 
 
 def digest_callable(name, value):

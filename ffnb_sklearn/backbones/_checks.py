@@ -19,27 +19,10 @@ class RandomFeaturesWarning(UserWarning):
 
 
 def scaling_constant(name, value, shape):
-    """Check `mean` or `std`, and reshape it to broadcast over inputs.
+    """Check `mean` or `std`, and reshape it to broadcast over inputs of a shape, channels first.
 
-    Parameters
-    ----------
-    name : {"mean", "std"}
-        Name of the parameter.
-    value : float or array-like of shape (n_channels,)
-        Value of the parameter.
-    shape : tuple of int
-        Shape of one input, channels first.
-
-    Returns
-    -------
-    ndarray of shape (n_channels or 1, 1, ...)
-        Array with as many axes as `shape` has.
-
-    Raises
-    ------
-    ValueError
-        If there is neither a single value nor one value per channel, if a value is not finite, or
-        if `std` is not positive.
+    Raise `ValueError` if there is neither a single value nor one value per channel, if a value is
+    not finite, or if `std` is not positive.
     """
     values = np.asarray(value, dtype=np.float64)
     if values.shape not in ((), shape[:1]):
@@ -55,27 +38,7 @@ def scaling_constant(name, value, shape):
 
 
 def check_output(output, n_rows, source="backbone"):
-    """Raise unless an output is a tensor with one row per input.
-
-    Parameters
-    ----------
-    output : object
-        Output of a network or a layer.
-    n_rows : int
-        Number of input rows.
-    source : str, default="backbone"
-        Name of the network or layer, for the message.
-
-    Returns
-    -------
-    torch.Tensor of shape (n_rows, ...)
-        The output.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the output is not a tensor of real numbers, or has another number of rows.
-    """
+    """Return an output of `source`; raise unless it is a real tensor with one row per input."""
     if not isinstance(output, torch.Tensor):
         raise TypeError(
             f"{source} must return a tensor of one row per input; got an instance of "
@@ -94,24 +57,7 @@ def check_output(output, n_rows, source="backbone"):
 def check_features(output, n_rows, first_row):
     """Copy the features of one batch to the CPU, and check that they are finite.
 
-    Parameters
-    ----------
-    output : torch.Tensor of shape (n_rows, n_features_out)
-        Features on any device.
-    n_rows : int
-        Number of input rows.
-    first_row : int
-        Position of the first row in X, for the message.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_features_out)
-        One row of features per input.
-
-    Raises
-    ------
-    NonFiniteFeaturesError
-        If any feature is NaN or infinite.
+    `first_row` is the position of the first row in X, for the message.
     """
     features = output.cpu().numpy()
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
@@ -132,20 +78,10 @@ def is_sequence(values):
 def differing_pair(rows):
     """Return the first row and a row that differs from it, to test whether a network mixes rows.
 
-    The second row is the last row that differs, because distant rows are less alike. If all rows
-    are equal, it is a copy of the first row with every second nonzero value halved, or with ones if
-    all values are zero. Integers stay integers between zero and their old value, as image bytes and
-    indices of an embedding require, and no value changes its sign.
-
-    Parameters
-    ----------
-    rows : ndarray or ImageSource of shape (n_rows, n_features)
-        Finite rows, read one by one.
-
-    Returns
-    -------
-    ndarray of shape (2, n_features)
-        The pair, in the dtype of the rows.
+    The second row is the last row that differs, because distant rows are less alike; rows are read
+    one by one. If all rows are equal, it is a copy of the first row with every second nonzero value
+    halved, or with ones if all values are zero. Integers stay integers between zero and their old
+    value, as image bytes and indices of an embedding require, and no value changes its sign.
     """
     first = rows[:1][0]
     others = (rows[i : i + 1][0] for i in range(len(rows) - 1, 0, -1))

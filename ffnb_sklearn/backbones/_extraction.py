@@ -18,19 +18,7 @@ _BATCH_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Extraction:
-    """A frozen network with all settings that determine its features.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network.
-    inputs : Inputs
-        Conversion of rows to inputs of the network.
-    readout : Readout
-        Selection of the outputs that become features.
-    arithmetic : Arithmetic
-        Device and precision.
-    """
+    """A frozen network with all settings that determine its features."""
 
     module: nn.Module
     inputs: Inputs
@@ -45,19 +33,9 @@ class Extraction:
         return cls(module, inputs, readout, Arithmetic.of(extractor, training=False))
 
     def parts(self, rows, first_row=0):
-        """Compute the features of one batch.
+        """Compute the features of one batch: of each layer, or only the output of the network.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n, n_features)
-            The batch.
-        first_row : int, default=0
-            Position of the first row in X, for messages.
-
-        Returns
-        -------
-        list of ndarray of shape (n, width)
-            Features of each layer, or only the output of the network.
+        `first_row` is the position of the first row in X, for messages.
         """
         # Weights that are moved inside of the inference mode could not be moved again.
         how = self.arithmetic
@@ -70,20 +48,8 @@ class Extraction:
     def probe(self, pair):
         """Check that the features of a row do not depend on its batch; return their widths.
 
-        Parameters
-        ----------
-        pair : ndarray of shape (2, n_features)
-            Two different rows.
-
-        Returns
-        -------
-        list of int
-            Width of each layer, or only of the output of the network.
-
-        Raises
-        ------
-        ValueError
-            If a layer does not exist, or the features of a row depend on the other row.
+        Raise `ValueError` if a layer does not exist, or the features of a row of the pair depend on
+        the other row.
         """
         self.readout.check(self.module)
         # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
@@ -97,22 +63,7 @@ class Extraction:
         return [part.shape[1] for part in together]
 
     def stream(self, rows, batch_size):
-        """Compute the features of all rows.
-
-        Parameters
-        ----------
-        rows : ndarray or ImageSource of shape (n_samples, n_features)
-            Rows, read one batch at a time.
-        batch_size : int
-            Number of rows per batch.
-
-        Yields
-        ------
-        batch : slice
-            Positions of the batch.
-        parts : list of ndarray of shape (n, width)
-            Features of the batch, as returned by `parts`.
-        """
+        """Yield the positions of each batch of rows, and the features that `parts` returns."""
         for start in range(0, len(rows), batch_size):
             batch = slice(start, min(start + batch_size, len(rows)))
             yield batch, self.parts(rows[batch], first_row=start)
@@ -120,21 +71,8 @@ class Extraction:
     def scales(self, rows, batch_size, widths, *, keep=False):
         """Compute a factor per layer that gives its features unit mean square length.
 
-        Parameters
-        ----------
-        rows, batch_size
-            As in `stream`.
-        widths : list of int
-            Width of each layer.
-        keep : bool, default=False
-            Whether to return the features as well.
-
-        Returns
-        -------
-        scales : list of float
-            One factor per layer; 1 if all of its features are zero.
-        features : ndarray of shape (n_samples, sum of widths) or None
-            The scaled features if `keep` is true, else None.
+        A factor is 1 if all features of the layer are zero. The second result is the scaled
+        features of all rows if `keep` is true, else None.
         """
         squares = np.zeros(len(widths))
         features = self._empty(len(rows), sum(widths)) if keep else None
@@ -148,27 +86,10 @@ class Extraction:
         return scales, features
 
     def features(self, rows, batch_size, n_features, widths, scales):
-        """Compute the features of all rows.
+        """Compute the scaled features of all rows.
 
-        Parameters
-        ----------
-        rows, batch_size
-            As in `stream`.
-        n_features : int
-            Width of the features.
-        widths, scales : dict of str to int or float, or None
-            Width and factor of each layer, as computed by `fit`; None for the output of the
-            network.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The scaled features.
-
-        Raises
-        ------
-        ValueError
-            If the layers have other widths than in `fit`.
+        `widths` and `scales` are those of `fit` by layer, or None for the output of the network.
+        Raise `ValueError` if the layers have other widths now.
         """
         features = self._empty(len(rows), n_features)
         for batch, parts in self.stream(rows, batch_size):

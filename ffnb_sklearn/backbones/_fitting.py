@@ -21,25 +21,8 @@ from ffnb_sklearn.backbones._readout import Readout
 def learn(extractor, rows, y, inputs, context, *, keep):
     """Build the network, train it if requested, and compute the scales of its layers.
 
-    Parameters
-    ----------
-    extractor : TorchFeatureExtractor
-        The extractor; it is not changed.
-    rows, inputs
-        Rows and their conversion to inputs, as returned by `first_samples`.
-    y : array-like of shape (n_samples,) or None
-        Labels.
-    context : callback context
-        Context that monitors the epochs.
-    keep : bool
-        Whether to return features that are computed anyway.
-
-    Returns
-    -------
-    learned : dict of str to object
-        Attributes of the fitted extractor.
-    features : ndarray of shape (n_samples, n_features_out) or None
-        The features if `keep` is true and there are `layers`, else None.
+    Return the attributes of the fitted extractor, which is not changed, and the features if `keep`
+    is true and there are `layers`, else None.
     """
     if extractor.epochs:
         module, learned = _pretrained(extractor, rows, y, inputs, context)

@@ -37,7 +37,6 @@ class Inputs:
 
     def check(self, n_features):
         """Raise if the shape or the scaling does not fit rows of `n_features` values."""
-        self.check_shape()
         if self.shape is not None and prod(self.shape) != n_features:
             raise ValueError(
                 f"X has {n_features} features, but input_shape={tuple(self.shape)} "
@@ -46,21 +45,9 @@ class Inputs:
         self._scaling(n_features)
 
     def prepare(self, rows, device, dtype):
-        """Copy a batch of rows to a device and scale it.
+        """Copy a batch of rows to a device, and give it the shape and scale of inputs.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features)
-            Rows of numbers.
-        device : torch.device
-            Device of the network.
-        dtype : torch.dtype
-            Floating-point type of the network.
-
-        Returns
-        -------
-        torch.Tensor of shape (n_rows, *shape) or (n_rows, n_features)
-            Input of the network in its own memory, because a network may write to its input.
+        The inputs have their own memory, because a network may write to its input.
         """
         # Transfer bytes as bytes: floating-point values take four or eight times as much memory.
         source = torch.uint8 if rows.dtype == np.uint8 else dtype

@@ -25,19 +25,7 @@ _OPTIONAL = {"torchvision", "timm"}
 
 @dataclass(frozen=True)
 class Blueprint:
-    """Description of a network; the fields are parameters of `TorchFeatureExtractor`.
-
-    Parameters
-    ----------
-    backbone : str, callable or nn.Module
-        Dotted name of a factory, a factory, or a network, which is copied.
-    backbone_params : dict or None
-        Keyword arguments of the factory.
-    head : str or None
-        Name of the submodule that is replaced by the identity.
-    dtype : str
-        Floating-point type of the network.
-    """
+    """Description of a network; the fields are parameters of `TorchFeatureExtractor`."""
 
     backbone: Any
     backbone_params: dict | None
@@ -50,27 +38,12 @@ class Blueprint:
         return cls(*(getattr(extractor, field.name) for field in fields(cls)))
 
     def build(self, weights=None, seed=0):
-        """Build the network on the CPU.
+        """Build a new network on the CPU, with some weights or with those of the factory.
 
-        Parameters
-        ----------
-        weights : path or mapping, default=None
-            State dict; None keeps the weights from the factory.
-        seed : int, default=0
-            Seed of the random weights of a factory.
-
-        Returns
-        -------
-        nn.Module
-            A new network, to which nothing else refers.
-
-        Raises
-        ------
-        ValueError
-            If the dotted name cannot be imported, a network is given with arguments, the head does
-            not exist, or the weights do not fit.
-        TypeError
-            If the factory does not return a network.
+        `weights` is a path, a mapping or None; `seed` determines random weights of a factory. Raise
+        `ValueError` if the dotted name cannot be imported, a network is given with arguments, the
+        head does not exist, or the weights do not fit, and `TypeError` if the factory returns no
+        network.
         """
         module = self._made(seed)
         if self.head is not None:
@@ -180,13 +153,10 @@ def _read_weights(weights):
                 f"weights={str(path)!r} must hold a state dict; it holds an instance of "
                 f"{type(weights).__name__}."
             )
-    return {_checked_key(key): _as_tensor(key, value) for key, value in weights.items()}
-
-
-def _checked_key(key):
-    if not isinstance(key, str):
-        raise ValueError(f"weights must map names of parameters to tensors; got {shown(key)}.")
-    return key
+    for key in weights:
+        if not isinstance(key, str):
+            raise ValueError(f"weights must map names of parameters to tensors; got {shown(key)}.")
+    return {key: _as_tensor(key, value) for key, value in weights.items()}
 
 
 def _as_tensor(key, value):

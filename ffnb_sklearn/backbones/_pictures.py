@@ -11,18 +11,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def element_kind(item):
-    """Return the kind of object that holds one image.
-
-    Parameters
-    ----------
-    item : object
-        Element of a list or data set.
-
-    Returns
-    -------
-    {"path", "PIL image", "tensor", "array"} or None
-        Kind of the object; None if it is not an image.
-    """
+    """Return what holds one image, such as "path" or "tensor"; None if it is not an image."""
     if isinstance(item, str | os.PathLike):
         return "path"
     if isinstance(item, torch.Tensor):
@@ -35,24 +24,9 @@ def element_kind(item):
 
 
 def as_array(image, name):
-    """Convert an array, or a tensor on any device, to an array of bytes or other numbers.
+    """Convert an array, or a tensor on any device, to an array of uint8, float32 or float64.
 
-    Parameters
-    ----------
-    image : ndarray or torch.Tensor
-        One image or several.
-    name : str
-        Name of the image, for the message.
-
-    Returns
-    -------
-    ndarray
-        Array of dtype uint8, float32 or float64; other integers become float64.
-
-    Raises
-    ------
-    ValueError
-        If the image does not hold real numbers.
+    Other integers become float64. Raise `ValueError` for anything but real numbers.
     """
     if isinstance(image, torch.Tensor):
         image = image.detach().cpu()
@@ -74,28 +48,8 @@ def image_values(array):
 def read_picture(image, name, n_channels=None):
     """Return a PIL image, or the image in a file, as an array of bytes.
 
-    Parameters
-    ----------
-    image : PIL.Image.Image or path
-        The image.
-    name : str
-        Name of the image, for the message.
-    n_channels : int, default=None
-        Required number of channels; by default that of a grey, RGB or RGBA image.
-
-    Returns
-    -------
-    ndarray of shape (height, width) or (height, width, channels)
-        Pixels of the image.
-
-    Raises
-    ------
-    ImportError
-        If Pillow is missing.
-    OSError
-        If a file is missing or cannot be opened.
-    ValueError
-        If a file is damaged or not an image, or the image has another mode.
+    The shape is (height, width) or (height, width, channels). `n_channels` is the required number
+    of channels, by default that of a grey, RGB or RGBA image; `name` is used in messages.
     """
     if isinstance(image, str | os.PathLike):
         return _read_file(image, name, n_channels)

@@ -1,6 +1,6 @@
 """Samples and settings of pretraining: plain data, without a network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -58,21 +58,10 @@ class Plan:
     @classmethod
     def of(cls, extractor, seed):
         """Return the plan of an extractor, without NumPy scalars, which checkpoints cannot hold."""
-        mixed = extractor.mixed_precision
-        return cls(
-            epochs=int(extractor.epochs),
-            optimizer=str(extractor.optimizer),
-            learning_rate=float(extractor.learning_rate),
-            momentum=float(extractor.momentum),
-            weight_decay=float(extractor.weight_decay),
-            schedule=str(extractor.schedule),
-            train_batch_size=int(extractor.train_batch_size),
-            label_smoothing=float(extractor.label_smoothing),
-            augment=extractor.augment,
-            validation_fraction=float(extractor.validation_fraction),
-            mixed_precision=mixed if isinstance(mixed, str) else bool(mixed),
-            seed=seed,
-        )
+        names = [one.name for one in fields(cls) if one.name != "seed"]
+        values = {name: getattr(extractor, name) for name in names}
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+        return cls(**plain, seed=seed)
 
     def settings(self):
         """Return the fields by parameter name, to compare with a checkpoint."""
@@ -84,19 +73,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples to train on.
-
-    Parameters
-    ----------
-    rows : ndarray or ImageSource of shape (n_samples, n_features)
-        Rows as given by the user.
-    codes : ndarray of shape (n_samples,)
-        Position in `classes` of the class of each sample.
-    classes : ndarray of shape (n_classes,)
-        Labels of the classes.
-    inputs : Inputs
-        Conversion of the rows to inputs of the network.
-    """
+    """Samples to train on: rows, the position in `classes` of the class of each, and inputs."""
 
     rows: Any
     codes: np.ndarray
@@ -119,27 +96,7 @@ class Samples:
 
 
 def labelled_samples(rows, y, inputs):
-    """Check labels and combine them with their rows.
-
-    Parameters
-    ----------
-    rows : ndarray or ImageSource of shape (n_samples, n_features)
-        Rows, checked.
-    y : array-like of shape (n_samples,) or None
-        Labels of the rows.
-    inputs : Inputs
-        Conversion of the rows to inputs of the network.
-
-    Returns
-    -------
-    Samples
-        Samples of at least two classes.
-
-    Raises
-    ------
-    ValueError
-        If the labels are missing, invalid, or of only one class.
-    """
+    """Check the labels of some rows, of at least two classes, and combine them with the rows."""
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: with epochs > 0, the backbone "
@@ -157,27 +114,10 @@ def labelled_samples(rows, y, inputs):
 
 
 def hold_out(codes, fraction, seed):
-    """Split the samples of each class into training and validation samples.
+    """Return the positions of training samples and of validation samples, by their classes.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_samples,)
-        Class of each sample, from 0.
-    fraction : float in [0, 1)
-        Fraction of each class to hold out: at least one sample, but never all samples. With 0,
-        nothing is held out.
-    seed : int
-        Seed of the split.
-
-    Returns
-    -------
-    kept, held_out : ndarray of int
-        Positions in ascending order.
-
-    Raises
-    ------
-    ValueError
-        If every class has only one sample.
+    The fraction of each class is held out: at least one sample, but never all samples. With 0,
+    nothing is held out. Raise `ValueError` if every class has only one sample.
     """
     if not fraction:
         return np.arange(len(codes)), np.arange(0)
@@ -200,20 +140,6 @@ def batches(positions, size, generator=None):
 
     A last batch of one sample is merged with the previous batch, because a single sample has no
     variance for a batch normalisation to divide by.
-
-    Parameters
-    ----------
-    positions : ndarray of shape (n,)
-        Positions to split.
-    size : int
-        Length of a batch.
-    generator : torch.Generator, default=None
-        Source of randomness.
-
-    Returns
-    -------
-    list of ndarray
-        The batches.
     """
     if generator is not None:
         order = torch.randperm(len(positions), generator=generator, device=generator.device)

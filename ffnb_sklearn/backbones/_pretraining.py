@@ -29,48 +29,20 @@ _HEAD, _SPLIT, _EPOCHS = 0, 1, 2
 def pretrain(
     backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose, watcher
 ):
-    """Train a backbone in place.
+    """Train a backbone in place; return its history and the number of epochs of its weights.
 
-    Parameters
-    ----------
-    backbone : nn.Module
-        Network on the CPU.
-    n_features : int
-        Width of its output.
-    samples : Samples
-        Samples to train on.
-    plan : Plan
-        Settings of the training.
-    arithmetic : Arithmetic
-        Device and precision of the training; the backbone stays on the device.
-    saved : dict or None
-        Checkpoint to resume from.
-    checkpoint : path or None
-        File to which a checkpoint is written after each epoch.
-    verbose : int or bool
-        Whether to print a line per epoch.
-    watcher : EpochWatcher
-        Monitors the epochs, and may end the training after any epoch.
-
-    Returns
-    -------
-    history : dict of str -> list of float
-        Quantities that were measured, with one entry per epoch.
-    n_epochs : int
-        Number of epochs that led to the kept weights.
-
-    Raises
-    ------
-    NonFiniteLossError
-        If the loss becomes NaN or infinite.
-    ValueError
-        If the checkpoint belongs to another training, or the plan cannot train the backbone.
+    Training resumes from the checkpoint `saved`, if there is one, and writes one to the file
+    `checkpoint` after each epoch. The watcher may end it after any epoch. The history has one list
+    per quantity that was measured. Raise `NonFiniteLossError` if the loss becomes NaN or infinite,
+    and `ValueError` if the checkpoint belongs to another training, or the plan cannot train the
+    backbone.
     """
     _check_trainable(backbone, plan)
     model = _Classifier(backbone, n_features, len(samples.classes), plan.seed)
     settings = None
     if checkpoint is not None:
-        settings = _settings(model, samples, plan)
+        network = {_NETWORK: digest_arrays(state_to_arrays(model))}
+        settings = plan.settings() | samples.settings() | network
         if saved is not None:
             check_same_training(checkpoint, saved["settings"], settings)
     run = _Run(arithmetic.place(model), samples, plan, arithmetic)
@@ -247,16 +219,6 @@ def _optimizer(model, plan):
             wanted, lr=plan.learning_rate, momentum=plan.momentum, weight_decay=plan.weight_decay
         )
     return torch.optim.AdamW(wanted, lr=plan.learning_rate, weight_decay=plan.weight_decay)
-
-
-def _settings(model, samples, plan):
-    """Return all settings that determine a training, to compare with a checkpoint."""
-    state = state_to_arrays(model)
-    return {
-        **plan.settings(),
-        **samples.settings(),
-        _NETWORK: digest_arrays(state),
-    }
 
 
 def _check_trainable(backbone, plan):

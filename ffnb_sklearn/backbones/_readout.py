@@ -33,14 +33,8 @@ _CHANNELS_LAST = {nn.Linear: "out_features", nn.Embedding: "embedding_dim"}
 class Readout:
     """Selection and pooling of the outputs of a network that become features.
 
-    Parameters
-    ----------
-    layers : tuple of str or None
-        Names of submodules; None selects the output of the network.
-    pooling : {"mean", "max"} or int
-        Pooling of the outputs of layers over space or time.
-    views : callable, "mirror" or None
-        Views of each input, over which the features are averaged.
+    `layers` are names of submodules; None selects the output of the network. The features are
+    averaged over the `views` of each input.
     """
 
     layers: Any = None
@@ -48,18 +42,7 @@ class Readout:
     views: Any = None
 
     def check(self, module):
-        """Raise if a network does not have the layers.
-
-        Parameters
-        ----------
-        module : nn.Module
-            The network.
-
-        Raises
-        ------
-        ValueError
-            If `layers` is empty, names a layer twice, or names a layer that does not exist.
-        """
+        """Raise `ValueError` unless the layers name different submodules, at least one."""
         if self.layers is None:
             return
         if not self.layers:
@@ -76,24 +59,10 @@ class Readout:
             raise ValueError(f"layers must name each submodule once; got {twice} several times.")
 
     def read(self, module, inputs):
-        """Compute the features of a batch.
+        """Compute the features of a batch: of each layer, or only the output of the network.
 
-        Parameters
-        ----------
-        module : nn.Module
-            The network.
-        inputs : torch.Tensor of shape (n, ...)
-            The batch.
-
-        Returns
-        -------
-        list of torch.Tensor of shape (n, width)
-            Features of each layer, or only the output of the network.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an output is not a tensor with one row per input, or a layer did not run.
+        Raise `TypeError` or `ValueError` if an output is not a tensor with one row per input, or a
+        layer did not run.
         """
         total, n_views = None, 0
         for view in view_batches(self.views, inputs):
@@ -152,27 +121,11 @@ def _captured(module, layers, keep):
 
 
 def pool(output, pooling, layer, network):
-    """Pool the output of a layer over all axes except samples and channels.
+    """Pool the output of a layer over all axes except samples and channels, in new memory.
 
-    Parameters
-    ----------
-    output : torch.Tensor of shape (n, channels, ...) or (n, ..., channels)
-        Output of the layer.
-    pooling : {"mean", "max"} or int
-        Mean, maximum, or, for an integer, the means over the cells of a grid with this many cells
-        along each axis, at most the length of the axis.
-    layer, network : nn.Module
-        The layer and its network, which determine the axis of the channels.
-
-    Returns
-    -------
-    torch.Tensor of shape (n, channels) or (n, channels * cells)
-        Pooled output, in its own memory.
-
-    Raises
-    ------
-    ValueError
-        If a grid is requested over more than three axes.
+    An integer gives the means over the cells of a grid with this many cells along each axis, at
+    most the length of the axis; it needs one to three axes. The layer and its network determine the
+    axis of the channels.
     """
     n = len(output)
     if output.ndim <= 2:
@@ -194,7 +147,7 @@ def pool(output, pooling, layer, network):
 
 
 def channel_axis(shape, layer, network):
-    """Return the axis of the channels of an output: axis 1 or the last axis.
+    """Return the axis of the channels of an output with three axes or more: axis 1 or axis -1.
 
     Convolutions put the channels on axis 1, and transformer layers put them on the last axis. The
     lengths of both axes are compared with the widths of the layer, and then with those of the whole
@@ -202,18 +155,6 @@ def channel_axis(shape, layer, network):
     layer, as after a permutation. For images, usual widths of the network come before such widths
     of the layer, as in concatenations; two equal last axes of an image are its height and width. If
     nothing fits, the channels are on axis 1.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Shape of the output, with at least three axes.
-    layer, network : nn.Module
-        The layer that returned the output, and its network.
-
-    Returns
-    -------
-    int
-        1 or -1.
     """
     own, all_ = (_widths_of_kinds(owner) for owner in (layer, network))
     is_image = len(shape) > 3

@@ -12,21 +12,8 @@ from ffnb_sklearn.backbones._sources import as_source
 def first_samples(extractor, X):
     """Validate the samples given to `fit`.
 
-    Parameters
-    ----------
-    extractor : TorchFeatureExtractor
-        The extractor.
-    X : array-like of shape (n_samples, n_features), or images
-        Rows or images.
-
-    Returns
-    -------
-    rows : ndarray or ImageSource of shape (n_samples, n_features)
-        Rows, or images to be read as rows.
-    inputs : Inputs
-        Conversion of the rows to inputs of the network.
-    seen : dict of str to object
-        Fitted attributes that describe the samples.
+    Return rows, or images to be read as rows, their conversion to inputs of the network, and the
+    fitted attributes that describe them.
     """
     Inputs(extractor.input_shape).check_shape()
     rows, shape = as_source(X, extractor.input_shape), extractor.input_shape

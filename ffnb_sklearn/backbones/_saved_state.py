@@ -25,20 +25,8 @@ _VALIDATED = {"validation_loss", "validation_accuracy"}
 class Shapes:
     """Names, shapes and counts that a state must match.
 
-    Parameters
-    ----------
-    weights : dict of str -> torch.Tensor
-        State dict of the backbone with its head.
-    trained : list of torch.Tensor
-        Parameters in the order of the optimizer.
-    optimizer : {"sgd", "adamw"}
-        Name of the optimizer.
-    best : dict of str -> torch.Tensor or None
-        State dict of the backbone if samples are held out, else None.
-    n_epochs : int
-        Number of epochs of the whole training.
-    n_steps : int
-        Number of steps per epoch.
+    `trained` has the parameters in the order of the optimizer, `best` is the state dict of the
+    backbone if samples are held out, and `n_steps` is the number of steps per epoch.
     """
 
     weights: dict
@@ -53,16 +41,7 @@ class Shapes:
 class SavedState:
     """The state after an epoch; the next epoch depends only on this state and the seed.
 
-    Parameters
-    ----------
-    weights : dict of str -> torch.Tensor
-        State dict of the backbone with its head.
-    optimizer : dict of int -> dict
-        State of the optimizer for each parameter, by position.
-    history : dict of str -> list of float
-        History of the training.
-    best : dict or None
-        Weights, number, accuracy and loss of the best epoch.
+    The optimizer has a state for each parameter, by position.
     """
 
     weights: dict
@@ -72,22 +51,7 @@ class SavedState:
 
     @classmethod
     def checked(cls, path, state, shapes):
-        """Return the state of a checkpoint after checking it.
-
-        Parameters
-        ----------
-        path : str or path
-            Path of the file, for the message.
-        state : dict
-            Content of the file.
-        shapes : Shapes
-            Names, shapes and counts that the state must match.
-
-        Raises
-        ------
-        ValueError
-            If any part of the state does not match.
-        """
+        """Return the state of a checkpoint; raise `ValueError` if any part does not match."""
         try:
             _require(_has_keys(state, set(cls.__annotations__)), "its parts")
             saved = cls(**state)

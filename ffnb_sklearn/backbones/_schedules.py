@@ -7,25 +7,11 @@ _WARM_UP, _START = 0.3, 0.04
 
 
 def learning_rate(schedule, peak, step, n_steps):
-    """Return the learning rate of one step.
+    """Return the learning rate of one step, counted from 0, of `n_steps` steps.
 
-    Parameters
-    ----------
-    schedule : {"one-cycle", "cosine", "constant"}
-        ``"cosine"`` falls from `peak` to zero along half a cosine [1]_. ``"one-cycle"``
-        rises linearly from a 25th of `peak` over the first 30 % of the steps and then falls like
-        ``"cosine"`` [2]_; the momentum does not change.
-    peak : float
-        Largest rate.
-    step : int
-        Index of the step, from 0.
-    n_steps : int
-        Number of steps of the whole training.
-
-    Returns
-    -------
-    float
-        The rate.
+    ``"cosine"`` falls from `peak` to zero along half a cosine [1]_. ``"one-cycle"`` rises linearly
+    from a 25th of `peak` over the first 30 % of the steps and then falls like ``"cosine"`` [2]_;
+    the momentum does not change.
 
     References
     ----------

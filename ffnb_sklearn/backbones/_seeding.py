@@ -14,24 +14,10 @@ _GENERATORS = RLock()
 
 
 def derived_seeds(seed, index, n_seeds):
-    """Derive the seeds of one part of a training.
+    """Derive the 32-bit seeds of one part of a training.
 
     Every epoch has its own seeds. A resumed training therefore draws the same numbers as a training
     without interruption, and no state of a generator needs to be stored.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole training.
-    index : int
-        Index of the part.
-    n_seeds : int
-        Number of seeds.
-
-    Returns
-    -------
-    list of int
-        Seeds of 32 bits.
     """
     return np.random.SeedSequence([seed, index]).generate_state(n_seeds).tolist()
 
@@ -41,15 +27,8 @@ def seeded_torch(seed, device=_CPU):
     """Seed the global generators of torch, and restore their state at the end.
 
     Layers draw only from these generators: initial weights on the device where the layer is
-    created, dropout on the device of the network. Only one thread of a process at a time runs such
-    a block; other threads wait.
-
-    Parameters
-    ----------
-    seed : int
-        Seed for the block.
-    device : torch.device, default=CPU
-        Device whose generator is seeded, in addition to that of the CPU.
+    created, dropout on the device of the network, whose generator is seeded too. Only one thread of
+    a process at a time runs such a block; other threads wait.
     """
     forked = [device] if device.type == "cuda" else []
     with _GENERATORS, torch.random.fork_rng(devices=forked):
@@ -62,12 +41,6 @@ def seeded_torch(seed, device=_CPU):
 
 @contextmanager
 def seeded_layers(seed):
-    """Create layers on the CPU from a seed, regardless of the user's default device.
-
-    Parameters
-    ----------
-    seed : int
-        Seed for the block.
-    """
+    """Create layers on the CPU from a seed, regardless of the user's default device."""
     with _CPU, seeded_torch(seed):
         yield

@@ -115,38 +115,12 @@ def tree_adjacency(parents):
 
 
 def spread_shifts(n_nodes, n_shifts):
-    """Spread shifts evenly over 1 to ``n_nodes // 2``; a single shift is the largest.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Number of joints.
-    n_shifts : int
-        Number of shifts, at most ``n_nodes // 2``, which pairs every joint with every other.
-
-    Returns
-    -------
-    list of int
-        The shifts, the largest first.
-    """
+    """Spread shifts evenly over ``n_nodes // 2`` to 1; a single shift is the largest."""
     return np.linspace(n_nodes // 2, 1, n_shifts).round().astype(int).tolist()
 
 
 def shift_adjacencies(n_nodes, shifts):
-    """Build matrices that subtract from each joint the joint some places later, in cyclic order.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Number of joints.
-    shifts : sequence of int
-        Number of places between the two joints, one per matrix.
-
-    Returns
-    -------
-    ndarray of shape (n_shifts, n_nodes, n_nodes)
-        One matrix per shift.
-    """
+    """Build matrices that subtract from each joint the joint some places later, in cyclic order."""
     joints = np.arange(n_nodes)
     matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
     return np.array(matrices).reshape(len(shifts), n_nodes, n_nodes)

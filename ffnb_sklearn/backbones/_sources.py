@@ -98,29 +98,11 @@ def _images_below(root):
 class ImageSource:
     """Images that are read as rows when they are sliced.
 
-    Parameters
-    ----------
-    items : ndarray, torch.Tensor, sequence or torch.utils.data.Dataset
-        Images, one per item.
-    shape : sequence of int, default=None
-        Channels, height, width; by default that of the first image.
-
-    Attributes
-    ----------
-    input_shape : tuple of int
-        Shape of one image, channels first.
-    shape : tuple of int
-        Number of images, and number of values per image.
-    values : {"uint8", "number"}
-        Kind of values in the images: bytes, or other numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are no images, or the first image cannot be used.
+    The items are an array, a tensor, a sequence or a data set. `input_shape` is the shape of one
+    image, channels first, by default that of the first image; `values` is the kind of values,
+    "uint8" or "number". Raise `TypeError` or `ValueError` if there are no images, or the first
+    image cannot be used.
     """
-
-    ndim = 2
 
     def __init__(self, items, shape=None):
         self._items = items
@@ -141,18 +123,7 @@ class ImageSource:
         return len(self._items)
 
     def __getitem__(self, index):
-        """Read some images.
-
-        Parameters
-        ----------
-        index : slice or ndarray of int
-            Positions of the images.
-
-        Returns
-        -------
-        ndarray of shape (n, n_values)
-            Rows of bytes, float32 or float64.
-        """
+        """Read the images of a slice or of an array of positions, as rows of uint8 or floats."""
         positions = np.arange(len(self))[index]
         if self._whole:
             rows = self._block(index)
@@ -231,25 +202,10 @@ class ImageSource:
 
 
 def as_source(X, shape=None):
-    """Return images as a source, and None for rows.
+    """Return images as an `ImageSource`, and None for an array-like of rows.
 
-    Parameters
-    ----------
-    X : object
-        Input of the user.
-    shape : sequence of int, default=None
-        Channels, height, width, if known.
-
-    Returns
-    -------
-    ImageSource or None
-        None for an array-like of rows, which is validated like any scikit-learn input.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is an empty list, a single file or folder, a data set without positions, or holds
-        images that cannot be used.
+    Raise `TypeError` or `ValueError` if X is an empty list, a single file or folder, a data set
+    without positions, or holds images that cannot be used.
     """
     if isinstance(X, str | os.PathLike):
         raise ValueError(

@@ -88,24 +88,10 @@ class MirrorShift:
 
 
 def view_batches(views, batch):
-    """Yield the views of one batch of inputs.
+    """Yield the views of one batch of inputs; None gives the batch itself.
 
-    Parameters
-    ----------
-    views : callable, "mirror" or None
-        Value of the parameter `views`.
-    batch : torch.Tensor of shape (n, ...)
-        Scaled inputs.
-
-    Yields
-    ------
-    torch.Tensor of shape (n, ...)
-        A view of each input.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a callable does not return batches of the same length, or returns none.
+    Raise `TypeError` or `ValueError` if a callable does not return batches of the same length, or
+    returns none.
     """
     if views is None:
         yield batch
