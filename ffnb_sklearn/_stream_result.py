@@ -58,17 +58,15 @@ class StreamResult:
         n_classes = sum(map(len, self.task_classes))
         size = self.state_bytes[-1]
         state = "" if np.isnan(size) else f", state {size / 1e6:.1f} MB"
+        several = len(self.task_classes) > 1
+        forgotten = f"forgetting {self.forgetting:.1%}, " if several else ""
         return (
             f"StreamResult of {type(self.estimator).__name__}: {len(self.task_classes)} tasks, "
             f"{n_classes} classes, {self.n_test_per_task.sum()} test samples\n"
             f"accuracy {self.final_accuracy:.1%} at the end and "
-            f"{self.average_incremental_accuracy:.1%} on average, {self._forgotten()}learned in "
+            f"{self.average_incremental_accuracy:.1%} on average, {forgotten}learned in "
             f"{self.fit_seconds.sum():.2f} s{state}"
         )
-
-    def _forgotten(self):
-        """Return the forgetting as text, which is empty after a single task."""
-        return "" if len(self.task_classes) == 1 else f"forgetting {self.forgetting:.1%}, "
 
     def to_frame(self):
         """Return the results as a table with one row per task.

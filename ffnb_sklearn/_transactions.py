@@ -7,6 +7,7 @@ from itertools import repeat
 from weakref import WeakKeyDictionary
 
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
 from ._state import ConcurrentLearningError
@@ -35,8 +36,10 @@ def learning_lock(pipeline):
 
 def all_or_nothing(pipeline, estimators, call, *args, **params):
     """Make a call; restore the state of the pipeline and of some steps if it raises."""
-    changed = [pipeline, *estimators]
-    states = [vars(pipeline).copy(), *(_copied(vars(one)) for one in estimators)]
+    # A frozen step does not change, and may hold what cannot be copied.
+    steps = [one for one in estimators if not isinstance(one, FrozenEstimator)]
+    changed = [pipeline, *steps]
+    states = [vars(pipeline).copy(), *map(_copied_state, steps)]
     restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
     try:
         return call(*args, **params)
@@ -47,10 +50,18 @@ def all_or_nothing(pipeline, estimators, call, *args, **params):
         raise
 
 
-def _copied(state):
+def _copied_state(step):
     """Return a deep copy of the state of a step, but keep the callback objects."""
+    state = vars(step)
     callbacks = state.get("_skl_callbacks", [])
-    return deepcopy(state, {id(one): one for one in callbacks})
+    try:
+        return deepcopy(state, {id(one): one for one in callbacks})
+    except Exception as error:
+        raise TypeError(
+            f"The step {type(step).__name__} must allow copies, so that an error can restore it; "
+            f"copying it raised {type(error).__name__}: {error}. Wrap a step that is already "
+            "fitted in sklearn.frozen.FrozenEstimator."
+        ) from error
 
 
 def columns_of(X):

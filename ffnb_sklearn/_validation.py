@@ -260,7 +260,10 @@ def check_mergeable(mine, theirs):
             "both dense, and both need the same integer random_state; got the projections "
             f"{theirs.projection} and, here, {mine.projection}."
         )
-    ours, others = (_named_settings(state.model.settings) for state in (mine, theirs))
+    ours, others = (
+        {"n_layers": len(one.p), **vars(one), **vars(one.descent), "chunk_size": 0, "descent": 0}
+        for one in (mine.model.settings, theirs.model.settings)
+    )
     different = [name for name, value in ours.items() if value != others[name]]
     if different:
         raise ValueError(
@@ -272,12 +275,6 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
-
-
-def _named_settings(settings):
-    """Return settings by parameter name, without settings that do not affect the results."""
-    named = {"n_layers": len(settings.p), **vars(settings), **vars(settings.descent)}
-    return {name: value for name, value in named.items() if name not in ("chunk_size", "descent")}
 
 
 def _check_feature_names(first, second):

@@ -39,13 +39,7 @@ def _last_step_has(method):
 
 def _inherited(method):
     """Make an `available_if` check that a `Pipeline` with the same steps has `method`."""
-
-    def check(pipeline):
-        # If it has not, this line raises the error of `Pipeline`.
-        getattr(super(ContinualPipeline, pipeline), method)
-        return True
-
-    return check
+    return lambda pipeline: hasattr(super(ContinualPipeline, pipeline), method)
 
 
 def _fit_transform(transformer, X, y, params, watched):

@@ -197,19 +197,7 @@ n_persons, n_joints, n_dims)
         self._check_blocks()
         sequences = self._check_sequences(X, reset=True)
         shape = sequences[0].shape[1:]
-        if self.root >= shape[1]:
-            raise ValueError(
-                f"root must be the index of one of {shape[1]} joints, got {self.root}."
-            )
-        if self.persons == "unordered" and shape[0] != 2:
-            raise ValueError(
-                f"persons='unordered' needs frames of two persons, got {shape[0]} in frames of "
-                f"shape {shape} (persons, joints, coordinates)."
-            )
-        if not any(block_names(block, shape, self) for block in self.blocks):
-            raise ValueError(
-                f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
-            )
+        self._check_shape(shape)
         # A list of sequences has no columns.
         columns = {} if self.frame_shape is None else columns_of(X)
         replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
@@ -232,9 +220,11 @@ n_persons, n_joints, n_dims)
         ------
         ValueError
             If a sequence has another frame shape than in `fit`, no frame, or values that are
-            not finite.
+            not finite, or if a parameter that has been changed since does not fit the frames.
         """
         check_is_fitted(self)
+        self._check_blocks()
+        self._check_shape(self.frame_shape_)
         sequences = self._check_sequences(X, reset=False)
         return np.concatenate([describe(batch, self) for batch in batches(sequences)])
 
@@ -276,6 +266,22 @@ n_persons, n_joints, n_dims)
                     f"scales must map names among {sorted(BLOCK_SCALES)} to positive numbers, "
                     f"got {block!r}: {scale!r}."
                 )
+
+    def _check_shape(self, shape):
+        """Raise if parameters do not fit frames of a shape."""
+        if self.root >= shape[1]:
+            raise ValueError(
+                f"root must be the index of one of {shape[1]} joints, got {self.root}."
+            )
+        if self.persons == "unordered" and shape[0] != 2:
+            raise ValueError(
+                f"persons='unordered' needs frames of two persons, got {shape[0]} in frames of "
+                f"shape {shape} (persons, joints, coordinates)."
+            )
+        if not any(block_names(block, shape, self) for block in self.blocks):
+            raise ValueError(
+                f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
+            )
 
     def _check_sequences(self, X, *, reset):
         """Return the sequences as float64 arrays of shape (n_frames, n_persons, n_joints, d)."""

@@ -353,7 +353,7 @@ def _score(estimator, X_test, y_test, tasks):
     """Return the number of correct predictions for each task, and the seconds of `predict`."""
     samples = np.concatenate(tasks)
     predicted, seconds = _timed(estimator.predict, _safe_indexing(X_test, samples))
-    right = np.asarray(predicted) == y_test[samples]
+    right = column_or_1d(predicted) == y_test[samples]
     starts = np.cumsum([0, *map(len, tasks[:-1])])
     return np.add.reduceat(right, starts, dtype=np.float64), seconds
 

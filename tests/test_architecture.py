@@ -33,7 +33,7 @@ ARROWS = {
     "statistics": {"device", "linalg"},
     "features": {"device", "linalg", "statistics"},
     "classifier": {"settings", "device", "linalg", "statistics", "features"},
-    "sparse": {"settings", "device", "linalg", "statistics", "features", "classifier"},
+    "sparse": {"device", "linalg", "statistics", "classifier"},
     "model": {"settings", "device", "statistics", "features", "classifier", "sparse"},
     "drafts": {"device", "statistics", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import sqrtm
+from scipy.special import erf
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_digits, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -45,10 +47,11 @@ def heads_of(bench):
         "fecam": peers.FeCAM(),
         "rgda": peers.RegularizedGaussians(),
         "ranpac": lifted.RanPAC(width=60, alpha=10.0, random_state=0),
+        "anacp": bench("analytic_projection").AnaCP(width=60, n_draws=20, random_state=0),
     }
 
 
-@pytest.mark.parametrize("name", ["ncm", "slda", "ridge", "fecam", "rgda", "ranpac"])
+@pytest.mark.parametrize("name", ["ncm", "slda", "ridge", "fecam", "rgda", "ranpac", "anacp"])
 def test_order_and_partition_of_the_tasks_do_not_matter(bench, data, name):
     X, y, X_test, _ = data
     head = heads_of(bench)[name]
@@ -61,7 +64,7 @@ def test_order_and_partition_of_the_tasks_do_not_matter(bench, data, name):
     assert_allclose(head.decision_function(X_test), joint, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["slda", "fecam", "rgda", "ranpac"])
+@pytest.mark.parametrize("name", ["slda", "fecam", "rgda", "ranpac", "anacp"])
 def test_pickle_between_tasks_predicts_the_same_and_leaves_solutions_out(bench, data, name):
     X, y, X_test, _ = data
     head = stream(heads_of(bench)[name], X, y, [0, 1, 2])
@@ -157,6 +160,44 @@ def test_regularized_gaussians_are_their_densities(bench, data):
     ]
     expected = np.transpose([one.logpdf(X_test) for one in densities]) + 6.0 * np.log(2.0 * np.pi)
     assert_allclose(head.decision_function(X_test), expected, rtol=1e-9)
+
+
+def test_anacp_regresses_on_spread_means_and_then_on_draws(bench, data):
+    X, y, X_test, _ = data
+    head = bench("analytic_projection").AnaCP(width=40, n_heads=2, alpha=3.0, random_state=0)
+    head.set_params(n_draws=4000, spread=0.5).fit(X, y)
+
+    def unit(rows):
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def gelu(rows):
+        return 0.5 * rows * (1.0 + erf(rows / np.sqrt(2.0)))
+
+    rows = unit(X)
+    means = np.array([rows[y == label].mean(axis=0) for label in range(5)])
+    covariance = np.cov((rows - means[y]).T, bias=True) + 1e-4 * np.eye(12)
+    whitening = np.real(sqrtm(np.linalg.inv(covariance)))
+    left, singular, right = np.linalg.svd((means - means.mean(axis=0)) @ whitening, False)
+    # The fifth direction of five centred means is undefined.
+    moved = left[:, :4] @ np.diag(singular[:4] + 0.5) @ right[:4]
+    targets = unit(moved @ whitening + means.mean(axis=0))
+
+    def ridge(neurons, outputs):
+        return np.linalg.solve(neurons.T @ neurons + 3.0 * np.eye(40), neurons.T @ outputs)
+
+    maps = [ridge(gelu(rows @ layer), targets[y]) for layer in head.layers_]
+    assert_allclose(head._solution[0], maps, rtol=1e-7, atol=1e-10)
+
+    def neurons_of(rows):
+        heads = zip(head.layers_, maps, strict=True)
+        return gelu(np.mean([unit(gelu(rows @ a) @ b) for a, b in heads], 0) @ head.last_layer_)
+
+    draws = head._draw(covariance).reshape(5, 4000, 12)
+    assert_allclose(draws.mean(axis=1), means, atol=0.02)
+    assert_allclose(np.cov((draws[0] - means[0]).T), covariance, atol=0.02)
+    readout = ridge(neurons_of(draws.reshape(-1, 12)), np.repeat(np.eye(5), 4000, axis=0))
+    expected = neurons_of(unit(X_test)) @ readout
+    assert_allclose(head.decision_function(X_test), expected, rtol=1e-7, atol=1e-10)
 
 
 def test_tables_of_one_file_are_read_and_standardised_by_their_training_rows(bench, tmp_path):

@@ -402,3 +402,31 @@ def test_models_merge_whatever_their_chunks():
     left, right = (learned(estimator(band_size=0, chunk_size=n), [n]) for n in (3, 5))
     both = learned(estimator(band_size=0), [3], [5])
     assert_allclose(left.merge(right).decision_function(X), both.decision_function(X))
+
+
+@pytest.mark.parametrize("parameters", [{"shrinkage": 1.0}, {"covariance": "identity"}])
+def test_a_head_without_own_axes_has_no_weights_of_them(parameters):
+    clf = FFNBClassifier(band_size=0, shared_band_size=20, random_state=0, **parameters)
+    clf.fit(X, CODES).predict(X)
+    head = clf._state.model.solution(torch.device("cpu")).classifier
+
+    found = sum(one.size for one in (head.centre, head.planes, head.offsets, head.rows))
+
+    assert clf.n_parameters_ - clf._state.model.features.n_weights == found
+
+
+@pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("weight", [0.1, 1.0 / 400])
+def test_weights_below_one_do_not_count_as_fewer_samples(head, weight):
+    digits, labels = load_digits(return_X_y=True)
+    learned_rows, scored = slice(0, 400), slice(400, 800)
+    clf = FFNBClassifier(classifier=head, shared_band_size=200, random_state=0)
+    whole = clf.fit(digits[learned_rows], labels[learned_rows]).score(
+        digits[scored], labels[scored]
+    )
+
+    clf.fit(digits[learned_rows], labels[learned_rows], sample_weight=np.full(400, weight))
+
+    assert clf.score(digits[scored], labels[scored]) > whole - 0.01
+    losses = -np.log(clf.predict_proba(digits[scored])[np.arange(400), labels[scored]])
+    assert losses.mean() < 0.7

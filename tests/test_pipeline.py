@@ -1,4 +1,5 @@
 import pickle
+import threading
 from copy import deepcopy
 
 import joblib
@@ -496,3 +497,32 @@ def test_a_category_of_a_later_task_is_refused_with_the_remedy():
     assert "'columntransformer' was fitted to the first task" in note
     assert "handle_unknown='ignore'" in note
     assert_array_equal(pipe.predict_proba(first), before)
+
+
+class Uncopyable(BaseEstimator):
+    """A fitted transformer with a session that cannot be copied."""
+
+    def __init__(self):
+        self.session_ = threading.Lock()
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_a_frozen_step_need_not_be_copied(tasks):
+    step = FrozenEstimator(Uncopyable())
+    pipeline = ContinualPipeline([("session", step), ("clf", NearestMean())])
+
+    pipeline.partial_fit(*tasks[0]).partial_fit(*tasks[1])
+
+    assert pipeline[0] is step
+
+
+def test_an_error_names_a_step_that_cannot_be_copied(tasks):
+    pipeline = ContinualPipeline([("session", Uncopyable()), ("clf", NearestMean())])
+
+    with pytest.raises(TypeError, match="step Uncopyable must allow copies"):
+        pipeline.partial_fit(*tasks[0])

@@ -468,3 +468,19 @@ def test_a_list_has_no_columns():
     descriptor = SkeletonDescriptor(frame_shape=(5, 3)).fit(np.ones((2, 45)))
     descriptor.set_params(frame_shape=None).fit(hands())
     assert not hasattr(descriptor, "n_features_in_")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"persons": "unordered"}, "needs frames of two persons"),
+        ({"root": 9}, "root must be the index"),
+        ({"blocks": ("zz",)}, "blocks must be different names"),
+    ],
+)
+def test_parameters_changed_after_fit_are_checked_by_transform(changes, message):
+    sequences = [np.random.default_rng(0).normal(size=(4, 5, 3))]
+    descriptor = SkeletonDescriptor().fit(sequences).set_params(**changes)
+
+    with pytest.raises(ValueError, match=message):
+        descriptor.transform(sequences)

@@ -474,3 +474,16 @@ def test_integers_of_numpy_are_numbers_of_classes():
     )
     assert [task.tolist() for task in tasks] == [[0, 1], [2, 3, 4, 5], [6, 7, 8, 9]]
     assert len(class_incremental_tasks(labels, classes_per_task=np.int64(5))) == 2
+
+
+def test_predictions_in_a_column_are_predictions():
+    class Column(SGDClassifier):
+        def predict(self, X):
+            return super().predict(X)[:, None]
+
+    X, y = make_blobs(60, centers=3, random_state=0)
+    expected = evaluate_stream(SGDClassifier(random_state=0), X, y, X, y)
+
+    found = evaluate_stream(Column(random_state=0), X, y, X, y)
+
+    np.testing.assert_array_equal(found.accuracy_matrix, expected.accuracy_matrix)

@@ -96,34 +96,10 @@ class _WritableView:
 def as_tensor(
     array: npt.ArrayLike, *, device: torch.device, dtype: torch.dtype = torch.float64
 ) -> torch.Tensor:
-    """Put an array on a device.
+    """Put an array-like of any memory layout, byte order and dtype on a device.
 
-    Parameters
-    ----------
-    array : array-like
-        Numbers in any memory layout, byte order and dtype, also read-only.
-    device : torch.device
-        Device of the tensor, see `resolve_device`.
-    dtype : torch.dtype, default=torch.float64
-        Type of the elements: float64, float32, int64, uint8 or bool.
-
-    Returns
-    -------
-    torch.Tensor
-        Contiguous tensor of the same shape. On the CPU it shares the memory of a C-ordered array
-        of the same dtype: never write to it.
-
-    Raises
-    ------
-    ValueError
-        If float64 is requested on an MPS device.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ffnb_sklearn.core.device import as_tensor
-    >>> as_tensor([[1, 2]], device=torch.device("cpu"))
-    tensor([[1., 2.]], dtype=torch.float64)
+    On the CPU the tensor shares the memory of a C-ordered array of the same dtype, even of a
+    read-only one: never write to it. Raise `ValueError` if float64 is requested on an MPS device.
     """
     if device.type == "mps" and dtype == torch.float64:
         raise ValueError(
@@ -141,24 +117,9 @@ def as_tensor(
 
 
 def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
-    """Return a tensor as a float64 array.
+    """Return a tensor, on any device and with or without a gradient, as a float64 array.
 
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Tensor on any device, with or without a gradient.
-
-    Returns
-    -------
-    ndarray of float64
-        Array of the same shape. It shares the memory of a float64 tensor on the CPU.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from ffnb_sklearn.core.device import as_array
-    >>> as_array(torch.tensor([1, 2]))
-    array([1., 2.])
+    The array shares the memory of a float64 tensor on the CPU.
     """
     # An MPS device cannot cast to float64.
     array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
@@ -169,13 +130,9 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
 def few_threads(operations: float) -> Iterator[None]:
     """Let torch use no more threads on the CPU than the work within a block is worth.
 
-    Only the calling thread is limited, and only until the end of the block. Numbers that were
-    chosen by `torch.set_num_threads` hold for matrix products all the same.
-
-    Parameters
-    ----------
-    operations : float
-        Multiplications and additions of the work, roughly.
+    `operations` is roughly the number of multiplications and additions. Only the calling thread is
+    limited, and only until the end of the block. Numbers that were chosen by
+    `torch.set_num_threads` hold for matrix products all the same.
     """
     worth = max(1, int(operations / OPERATIONS_PER_THREAD))
     if worth >= torch.get_num_threads():

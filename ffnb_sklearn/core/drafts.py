@@ -199,21 +199,9 @@ def past_in_regression(model: Model, layer: int, device: torch.device) -> torch.
 
 
 def append_band(model: Model, band: Band, device: torch.device) -> Model:
-    """Append a band, with the moments of the known classes in it.
+    """Append a band, with the moments of the known classes in it, and its past.
 
-    Parameters
-    ----------
-    model : Model
-        Model before.
-    band : Band
-        New neurons.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    Model
-        Model with the band, its moments and its past; an empty past stays empty.
+    An empty past stays empty.
     """
     features = model.features.with_band(band)
     how, inputs = model.settings.old_statistics, features.inputs_of(band)
@@ -238,20 +226,7 @@ def _widened(past: Array, columns: Index, moments: tuple[ClassMoments, ...]) -> 
 
 
 def grown_past(model: Model, task: Task) -> tuple[Array, ...]:
-    """Return the past of the layers that feed bands, including a task's samples.
-
-    Parameters
-    ----------
-    model : Model
-        Model with the bands of the task.
-    task : Task
-        Samples; only their second moment matters.
-
-    Returns
-    -------
-    tuple of ndarray of shape (r, d_l)
-        Principal rows per layer, psi_0 first.
-    """
+    """Return the past of the layers that feed bands, psi_0 first, including a task's samples."""
     grown = []
     for layer, past in enumerate(model.past):
         samples = task.weighted(model.features.layer_of(task.X, layer))

@@ -37,28 +37,23 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
         If `p` leaves no axis for new neurons in some layer.
     """
     with few_threads(_operations(model, task, settings)):
-        return _learned(model, task, settings, watcher)
+        if settings.band_size:
+            # Bands need all samples at once in double precision.
+            task = replace(task, samples=task.X)
+        model, fresh = replace(model, settings=settings, loss_curve=()), None
+        if settings.batch_norm:
+            model = replace(model, features=_renormalised(model, task))
+        if settings.band_size and int(task.classes.max()) >= len(model.moments):
+            drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
+            model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
+        moments = updated_moments(model, task, fresh)
+        return replace(model, moments=moments, past=grown_past(model, task))
 
 
 def _operations(model: Model, task: Task, settings: Settings) -> float:
     """Estimate the operations of learning: products of the samples with each other."""
     n, d = len(task.classes), model.features.n_features
     return 2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)
-
-
-def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
-    """Return the model after a task."""
-    if settings.band_size:
-        # Bands need all samples at once in double precision.
-        task = replace(task, samples=task.X)
-    model, fresh = replace(model, settings=settings, loss_curve=()), None
-    if settings.batch_norm:
-        model = replace(model, features=_renormalised(model, task))
-    if settings.band_size and int(task.classes.max()) >= len(model.moments):
-        drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
-        model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
-    moments = updated_moments(model, task, fresh)
-    return replace(model, moments=moments, past=grown_past(model, task))
 
 
 def _renormalised(model: Model, task: Task) -> FeatureMap:

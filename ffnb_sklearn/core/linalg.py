@@ -83,18 +83,7 @@ def column_energies(rows: torch.Tensor) -> torch.Tensor:
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
-    """Compute the lower triangle of a Gram matrix.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (n, d)
-        R.
-
-    Returns
-    -------
-    Tensor of shape (n, n)
-        RR', undefined above the diagonal.
-    """
+    """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
     if len(rows) <= _BLOCK:
         return rows @ rows.T
     gram = rows.new_empty((len(rows), len(rows)))
@@ -161,17 +150,9 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """Multiply columns by the inverse of one or many factored matrices, in place.
 
-    Parameters
-    ----------
-    factor : Tensor of shape (..., d, d)
-        Lower Cholesky factors.
-    columns : Tensor of shape (..., d, n)
-        Right-hand sides, overwritten; fastest with contiguous columns.
-
-    Returns
-    -------
-    Tensor of shape (..., d, n)
-        The same tensor. (Torch's own routine copies factors and columns.)
+    `factor` holds lower Cholesky factors of shape (..., d, d). `columns`, of shape (..., d, n) and
+    fastest if they are contiguous, are overwritten and returned. (Torch's own routine copies
+    factors and columns.)
     """
     torch.linalg.solve_triangular(factor, columns, upper=False, out=columns)
     torch.linalg.solve_triangular(factor.mT, columns, upper=True, out=columns)
@@ -242,6 +223,13 @@ class DiagonalPlusGram:
         solution = rows / self._root
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
+
+    def log_determinant(self) -> float:
+        """Return the logarithm of the determinant of A."""
+        logarithm = 2.0 * self._factor.diagonal().log().sum()
+        if self._rows is not None:
+            logarithm += 2.0 * self._root.log().sum()
+        return float(logarithm)
 
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Return the inverse of A as :math:`\mathrm{diag}(\delta)^{-1} - V^\top V`.
@@ -349,21 +337,8 @@ def longest_rows_of_products(
 ) -> torch.Tensor:
     """Return nearly the longest principal rows of the scatter of many rows that are not dense.
 
-    Parameters
-    ----------
-    times, transposed_times : callable
-        Products of R and of its transpose with a few dense columns.
-    length : float
-        Root of the energy of R, positive.
-    n_columns : int
-        d.
-    count : int
-        Most rows.
-
-    Returns
-    -------
-    Tensor of shape (count, d)
-        As `longest_rows` returns them.
+    R is given by its products with a few dense columns, also of its transpose, and by its length,
+    the positive root of its energy. The rows are those of `longest_rows`.
     """
     span = times(_directions(n_columns, count, torch.device("cpu"))).div_(length)
     span = times(transposed_times(span).div_(length))

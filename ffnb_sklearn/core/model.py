@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from .classifier.novelty import RelativeDistances
-from .classifier.solve import Solution, n_classifier_weights, solve, solve_novelty
+from .classifier.novelty import RelativeDistances, fit_relative_distances
+from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
 from .device import few_threads
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
@@ -36,10 +36,6 @@ class Samples(Protocol):
 
     Indexing takes a slice or an array of sample numbers. `double` returns all inputs in float64.
     """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of samples and number of inputs."""
 
     @property
     def device(self) -> torch.device:
@@ -208,12 +204,17 @@ class Model:
 
     def _solve_novelty(self, X: Samples) -> RelativeDistances | SparseLikeness:
         """Solve the likeness for samples of the form of X."""
-        choice = self.solution(X.device).choice
-        if isinstance(X, SparseInputs):
-            sparse = fit_sparse_likeness(self.moments, self.settings, choice)
-            if sparse is not None:
-                return sparse
-        return solve_novelty(self.features, self.moments, self.settings, choice, device=X.device)
+        settings, choice = self.settings, self.solution(X.device).choice
+        gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, X.device)
+        # With as many axes as inputs the inverses are dense.
+        few = len(gaussians.rows) + len(gaussians.weights) < gaussians.means.shape[1]
+        fit = fit_sparse_likeness if isinstance(X, SparseInputs) and few else fit_relative_distances
+        return fit(
+            gaussians,
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+        )
 
     def _chunks(self, X: Samples) -> list[slice]:
         """Return the rows of samples whose features are computed together."""
@@ -243,21 +244,9 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
 def updated_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
-    """Return the moments of all classes, including a task's samples.
+    """Return the moments of all classes, known classes first, including a task's samples.
 
-    Parameters
-    ----------
-    model : Model
-        Model with the bands of the task.
-    task : Task
-        Samples of new classes, known classes, or both.
-    fresh : Tensor of shape (n_samples, n) or None, default=None
-        Values of the last n features, up to all of them; None computes all features.
-
-    Returns
-    -------
-    tuple of ClassMoments
-        Moments of known classes, then of new classes.
+    `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
     rank = model.settings.rank
     new: Iterable[tuple[int, ClassMoments]]
@@ -267,7 +256,7 @@ def updated_moments(
         pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
         new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
     moments = merge_classes(model.moments, new, rank, device=task.classes.device)
-    return within_state(moments, model.settings.max_state_mb)
+    return within_state(moments, model.settings.max_state_mb, rank)
 
 
 def _class_pieces(

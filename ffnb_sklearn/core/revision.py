@@ -102,7 +102,7 @@ def merge_models(
         _warn_of_spare_neurons(n_spare, end, len(moments))
     return replace(
         left,
-        moments=within_state(moments, settings.max_state_mb),
+        moments=within_state(moments, settings.max_state_mb, settings.rank),
         past=tuple(
             _joined(rows, others, first.features.layer(layer), device)
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))

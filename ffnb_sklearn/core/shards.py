@@ -63,22 +63,7 @@ class ShardBand:
     units: str
 
     def outputs(self, X: torch.Tensor, codes: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Compute the outputs for samples of the task, each left out of the regression.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_samples, d)
-            psi_0.
-        codes : Tensor of shape (n_samples, n_neurons)
-            Codes of the samples.
-        weights : Tensor of shape (n_samples,)
-            Sample weights.
-
-        Returns
-        -------
-        Tensor of shape (n_samples, n_neurons)
-            Outputs of `ffnb_sklearn.core.features.bands.left_out` responses.
-        """
+        """Compute the outputs for samples of the task, each left out of the regression."""
         responses = self.band.response(X)
         if len(self.moment):
             open_axes = NullSpace(as_tensor(self.kept, device=X.device))
@@ -98,20 +83,7 @@ def only_inputs(model: Model) -> Model:
 
 
 def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict[int, ClassMoments]:
-    """Reduce the scatters of some classes to their sum.
-
-    Parameters
-    ----------
-    moments : mapping to ClassMoments
-        Exact moments of the classes, by any key.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    dict to ClassMoments
-        The same weights and means; the first class has the sum of all scatters.
-    """
+    """Reduce the exact scatters of some classes to their sum, which the first class receives."""
     factors = (as_tensor(one.factor, device=device) for one in moments.values())
     together = as_array(principal_rows(*factors))
     bare = {key: replace(one, blocks=(together[:0],)) for key, one in moments.items()}
@@ -124,27 +96,9 @@ def learn_band(
 ) -> tuple[Model, ShardBand]:
     """Append the band of a task, from the sums over its samples.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task, with the settings of the task.
-    moments : mapping of int to ClassMoments
-        Moments of the inputs by class number, as `pooled` returns them. The numbers of new classes
-        continue those of the known classes.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    model : Model
-        Model with the band; the moments of the task are still to be added.
-    band : ShardBand
-        The band.
-
-    Raises
-    ------
-    ValueError
-        If `p` leaves no axis for new neurons.
+    `moments` are those of the inputs by class number, as `pooled` returns them; the numbers of new
+    classes continue those of the known classes. The moments of the task are still to be added to
+    the model. Raise `ValueError` if `p` leaves no axis for new neurons.
     """
     task, settings = _stand_ins(moments, device), model.settings
     extended, _ = append_drafts(model, task, draft_bands(model, task))
@@ -162,22 +116,7 @@ def learn_band(
 def with_past_of(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
-    """Add a task's samples to the past of a model with a single layer.
-
-    Parameters
-    ----------
-    model : Model
-        Model with trained bands in one layer.
-    moments : mapping of int to ClassMoments
-        Moments of the task's inputs, as `pooled` returns them.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    Model
-        Model in which only the past has changed.
-    """
+    """Add a task's samples, by their `pooled` moments, to the past of a model of one layer."""
     return replace(model, past=grown_past(model, _stand_ins(moments, device)))
 
 
@@ -186,19 +125,8 @@ def shard_moments(
 ) -> tuple[ClassMoments, ...]:
     """Compute the moments of the classes of a shard: exact ones, unless it is wide and sparse.
 
-    Parameters
-    ----------
-    model : Model
-        Model whose features are measured; its classes and its rank play no part.
-    task : Task
-        Samples of the shard, with class numbers from 0 without a gap.
-    fresh : Tensor of shape (n_samples, n_new_neurons) or None, default=None
-        Outputs of the newest neurons; None computes them.
-
-    Returns
-    -------
-    tuple of ClassMoments
-        Moments by class, without a limit on the rank or with that of `shard_rank`.
+    The classes of the model and its rank play no part; class numbers go from 0 without a gap.
+    `fresh` holds the outputs of the newest neurons; None computes them.
     """
     rank = shard_rank(model) if isinstance(task.samples, SparseInputs) else None
     exact = replace(model.settings, rank=rank, max_state_mb=None)
@@ -214,26 +142,16 @@ def shard_rank(model: Model) -> int | None:
 def learn_moments(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
-    """Learn a task from the moments of its classes.
+    """Learn a task from the truncated moments of its classes, by class number.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task, with the settings of the task and its band, if it has one.
-    moments : mapping of int to ClassMoments
-        Truncated moments of the task's samples by class number. The numbers of new classes
-        continue those of the known classes.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    Model
-        The result of `ffnb_sklearn.core.learning.learn` on the samples, up to rounding.
+    The model has the settings of the task and its band, if it has one. The numbers of new classes
+    continue those of the known classes. The result is that of `ffnb_sklearn.core.learning.learn` on
+    the samples, up to rounding.
     """
     new = sorted(moments.items())
     whole = merge_classes(model.moments, new, model.settings.rank, device=device)
-    return replace(model, moments=within_state(whole, model.settings.max_state_mb))
+    settings = model.settings
+    return replace(model, moments=within_state(whole, settings.max_state_mb, settings.rank))
 
 
 def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Task:

@@ -11,19 +11,18 @@ Of many samples X only products with a few dense columns are computed, of X and 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from .classifier.densities import GaussianDistances, fit_distances, shared_covariance
+from .classifier.densities import GaussianDistances
 from .classifier.gaussians import ClassGaussians
-from .classifier.selection import Choice, with_choice
+from .classifier.novelty import metrics_of
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
-from .features.feature_map import Blocks
 from .linalg import (
     ENERGY_ROUNDING,
     DiagonalPlusGram,
@@ -31,7 +30,6 @@ from .linalg import (
     is_few,
     longest_rows_of_products,
 )
-from .settings import Settings
 from .statistics import Array, ClassMoments, Rank, check_finite, moments_of
 
 __all__ = [
@@ -47,11 +45,6 @@ _CPU = torch.device("cpu")
 
 class SparseInputs(ABC):
     """Wide sparse inputs psi_0 of samples. All tensors are float64 and on the CPU."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of samples and number of inputs."""
 
     @abstractmethod
     def sparse(self, rows: Any) -> "SparseInputs":
@@ -85,21 +78,9 @@ class SparseInputs(ABC):
 def class_moments(
     samples: SparseInputs, classes: torch.Tensor, weights: torch.Tensor, rank: Rank
 ) -> Iterator[tuple[int, ClassMoments]]:
-    """Compute the moments of the classes of some samples.
+    """Yield each class number, in ascending order, and the moments of the class.
 
-    Parameters
-    ----------
-    samples : SparseInputs of shape (n_samples, d)
-        Inputs.
-    classes, weights : Tensor of shape (n_samples,)
-        Class numbers and positive weights.
-    rank : int or None
-        Most rows of a factor. With None the rows of a class become dense.
-
-    Yields
-    ------
-    tuple of int and ClassMoments
-        Class number and moments, in ascending order.
+    `rank` is the most rows of a factor. With None the rows of a class become dense.
     """
     if rank == "auto":
         raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
@@ -222,43 +203,14 @@ class SparseLikeness:
 
 
 def fit_sparse_likeness(
-    moments: Sequence[ClassMoments], settings: Settings, choice: Choice
-) -> SparseLikeness | None:
-    """Solve the likeness to the classes, as `ffnb_sklearn.core.classifier.novelty` does.
-
-    Parameters
-    ----------
-    moments : sequence of ClassMoments
-        Moments of all classes, over the inputs alone.
-    settings : Settings
-        Settings of the model.
-    choice : Choice
-        Values that the classifier is solved with.
-
-    Returns
-    -------
-    SparseLikeness or None
-        None if there are so many axes that the inverses are dense.
-    """
-    n_inputs = len(moments[0].mean)
-    if sum(one.rank for one in moments) + len(moments) >= n_inputs:
-        return None
-    shrinkage, epsilon = choice.shrinkage, choice.epsilon
-    gaussians = ClassGaussians.from_moments(moments, np.arange(n_inputs), device=_CPU)
-    gaussians = with_choice(gaussians, Blocks(n_inputs, 0), choice)
-    gaussians = replace(gaussians, absolute_ridge=settings.units == "absolute")
-    if settings.covariance == "identity":
-        gaussians, shrinkage = gaussians.with_identity(), 0.0
-    classes = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
-    share = gaussians.weights / gaussians.weights.sum()
-    ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    from_centre = gaussians.means - share @ gaussians.means
-    rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
-    residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
-    covariance = DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
-    total = _InverseCovariance.of(covariance)
-    shared = _InverseCovariance.of(shared_covariance(gaussians, shrinkage, epsilon))
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+) -> SparseLikeness:
+    """Solve the likeness as `fit_relative_distances` does, with fewer axes than inputs."""
+    classes, base, total_covariance, ridge = metrics_of(
+        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
+    )
+    total, shared = _InverseCovariance.of(total_covariance), _InverseCovariance.of(base)
     # d - tr(T^-1 ridge), without the inverse.
-    explained = as_tensor(total.rows, device=_CPU).square() @ ridge
-    left = as_tensor(total.inverse, device=_CPU) @ ridge - explained.sum()
+    explained = as_tensor(total.rows, device=_CPU).square() @ ridge.cpu()
+    left = as_tensor(total.inverse, device=_CPU) @ ridge.cpu() - explained.sum()
     return SparseLikeness(classes, shared, total, max(len(ridge) - float(left), 1.0))

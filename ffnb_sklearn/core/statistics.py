@@ -245,15 +245,8 @@ class _Scatter:
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     """Return orthogonal rows with the same sum of outer products, the longest first.
 
-    Parameters
-    ----------
-    *rows : Tensor of shape (n, d)
-        R, in one block or in several of the same width.
-
-    Returns
-    -------
-    Tensor of shape (r, d)
-        Eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
+    They are the eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
+    R comes in one block or in several of the same width.
     """
     scatter = _Scatter(rows[0].shape[1])
     for block in rows:
@@ -334,22 +327,8 @@ def merge_classes(
 ) -> tuple[ClassMoments, ...]:
     """Add the moments of new samples to the moments of all classes.
 
-    Parameters
-    ----------
-    known : sequence of ClassMoments
-        Moments by class number.
-    new : iterable of (int, ClassMoments)
-        Class numbers in ascending order, with moments of further samples. The numbers of new
-        classes continue those of the known classes.
-    max_rank : int, "auto" or None
-        Most rows of a factor.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    tuple of ClassMoments
-        Moments of known classes, then of new classes.
+    `new` has ascending class numbers; those of new classes continue those of the known classes. The
+    result has the known classes first.
     """
     moments = list(known)
     for label, one in new:
@@ -361,12 +340,14 @@ def merge_classes(
 
 
 def within_state(
-    moments: Sequence[ClassMoments], max_megabytes: float | None
+    moments: Sequence[ClassMoments], max_megabytes: float | None, max_rank: Rank
 ) -> tuple[ClassMoments, ...]:
     """Truncate the moments of all classes to a bound on their size.
 
     Classes that arrive whole get the same moments in any order: rows are ordered by length, so
-    earlier and looser bounds leave what the last bound keeps.
+    earlier and looser bounds leave what the last bound keeps. Classes count with the rows that
+    their samples have, as if no earlier bound had cut them; otherwise a new class would keep the
+    rows that old classes have lost.
 
     Parameters
     ----------
@@ -374,6 +355,8 @@ def within_state(
         Moments of all classes.
     max_megabytes : float or None
         Bound on the means, factors and residuals together; None sets no bound.
+    max_rank : int, "auto" or None
+        Most rows of a class without the bound.
 
     Returns
     -------
@@ -385,10 +368,11 @@ def within_state(
         return tuple(moments)
     width = len(moments[0].mean)
     n_vectors = int(max_megabytes * _BYTES_PER_MB / (8 * width)) - 2 * len(moments)
-    ranks = np.sort([one.rank for one in moments])
-    n_rows = np.arange(1, int(ranks[-1]) + 1)
+    most = width if max_rank is None else _MOST_AXES if max_rank == "auto" else max_rank
+    ranks = [max(one.rank, min(width, most, round(one.weight) - 1)) for one in moments]
+    n_rows = np.arange(1, max(ranks) + 1)
     # Rows of all classes under each common limit.
-    totals = np.minimum(ranks[:, None], n_rows).sum(axis=0)
+    totals = np.minimum(np.array(ranks)[:, None], n_rows).sum(axis=0)
     limit = max(1, int((totals <= n_vectors).sum()))
     return tuple(one.truncated(limit) for one in moments)
 

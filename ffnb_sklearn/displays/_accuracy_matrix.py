@@ -133,7 +133,8 @@ class AccuracyMatrixDisplay(StreamDisplay):
         if colorbar:
             _add_colorbar(self.im_, ax)
         cell = _cell_points(ax, len(matrix))
-        _tilt_wide_labels(ax, cell)
+        if _tilt_wide_labels(ax, cell):
+            cell = _cell_points(ax, len(matrix))
         self.text_ = None
         if include_values == "auto":
             include_values = len(matrix) <= _MOST_NUMBERED and cell >= _SMALLEST_CELL
@@ -262,13 +263,14 @@ def _cell_points(ax, n_tasks):
 
 
 def _tilt_wide_labels(ax, cell):
-    """Tilt the task names below the heat map if they are wider than the cells."""
+    """Tilt the task names if they are wider than the cells, and return whether they are."""
     labels = ax.get_xticklabels()
     widest = max(label.get_fontsize() * 0.65 * len(label.get_text()) for label in labels)
     spacing = cell * (np.diff(ax.get_xticks())[0] if len(labels) > 1 else 1)
     if widest > spacing:
         for label in labels:
             label.set(rotation=45, horizontalalignment="right", rotation_mode="anchor")
+    return widest > spacing
 
 
 def _write_values(image, matrix, cell, values_format, text_kw):

@@ -48,17 +48,7 @@ def is_storable(dtype):
 
 
 def write_container(file, content, arrays):
-    """Write a container.
-
-    Parameters
-    ----------
-    file : file object
-        Empty binary file, writable and seekable.
-    content : object
-        Content of the JSON text.
-    arrays : list of ndarray
-        C- or F-contiguous arrays of dtypes that `is_storable` accepts.
-    """
+    """Write a container to an empty seekable file, with contiguous arrays that `is_storable`."""
     layouts = [_layout(array) for array in arrays]
     text = json.dumps({"arrays": layouts, "content": content}, allow_nan=False).encode("ascii")
     if len(text) > _LONGEST_TEXT:
@@ -110,22 +100,8 @@ def _npy_header(dtype, order, shape):
 def read_container(file):
     """Read and verify a container, which may hold any bytes.
 
-    Parameters
-    ----------
-    file : file object
-        Binary file, readable and seekable.
-
-    Returns
-    -------
-    content : object
-        Content of the JSON text.
-    arrays : list of ndarray
-        Writable arrays with the same dtypes, shapes and memory order.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a container, or if any bit has changed.
+    Return the content of the JSON text, and writable arrays with the same dtypes, shapes and memory
+    order. Raise `ModelFileError` if the file is not a container, or if any bit has changed.
     """
     size = _checked_size(file)
     try:
@@ -192,12 +168,9 @@ def _check_members(members, size):
     for member, name in zip(members, names, strict=False):
         if member.filename != name:
             raise misfit("a member of the archive", f"named {name}", member.filename)
-        is_plain = member.compress_type == zipfile.ZIP_STORED
-        if (
-            not is_plain
-            or member.flag_bits & ~_HARMLESS_FLAGS
-            or (member.compress_size != member.file_size)
-        ):
+        kind = (member.compress_type, member.compress_size)
+        plain = kind == (zipfile.ZIP_STORED, member.file_size)
+        if not plain or member.flag_bits & ~_HARMLESS_FLAGS:
             raise misfit(name, "uncompressed and unencrypted")
     if sum(member.file_size for member in members) > size or members[0].file_size > _LONGEST_TEXT:
         raise misfit("the members of the archive", "smaller than the file")

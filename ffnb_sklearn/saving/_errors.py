@@ -14,22 +14,7 @@ class ModelFileError(ValueError):
 
 
 def misfit(where, expected, got=None):
-    """Return the error for a part of a file, with a bounded message.
-
-    Parameters
-    ----------
-    where : str
-        Location of the part.
-    expected : str
-        Description of a valid part.
-    got : object, default=None
-        Value of the part, of which a bounded text is shown. None shows no value.
-
-    Returns
-    -------
-    ModelFileError
-        Error to raise.
-    """
+    """Return the error for a part of a file, with a bounded message; None shows no value."""
     found = "" if got is None else f"; got {shown(got)}"
     place = where if len(where) <= _LONGEST_PLACE else f"...{where[-_LONGEST_PLACE:]}"
     return ModelFileError(f"{place} must be {expected}{found}.")

@@ -24,6 +24,7 @@ from ..backbones import (
     SkeletonGCN,
     TorchFeatureExtractor,
 )
+from ..backbones._feature_extractor import _OPTIONAL
 from ..baselines import JointClassifier, NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
 from ..pipeline import ContinualPipeline
@@ -47,127 +48,87 @@ _OWN_FACTORIES = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNe
 _AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter, MirrorShift)}
 
 
-def _count(node, n_features):
-    """Read a non-negative integer of Python or NumPy."""
-    value = node.plain()
-    holds = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0
-    return _held(node, holds, value, "an integer of at least 0")
+def _reader(expected, holds):
+    """Make a reader of a value that holds for a number of features; errors say the expected."""
+
+    def read(node, n_features):
+        value = node.plain()
+        if not holds(value, n_features):
+            raise misfit(node.where, expected)
+        return value
+
+    return read
 
 
-def _counts(node, n_features):
-    """Read a count, or one count per feature."""
-    value = node.plain()
-    if type(value) is np.ndarray:
-        holds = value.dtype.kind in "iuf" and value.shape == (n_features,)
-        return _held(node, holds, value, f"{n_features} counts")
-    holds = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return _held(node, holds, value, "a count")
-
-
-def _per_feature(node, n_features):
-    """Read one number per feature, or None."""
-    value = node.plain()
-    holds = value is None or (
-        type(value) is np.ndarray and value.dtype.kind == "f" and value.shape == (n_features,)
+def _by_name(expected, holds):
+    """Make a reader of a dictionary whose values all hold."""
+    return _reader(
+        expected,
+        lambda value, _: (
+            type(value) is dict
+            and all(type(name) is str and holds(one) for name, one in value.items())
+        ),
     )
-    return _held(node, holds, value, f"{n_features} numbers")
 
 
-def _weights_by_name(node, n_features):
-    """Read the parameters and buffers of a network."""
-    value = node.plain()
-    holds = type(value) is dict and all(
-        type(name) is str and type(array) is np.ndarray and array.dtype.kind in "biufc"
-        for name, array in value.items()
-    )
-    return _held(node, holds, value, "arrays by name")
+def _is_number(value, *kinds):
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-def _history(node, n_features):
-    """Read the numbers of each epoch by name."""
-    value = node.plain()
-    holds = type(value) is dict and all(
-        type(numbers) is list and all(type(one) is float for one in numbers)
-        for numbers in value.values()
-    )
-    return _held(node, holds, value, "lists of numbers by name")
+def _is_array(value, kinds, *shape):
+    return type(value) is np.ndarray and value.dtype.kind in kinds and value.shape == shape
 
 
-def _labels(node, n_features):
-    """Read labels."""
-    value = node.plain()
-    holds = type(value) is np.ndarray and value.ndim == 1 and value.dtype.kind in "biufUO"
-    return _held(node, holds, value, "labels")
+def _is_size(value):
+    return type(value) is int and value > 0
 
 
-def _shape(node, n_features):
-    """Read a tuple of positive integers."""
-    value = node.plain()
-    holds = type(value) is tuple and all(type(one) is int and one > 0 for one in value)
-    return _held(node, holds, value, "a shape")
+def _is_shape(value):
+    return type(value) is tuple and all(map(_is_size, value))
 
 
-def _shape_or_none(node, n_features):
-    """Read a tuple of positive integers, or None."""
-    return None if node.value is None else _shape(node, n_features)
-
-
-def _image_values(node, n_features):
-    """Read the kind of values in the images, or None."""
-    value = node.plain()
-    return _held(node, value in (None, "uint8", "number"), value, "a kind of numbers")
-
-
-def _widths_by_layer(node, n_features):
-    """Read positive integers by layer name."""
-    value = node.plain()
-    holds = type(value) is dict and all(
-        type(name) is str and type(width) is int and width > 0 for name, width in value.items()
-    )
-    return _held(node, holds, value, "widths by layer")
-
-
-def _pooling(node, n_features):
-    """Read a kind of pooling, or the cells of a grid."""
-    value = node.plain()
-    holds = (type(value) is int and value > 0) or (type(value) is str and value in ("mean", "max"))
-    return _held(node, holds, value, "a kind of pooling")
-
-
-def _scales_by_layer(node, n_features):
-    """Read positive numbers by layer name."""
-    value = node.plain()
-    holds = type(value) is dict and all(
-        type(name) is str and type(scale) is float and 0.0 < scale < math.inf
-        for name, scale in value.items()
-    )
-    return _held(node, holds, value, "scales by layer")
-
-
-def _held(node, holds, value, expected):
-    """Return a value; raise if it is not as expected."""
-    if not holds:
-        raise misfit(node.where, expected)
-    return value
+_count = _reader(
+    "an integer of at least 0", lambda value, _: _is_number(value, int, np.integer) and value >= 0
+)
+_counts = _reader(
+    "a count, or one per feature",
+    lambda value, n: _is_array(value, "iuf", n) or _is_number(value, int, float, np.number),
+)
+_per_feature = _reader(
+    "one number per feature", lambda value, n: value is None or _is_array(value, "f", n)
+)
+_weights_by_name = _by_name(
+    "arrays by name", lambda one: type(one) is np.ndarray and one.dtype.kind in "biufc"
+)
+_history = _by_name(
+    "lists of numbers by name",
+    lambda one: type(one) is list and all(type(number) is float for number in one),
+)
+_labels = _reader("labels", lambda value, _: _is_array(value, "biufUO", np.size(value)))
+_shape = _reader("a shape", lambda value, _: _is_shape(value))
+_shape_or_none = _reader("a shape", lambda value, _: value is None or _is_shape(value))
+_image_values = _reader("a kind of numbers", lambda value, _: value in (None, "uint8", "number"))
+_widths_by_layer = _by_name("widths by layer", _is_size)
+_scales_by_layer = _by_name(
+    "scales by layer", lambda one: type(one) is float and 0.0 < one < math.inf
+)
+_pooling = _reader(
+    "a kind of pooling",
+    lambda value, _: _is_size(value) or (type(value) is str and value in ("mean", "max")),
+)
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """An estimator that can be saved.
+    """An estimator that can be saved, with the readers of its fitted attributes by name.
 
-    Attributes
-    ----------
-    made : type
-        Class of the estimator.
-    fitted : dict
-        Reader of each fitted attribute, except the number and the names of the features.
-    optional : frozenset of str
-        Attributes that a fitted estimator may lack.
+    The number and the names of the features have no reader. A fitted estimator may lack the
+    `optional` attributes.
     """
 
     made: type
     fitted: dict
-    optional: frozenset = frozenset()
+    optional: tuple = ()
 
 
 _KINDS = {
@@ -217,12 +178,7 @@ _KINDS = {
                 "input_shape_": _shape_or_none,
                 "image_values_": _image_values,
             },
-            frozenset(
-                {
-                    *("history_", "n_epochs_", "classes_"),
-                    *("layer_widths_", "layer_scales_", "pooling_"),
-                }
-            ),
+            _OPTIONAL,
         ),
     )
 }
@@ -375,20 +331,9 @@ def _check_parameters(estimator):
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
     if isinstance(estimator, ContinualPipeline):
-        _check_steps(estimator)
+        estimator._validate_steps()
     if isinstance(estimator, FrozenEstimator) and not hasattr(estimator.estimator, "transform"):
         raise TypeError("estimator of FrozenEstimator must be a transformer.")
-
-
-def _check_steps(pipeline):
-    """Raise unless the steps of a pipeline are a list of names and steps."""
-    steps = pipeline.steps
-    if type(steps) is not list or not steps:
-        raise TypeError("steps must be a list of at least one step.")
-    for one in steps:
-        if type(one) is not tuple or len(one) != 2 or type(one[0]) is not str:
-            raise TypeError("steps must be a list of names and steps.")
-    pipeline._validate_steps()
 
 
 def _read_fitted(node, estimator, kind):

@@ -8,10 +8,11 @@ give.
 import sys
 from collections import defaultdict
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
-from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
+from .._block_classifier import BlockClassifier
 from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
@@ -23,12 +24,15 @@ from ..core.model import Model
 from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
 from ..core.tuning.naive import NaiveNetwork, Outputs
+from ..training import BandTraining
 from ._errors import misfit
 from ._solutions import is_stored, read_solution
 
 __all__ = ["read_state", "write_state"]
 
 _LARGEST_SEED = 2**32 - 1
+
+_CONSTRAINTS = BlockClassifier._parameter_constraints | BandTraining._parameter_constraints
 
 
 def write_state(state, writer):
@@ -48,20 +52,7 @@ def write_state(state, writer):
 
 
 def read_state(node, *, naive):
-    """Return a learned state.
-
-    Parameters
-    ----------
-    node : Node
-        Node with the JSON that `write_state` has written.
-    naive : bool
-        Whether the model is that of `NaiveIncrementalClassifier`.
-
-    Returns
-    -------
-    State
-        State with consistent parts.
-    """
+    """Return the learned state, with consistent parts, of a naive network or another model."""
     required = {"n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"}
     parts = node.some_fields(required | {"projection"}, required)
     n_features, projection = parts["n_features_in"].integer(1), parts.get("projection")
@@ -141,71 +132,9 @@ def _check_bookkeeping(state, node):
         raise misfit(f"{node.where}.classes", "a superset of the labels that have arrived")
 
 
-# Checks of the plain values of settings.
-def _whole(value, least):
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    return is_integer and least <= value <= sys.maxsize
-
-
-def _real(value, least, most=np.inf):
-    return isinstance(value, Real) and not isinstance(value, bool) and least <= value <= most
-
-
-def _positive(value):
-    return _real(value, 0.0) and 0.0 < value < np.inf
-
-
-def _one_of(*options):
-    return lambda value: type(value) is str and value in options
-
-
-def _flag(value):
-    return type(value) is bool
-
-
-def _axes(p):
-    """Return whether every entry of `Settings.p` is a number of axes or a share of energy."""
-    return type(p) is tuple and bool(p) and all(map(_axis, p))
-
-
-def _axis(p):
-    return _whole(p, 0) if type(p) is int else type(p) is float and 0.0 < p < 1.0
-
-
-_DESCENT = {
-    "max_epochs": lambda value: _whole(value, 0),
-    "learning_rate": _positive,
-    "momentum": lambda value: _real(value, 0.0) and value < 1.0,
-    "weight_decay": lambda value: _real(value, 0.0) and value < np.inf,
-    "batch_size": lambda value: _whole(value, 1),
-    "adaptive_rate": _flag,
-    "patience": lambda value: value is None or _whole(value, 1),
-    "n_folds": lambda value: _whole(value, 1),
-    "draws": _flag,
-    "standard_errors": lambda value: value is None or _real(value, 0.0),
-}
-_SETTINGS = {
-    "p": _axes,
-    "band_size": lambda value: _whole(value, 0),
-    "shared_band_size": lambda value: _whole(value, 0),
-    "skip_connection": _flag,
-    "activation": _one_of(*ACTIVATIONS),
-    "init": _one_of("multi", "mono", "random"),
-    "gamma": _positive,
-    "null_space": _flag,
-    "covariance": _one_of("class", "identity"),
-    "shrinkage": lambda value: value is None or _real(value, 0.0, 1.0),
-    "epsilon": lambda value: value is None or _positive(value),
-    "rank": lambda value: value is None or value == "auto" or _whole(value, 1),
-    "classifier": _one_of("gaussian", "ovo", "ova"),
-    "old_statistics": _one_of("gaussian", "zero"),
-    "max_state_mb": lambda value: value is None or _positive(value),
-    "batch_norm": _flag,
-    "chunk_size": lambda value: _whole(value, 1),
-    "units": _one_of("relative", "absolute"),
-    "half_bias": _flag,
-    "left_out": _flag,
-}
+def _is_axis(p):
+    """Return whether an entry of `Settings.p` is a number of axes or a share of energy."""
+    return 0 <= p <= sys.maxsize if type(p) is int else type(p) is float and 0.0 < p < 1.0
 
 
 def _write_settings(settings, writer):
@@ -220,13 +149,11 @@ def _write_settings(settings, writer):
 
 def _read_settings(node):
     """Return settings."""
-    values = node.some_fields(_SETTINGS.keys() | {"descent"}, _required(Settings))
-    node.require("descent" in values, "an object with a descent")
-    descent = values.pop("descent")
-    settings = Settings(
-        **_checked(_SETTINGS, values),
-        descent=Descent(**_checked(_DESCENT, descent.some_fields(_DESCENT.keys()))),
-    )
+    nodes = node.some_fields(_names(Settings), _required(Settings) | {"descent"})
+    descent = nodes.pop("descent").some_fields(_names(Descent))
+    values, steps = ({name: one.plain() for name, one in some.items()} for some in (nodes, descent))
+    _check_values(node, values | steps)
+    settings = Settings(**values, descent=Descent(**steps))
     node.require(
         settings.skip_connection or settings.shared_band_size or settings.band_size,
         "settings that leave the classifier a feature",
@@ -238,6 +165,28 @@ def _read_settings(node):
     return settings
 
 
+def _check_values(node, values):
+    """Raise unless parameters of the estimator give these values; None is "auto" for two."""
+    automatic = [name for name in ("shrinkage", "epsilon") if values[name] is None]
+    try:
+        given = values | dict.fromkeys(automatic, "auto")
+        validate_parameter_constraints(_CONSTRAINTS, given, "settings")
+    except InvalidParameterError as error:
+        raise misfit(node.where, "valid values of settings") from error
+    axes = type(values["p"]) is tuple and bool(values["p"]) and all(map(_is_axis, values["p"]))
+    plain = "auto" not in (values["shrinkage"], values["epsilon"], values["shared_band_size"])
+    # The constraints accept True as a number, and integers of any size.
+    flags = (name for name, value in values.items() if type(value) is bool)
+    plain &= all("boolean" in _CONSTRAINTS[name] for name in flags)
+    plain &= all(one <= sys.maxsize for one in values.values() if type(one) is int)
+    node.require(axes and plain, "valid values of settings")
+
+
+def _names(made):
+    """Return the names of the fields of a dataclass."""
+    return {one.name for one in fields(made)}
+
+
 def _required(made):
     """Return the names of the fields without a default; fields added later need a default."""
     return {
@@ -245,15 +194,6 @@ def _required(made):
         for one in fields(made)
         if one.default is MISSING and one.default_factory is MISSING
     }
-
-
-def _checked(allowed, nodes):
-    """Return plain values by name, after checking each value."""
-    found = {}
-    for name, node in nodes.items():
-        found[name] = node.plain()
-        node.require(allowed[name](found[name]), f"a valid value of {name}")
-    return found
 
 
 def _write_model(model, writer):

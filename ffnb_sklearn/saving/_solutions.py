@@ -41,6 +41,7 @@ _READERS = {
     "input_energy": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
     "shrinkage": lambda node: node.number(0.0, 1.0),
     "epsilon": lambda node: node.number(0.0, above=True),
+    "normal": lambda node: node.flag(),
 }
 
 
@@ -55,26 +56,14 @@ def is_stored(model):
 
 
 def read_solution(node, model):
-    """Return the solution of a model.
-
-    Parameters
-    ----------
-    node : Node
-        Fields of the classifier and of the choice by name.
-    model : Model
-        Model without its solution.
-
-    Returns
-    -------
-    Solution
-        Solution that fits the number of classes and features of the model.
-    """
+    """Return the solution of a model that has none, if it fits the classes and features."""
     classifier, choice = node.fields("classifier", "choice")
     made, shapes = _CLASSIFIERS[model.settings.classifier]
     n_classes = len(model.moments)
     columns = classifier_columns(model.features, model.settings.skip_connection)
     sizes = {"C": n_classes, "P": math.comb(n_classes, 2), "d": len(columns), "R": None}
-    parts = dict(zip(_names(made), classifier.fields(*_names(made)), strict=True))
+    names = list(made.__dataclass_fields__)
+    parts = dict(zip(names, classifier.fields(*names), strict=True))
     values = {
         name: one.array(*(sizes[size] for size in shapes[name]))
         if name in shapes
@@ -87,10 +76,10 @@ def read_solution(node, model):
         lengths, n_rows = values["lengths"], len(values["rows"])
         holds = len(lengths) == n_classes and sum(lengths) == n_rows == len(values["shifts"])
         parts["lengths"].require(holds, f"{n_classes} numbers of together {n_rows} rows")
-    chosen = zip(Choice._fields, choice.fields(*Choice._fields), strict=True)
-    return Solution(made(**values), Choice(**{name: _READERS[name](one) for name, one in chosen}))
-
-
-def _names(made):
-    """Return the names of the fields of a dataclass."""
-    return list(made.__dataclass_fields__)
+    # In format 2 the choice repeats the temperature of the classifier, and no class is normal.
+    chosen = choice.some_fields({*Choice._fields, "temperature"}, set(Choice._fields) - {"normal"})
+    is_earlier = chosen.pop("temperature", None) is not None
+    choice.require(is_earlier != ("normal" in chosen), f"an object of {', '.join(Choice._fields)}")
+    return Solution(
+        made(**values), Choice(**{name: _READERS[name](one) for name, one in chosen.items()})
+    )

@@ -30,20 +30,9 @@ _NUMBER_TYPES = {
 
 
 class Writer:
-    """Turns values into JSON, and collects the arrays.
+    """Turns values into JSON, and collects the arrays and the states of random generators.
 
-    Parameters
-    ----------
-    write_other : callable
-        Function that takes the writer, a value that is not plain and its location, and returns the
-        JSON of the value.
-
-    Attributes
-    ----------
-    arrays : list of ndarray
-        Arrays of all values so far, each C- or F-contiguous.
-    generators : list of dict
-        States of the random generators.
+    ``write_other(writer, value, where)`` returns the JSON of a value that is not plain.
     """
 
     def __init__(self, write_other):
@@ -122,14 +111,8 @@ class Writer:
 class Reader:
     """The arrays of a file, each of which belongs to one value.
 
-    Parameters
-    ----------
-    arrays : list of ndarray
-        Arrays by number.
-    read_other : callable
-        Function that takes a kind and a node that is not plain, and returns its value.
-    factories : dict
-        Values of parameters, by their names in the file.
+    ``read_other(kind, node)`` returns a value that is not plain; `factories` has values of
+    parameters by their names in the file.
     """
 
     def __init__(self, arrays, read_other, factories):
@@ -154,31 +137,17 @@ class Reader:
 
 
 class Node:
-    """A value of the JSON text, its location and its checks.
-
-    Parameters
-    ----------
-    value : object
-        JSON value.
-    where : str
-        Location of the value, for messages.
-    reader : Reader
-        Reader of the file.
-    """
+    """A value of the JSON text, its location for messages, and its checks."""
 
     def __init__(self, value, where, reader):
         self.value = value
         self.where = where
         self.reader = reader
 
-    def misfit(self, expected):
-        """Return the error for this value."""
-        return misfit(self.where, expected, self.value)
-
     def require(self, holds, expected):
         """Raise unless a condition on the value holds."""
         if not holds:
-            raise self.misfit(expected)
+            raise misfit(self.where, expected, self.value)
 
     def child(self, value, name):
         """Return a part of this value."""
@@ -230,7 +199,7 @@ class Node:
         self.require(holds, f"one of {', '.join(options)}" if options else "a string")
         return self.value
 
-    def array(self, *shape, least=-math.inf, finite=True):
+    def array(self, *shape, least=-math.inf):
         """Return a float64 array of a given shape, in which None allows any length."""
         (index,) = self.fields("array")
         array = self.reader.take(index.value, self.where)
@@ -240,7 +209,7 @@ class Node:
         )
         if not holds or array.dtype.kind != "f" or array.dtype.itemsize != 8:
             raise misfit(self.where, f"an array of {expected} float64 numbers")
-        if finite and not (np.isfinite(array).all() and (array >= least).all()):
+        if not (np.isfinite(array).all() and (array >= least).all()):
             raise misfit(self.where, f"an array of finite numbers of at least {least}")
         return array
 

@@ -223,3 +223,15 @@ def test_axes_of_a_subfigure_can_be_drawn_on():
     assert display.ax_ is axes
     assert len(axes.texts) == 3
     plt.close(figure)
+
+
+@pytest.mark.parametrize("length", [1, 20, 30])
+def test_numbers_fit_the_cells_beside_tilted_names(length):
+    display = AccuracyMatrixDisplay(np.eye(10), task_labels=[f"{k}" * length for k in range(10)])
+    display.plot(include_values=True)
+    display.figure_.draw_without_rendering()
+
+    cell = display.ax_.get_window_extent().width / 10
+    widest = max(text.get_window_extent().width for text in display.text_.ravel() if text)
+
+    assert widest < cell

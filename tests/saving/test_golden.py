@@ -17,11 +17,18 @@ FILES = sorted(Path(__file__).parent.glob("golden_*.ffnb"))
 FEATURES = [17.36716546, 2.65931285, 16.57780263]
 SCATTERS = [421.7998557878013, 175.0335155297198, 403.55793147642277]
 
-# Scores of the solution in the file of format 2.
+# Scores of the solutions in the files of format 2 and 3.
 SOLVED = [
-    [1.47023617, 47.14301489, -133.58286082],
-    [-38.19171653, -89.46770953, 60.19082021],
-    [30.08677281, -7.26582221, -99.4679024],
+    [
+        [1.47023617, 47.14301489, -133.58286082],
+        [-38.19171653, -89.46770953, 60.19082021],
+        [30.08677281, -7.26582221, -99.4679024],
+    ],
+    [
+        [0.42392876, 38.2623973, -103.50202232],
+        [-27.38188613, -67.52716249, 45.55530088],
+        [24.34760534, -5.44021413, -74.09059392],
+    ],
 ]
 
 
@@ -39,7 +46,7 @@ def first_samples():
 
 
 def test_there_is_a_file_of_each_format():
-    assert [path.name for path in FILES] == ["golden_1.ffnb", "golden_2.ffnb"]
+    assert [path.name for path in FILES] == ["golden_1.ffnb", "golden_2.ffnb", "golden_3.ffnb"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -56,9 +63,10 @@ def test_file_holds_what_it_held(path):
 
 
 def test_file_with_a_solution_predicts_the_same_whatever_solves_later():
-    model = load(FILES[1])
-    assert model[-1]._state.model.solved is not None
-    np.testing.assert_allclose(model.decision_function(first_samples()), SOLVED, rtol=1e-7)
+    for path, scores in zip(FILES[1:], SOLVED, strict=True):
+        model = load(path)
+        assert model[-1]._state.model.solved is not None
+        np.testing.assert_allclose(model.decision_function(first_samples()), scores, rtol=1e-7)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

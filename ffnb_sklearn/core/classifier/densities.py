@@ -20,16 +20,21 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
 The determinants of :math:`S_c` do not enter: in the lifted features they measure the ridge more
-than the class.
+than the class. Only for classes that are Gaussian in the inputs, which then count alone,
+:math:`-\log \det L_c` is added to the score.
 
 The softmax of the scores would be too sure of new samples, whose distances are larger than those of
 the samples learned, and whose features depend on one another. So the scores of a sample are divided
 by its temperature. Linear scores have one temperature for all samples, the one of least left-out
-cross-entropy (`ffnb_sklearn.core.classifier.selection`). The own axes of a class add to it as far
-as they contribute to the score of the nearest class c, the more the fewer samples there are for
-their covariances, whose relative sampling error is :math:`\rho`, and the more features:
+cross-entropy of the discriminant of :math:`B / \rho` (`ffnb_sklearn.core.classifier.left_out`). The
+own axes of a class add to it as far as they contribute to the score of the nearest class c, the
+more the fewer samples there are for their covariances, whose relative sampling error is
+:math:`\rho`, and the more features:
 
 .. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
+
+Classes that are Gaussian in the inputs have a = 0 and a temperature of at least 1: their scores are
+logarithms of density ratios.
 
 References
 ----------
@@ -47,8 +52,15 @@ from ..device import as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky
 from ..statistics import Array
 from .gaussians import ClassGaussians
+from .left_out import LeftOutSamples
 
-__all__ = ["LEAST_SHRINKAGE", "GaussianDistances", "fit_distances", "shared_covariance"]
+__all__ = [
+    "LEAST_SHRINKAGE",
+    "GaussianDistances",
+    "fit_distances",
+    "linear_temperature",
+    "shared_covariance",
+]
 
 # Samples per product, and bytes of responses per product: a product reads the rows of its classes
 # once for all samples, and its responses stay in the cache of the processor.
@@ -62,6 +74,10 @@ _OWN_TEMPERATURE = 0.013
 # Least shrinkage that is chosen, or that temperatures assume: beyond about 1e5 samples a class
 # covariance is as good as known, and a smaller relative ridge only loses digits.
 LEAST_SHRINKAGE = 1e-3
+
+# Least share of the pooled covariance in B that temperatures assume: without any, distances of
+# left-out samples are those of the own axes.
+_FEWEST_SHARED = 0.1
 
 
 @dataclass(frozen=True)
@@ -154,19 +170,7 @@ def shared_covariance(
 ) -> DiagonalPlusGram:
     """Return B, the part of the regularised covariance that all classes share, factored.
 
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes.
-    shrinkage : float
-        rho in [0, 1].
-    epsilon : float
-        Ridge, relative to the mean variance within classes.
-
-    Returns
-    -------
-    DiagonalPlusGram
-        B.
+    `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance within classes.
     """
     weights = gaussians.weights
     diagonal = (
@@ -183,13 +187,32 @@ def shared_covariance(
     )
 
 
+def linear_temperature(
+    gaussians: ClassGaussians,
+    shrinkage: float,
+    epsilon: float,
+    solved: tuple[DiagonalPlusGram, torch.Tensor] | None = None,
+) -> float:
+    """Return the temperature of least left-out cross-entropy of linear scores.
+
+    It is that of the discriminant of B, divided by its share of the pooled covariance. `solved`
+    holds B and the centred means times its inverse, if they are known.
+    """
+    left_out, share = LeftOutSamples(gaussians), max(shrinkage, _FEWEST_SHARED)
+    if solved is None or share > shrinkage:
+        base = shared_covariance(gaussians, share, epsilon)
+        solved = base, base.solve(left_out.means)
+    return left_out.cross_entropy(*solved, share)[1]
+
+
 def fit_distances(
     gaussians: ClassGaussians,
     *,
     covariance: str,
     shrinkage: float,
     epsilon: float,
-    temperature: float = 1.0,
+    normal: bool = False,
+    temperature: float | None = None,
 ) -> GaussianDistances:
     """Solve the distances to all classes.
 
@@ -203,8 +226,10 @@ def fit_distances(
         rho in [0, 1]: 0 are class covariances, 1 is linear discriminant analysis.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    temperature : float, default=1.0
-        Temperature of the linear scores.
+    normal : bool, default=False
+        Whether the classes are Gaussian, so that scores are logarithms of density ratios.
+    temperature : float or None, default=None
+        Temperature of the linear scores; None is `linear_temperature`.
 
     Returns
     -------
@@ -216,6 +241,7 @@ def fit_distances(
     NotPositiveDefiniteError
         If B or the system of a class cannot be factored.
     """
+    learned = gaussians
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
     base = shared_covariance(gaussians, shrinkage, epsilon)
@@ -230,6 +256,7 @@ def fit_distances(
     else:
         rows = base.solve(gaussians.rows)
     lengths = (0,) * len(weights) if shrinkage == 1.0 else gaussians.lengths
+    offsets = -0.5 * torch.linalg.vecdot(planes, means)
     shifts = rows.new_empty(len(rows))
     stop = 0
     for c, (length, own) in enumerate(zip(lengths, gaussians.parts(), strict=True)):
@@ -242,7 +269,12 @@ def fit_distances(
             solved *= factor
             torch.linalg.solve_triangular(lower, solved, upper=False, out=solved)
             shifts[start:stop] = solved @ means[c]
-    offsets = -0.5 * torch.linalg.vecdot(planes, means)
+            if normal:
+                offsets[c] -= lower.diagonal().log().sum()
+    if temperature is None:
+        temperature = linear_temperature(learned, shrinkage, epsilon, (base, planes))
+        temperature = max(temperature, 1.0) if normal else temperature
+    known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
     return GaussianDistances(
         as_array(centre),
         as_array(planes),
@@ -251,5 +283,5 @@ def fit_distances(
         as_array(shifts),
         tuple(lengths),
         temperature,
-        _OWN_TEMPERATURE * (len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)) ** 0.25,
+        0.0 if normal else _OWN_TEMPERATURE * known**0.25,
     )

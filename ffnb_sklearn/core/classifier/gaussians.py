@@ -90,13 +90,18 @@ class ClassGaussians:
             gram=lower_gram(rows.T) if len(rows) >= len(columns) else None,
         )
 
+    def counts(self) -> torch.Tensor:
+        """Return the numbers of samples, of shape (C,): the weights, or more for small weights.
+
+        The axes of n samples are n - 1 or, by rounding, a few more. If there are twice as many, the
+        weights of single samples are below one, which does not make the samples fewer.
+        """
+        lengths = torch.tensor(self.lengths, dtype=self.weights.dtype, device=self.weights.device)
+        return torch.where(lengths + 1.0 > 2.0 * self.weights, lengths + 1.0, self.weights)
+
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""
         return torch.split(self.rows, list(self.lengths))
-
-    def with_penalties(self, penalties: torch.Tensor) -> "ClassGaussians":
-        """Return the same classes with other penalties, of shape (d,)."""
-        return replace(self, penalties=penalties)
 
     def first(self, n_features: int) -> "ClassGaussians":
         """Return the same classes over the first features alone."""

@@ -27,7 +27,7 @@ from ..statistics import Array
 from .densities import GaussianDistances, fit_distances, shared_covariance
 from .gaussians import ClassGaussians
 
-__all__ = ["RelativeDistances", "fit_relative_distances"]
+__all__ = ["RelativeDistances", "fit_relative_distances", "metrics_of"]
 
 # Least mean distance p, the square of one standard deviation: a single sample has none.
 _LEAST_DISTANCE = 1.0
@@ -84,16 +84,9 @@ def fit_relative_distances(
     RelativeDistances
         The distances.
     """
-    if covariance == "identity":
-        gaussians, shrinkage = gaussians.with_identity(), 0.0
-    distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
-    share = gaussians.weights / gaussians.weights.sum()
-    ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    from_centre = gaussians.means - share @ gaussians.means
-    rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
-    residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
-    total = DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
-    base = shared_covariance(gaussians, shrinkage, epsilon)
+    distances, base, total, ridge = metrics_of(
+        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
+    )
     identity = torch.eye(len(ridge), dtype=ridge.dtype, device=ridge.device)
     inverse = total.solve(identity)
     mean_distance = len(ridge) - float(inverse.diagonal() @ ridge)
@@ -103,3 +96,21 @@ def fit_relative_distances(
         as_array(inverse),
         max(mean_distance, _LEAST_DISTANCE),
     )
+
+
+def metrics_of(
+    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+) -> tuple[GaussianDistances, DiagonalPlusGram, DiagonalPlusGram, torch.Tensor]:
+    """Return the distances to the classes, B, T, and the ridge of T, of shape (d,)."""
+    if covariance == "identity":
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
+    distances = fit_distances(
+        gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon, temperature=1.0
+    )
+    share = gaussians.weights / gaussians.weights.sum()
+    ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
+    from_centre = gaussians.means - share @ gaussians.means
+    rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
+    residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
+    total = DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
+    return distances, shared_covariance(gaussians, shrinkage, epsilon), total, ridge

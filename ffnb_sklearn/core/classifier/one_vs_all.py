@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, NotPositiveDefiniteError
 from ..statistics import Array
 from .gaussians import ClassGaussians
 
@@ -86,7 +86,13 @@ class OneVsAllRidge:
         n_classes = len(shares)
         spread = np.diag(shares) - np.outer(shares, shares)
         equal = np.eye(n_classes) / n_classes - 1.0 / n_classes**2
-        weights = np.linalg.solve(np.eye(n_classes) + (spread - equal) @ self.gram, spread)
+        try:
+            weights = np.linalg.solve(np.eye(n_classes) + (spread - equal) @ self.gram, spread)
+        except np.linalg.LinAlgError as error:
+            raise NotPositiveDefiniteError(
+                "the regression for these priors cannot be solved to working precision; use a "
+                "larger ridge."
+            ) from error
         moved: Array = shares + (n_classes * scores - 1.0 - shares @ self.gram) @ weights
         return moved
 

@@ -96,37 +96,15 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
 
 
-def _identity_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
-    """Return the systems with the identity, or its multiple by the variance, as covariances."""
-    if gaussians.absolute_ridge:
-        variance = gaussians.weights.new_tensor(2.0 + epsilon)
-    else:
-        variance = 2.0 * (1.0 + epsilon) * gaussians.pooled_variance()
-    nothing, n_classes = gaussians.rows[:0], len(gaussians.weights)
-    base = DiagonalPlusGram(variance * gaussians.penalties, nothing, name="the mean variance")
-    one = gaussians.weights.new_ones((n_classes, n_classes))
-    return PairSystem(base, nothing, (0,) * n_classes, one[0], one)
-
-
 def pair_system(
     gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
 ) -> PairSystem:
-    """Return the matrices of all pairs of classes.
+    """Return the matrices of all pairs of classes, with B factored.
 
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes.
-    covariance, shrinkage, epsilon
-        As in `ffnb_sklearn.core.classifier.fisher.fit_pairwise`.
-
-    Returns
-    -------
-    PairSystem
-        Matrices with B factored.
+    The options are those of `ffnb_sklearn.core.classifier.fisher.fit_pairwise`.
     """
     if covariance == "identity":
-        return _identity_system(gaussians, epsilon)
+        return _separate_system(gaussians.with_identity(), epsilon)
     if shrinkage == 0.0:
         return _separate_system(gaussians, epsilon)
     return _shrunk_system(gaussians, shrinkage, epsilon)
@@ -146,13 +124,6 @@ class PairSolver:
     and eliminating the coefficients of class r leaves :math:`I - X X^\top`, of half the size. If
     s = 1 for all pairs, R is the inverse of the Cholesky factor of D. Otherwise the rows of a class
     are rotated so that its D is diagonal for every s, and scaled for each pair.
-
-    Parameters
-    ----------
-    system : PairSystem
-        The matrices.
-    means : Tensor of shape (C, d)
-        Class means.
     """
 
     def __init__(self, system: PairSystem, means: torch.Tensor) -> None:
@@ -176,13 +147,7 @@ class PairSolver:
         self._mean_gram = self._turns @ (self._rows @ self._solved_means.T)
 
     def planes(self) -> torch.Tensor:
-        """Return the hyperplanes of the pairs (t, r), r < t.
-
-        Returns
-        -------
-        Tensor of shape (C (C - 1) / 2, d)
-            w of the pairs (1, 0), (2, 0), (2, 1), ..., class by class.
-        """
+        """Return w of the pairs (1, 0), (2, 0), (2, 1), ..., of shape (C (C - 1) / 2, d)."""
         (n_classes, d), width = self._means.shape, self._rows.shape[1]
         n_pairs = n_classes * (n_classes - 1) // 2
         planes = self._means.new_empty((n_pairs, d))

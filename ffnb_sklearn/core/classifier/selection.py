@@ -4,21 +4,9 @@ Everything is measured in the metric of one regularised pooled covariance,
 :math:`B = \Sigma_{pooled} + v P`, in which all classes have about the same spread.
 
 *Energy of the inputs.* Each candidate is judged by the left-out cross-entropy of the pooled
-discriminant. Its outputs are linear in a sample, so the moments of a class give their mean and
-covariance exactly, truncated or not. Without the sample :math:`\mu_c + z` the mean of its class
-moves by :math:`-z / (n - 1)` and :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with
-:math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
-:math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the squared distances are then
+discriminant (`ffnb_sklearn.core.classifier.left_out`).
 
-.. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
-          D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
-
-The rotation of a class's samples is not kept, so h is their mean and the u of several opponents
-are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes count by their weights:
-with equal shares, a class of a few samples, all of which are wrong when they are left out, would
-decide the temperature of all others.
-
-*Shrinkage.* The intensity of Ledoit and Wolf [2]_ in the metric of B: the sampling error of a class
+*Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
 
 .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
@@ -36,8 +24,10 @@ functions of the inputs, whose class covariances always differ, even if too few 
 half of the own covariance is left to each class of the Gaussian head. The planes of a pair of
 classes depend on the sum of their covariances and keep the limit of a tenth.
 
-*Temperature.* The cross-entropy is minimised over a temperature that divides the outputs, with the
-ridge that the classifier is solved with.
+*Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
+best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
+are enough samples for this test (`ffnb_sklearn.core.classifier.normality`). Then the inputs count
+alone, and their most likely shrinkage and ridge are chosen.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -48,22 +38,24 @@ one plus the intensity, since own covariances that are little known need more of
 
 References
 ----------
-.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
-   good ridge parameter. Technometrics 21(2), 1979.
-.. [2] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
+.. [1] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from ..features.feature_map import Blocks
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram
+from ..features.shared_band import SharedBand
+from ..linalg import DiagonalPlusGram
 from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
+from .left_out import LeftOutSamples
+from .normality import excess_deviation, most_likely
 from .penalties import block_penalties
 
 __all__ = ["Choice", "choose", "with_choice"]
@@ -93,22 +85,16 @@ _EPSILON = 0.3
 # (docs/benchmarks/defaults.rst, on few samples).
 _FEW_SAMPLES = 12.0
 
-# Classes that are judged, and nearest opponents of each.
-_N_JUDGED, _N_OPPONENTS = 12, 8
+# Least mean number of samples of a class in the test of normality, and its largest statistic, for
+# no samples and more per sample: on average of five draws Gaussian classes have up to 1.04, and
+# classes of several clusters 1.5 and more from 200 samples on (benchmarks/gaussian_classes.py).
+_FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 50.0, 1.03, 5e-4
 
-# Least share of the pooled covariance in B that the temperature of given values assumes: without
-# any, distances of left-out samples are those of the own axes.
-_FEWEST_SHARED = 0.1
+# Energy of inputs that count alone.
+_ALONE = 1e6
 
-# Draws of a left-out sample's outputs, each with its mirror image.
-_N_DRAWS = 64
-
-# Ratios of neighbouring temperatures among which the cross-entropy is least.
-_TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device="cpu")
-
-# Least typical margin, a squared distance in standard deviations within classes; classes that
-# coincide have none but rounding.
-_LEAST_MARGIN = 0.1
+# Random signs of the trace of a squared covariance.
+_N_SIGNS = 64
 
 # Cross-entropies closer than this are ties, and the earlier energy stands.
 _TIE = 1e-6
@@ -125,40 +111,30 @@ class Choice(NamedTuple):
         rho.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    temperature : float, default=1.0
-        Temperature of the linear scores of the pooled discriminant.
+    normal : bool, default=False
+        Whether the classes were found to be Gaussian in the inputs.
     """
 
     input_energy: float | None
     shrinkage: float
     epsilon: float
-    temperature: float = 1.0
+    normal: bool = False
 
 
 def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
-    """Return the classes with the penalties of a choice.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes over the features that the classifier sees.
-    blocks : Blocks
-        Blocks of these features.
-    choice : Choice
-        Energy of the inputs; with a shrinkage of zero the penalties depend on no class.
-
-    Returns
-    -------
-    ClassGaussians
-        The same but for their penalties.
-    """
+    """Return the classes with the penalties of a choice."""
     penalties = block_penalties(
         gaussians, blocks, pooled=choice.shrinkage > 0.0, input_energy=choice.input_energy
     )
-    return gaussians.with_penalties(penalties)
+    if choice.normal:
+        # Trained bands count no more than the shared band.
+        penalties[blocks.n_fixed :] *= _ALONE
+    return replace(gaussians, penalties=penalties)
 
 
-def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Choice:
+def choose(
+    gaussians: ClassGaussians, blocks: Blocks, settings: Settings, shared: SharedBand
+) -> Choice:
     """Choose the values that the settings leave open.
 
     The order of the classes and their partition into tasks play no part.
@@ -172,59 +148,47 @@ def choose(gaussians: ClassGaussians, blocks: Blocks, settings: Settings) -> Cho
     settings : Settings
         With shrinkage, ridge, or both left open, or neither. The energies of the blocks are open
         as soon as one of them is.
+    shared : SharedBand
+        The shared band.
 
     Returns
     -------
     Choice
         Given values are kept.
     """
-    # Old classes are only inferred in trained neurons, and look better there than they are.
-    fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     shrinkage, epsilon = settings.shrinkage, settings.epsilon
-    absolute = settings.units == "absolute"
     if shrinkage == 0.0 and epsilon is None:
         epsilon = _EPSILON
     if shrinkage is not None and epsilon is not None:
-        choice = Choice(None, shrinkage, epsilon)
-        if settings.classifier == "ovo":
-            return choice
-        judge = _Judge(fixed, blocks)
-        return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
-    judge = _Judge(fixed, blocks)
+        return Choice(None, shrinkage, epsilon)
+    # Old classes are only inferred in trained neurons, and look better there than they are.
+    fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
-    metric, temperature = judge.best(energies)
+    left_out = LeftOutSamples(fixed)
+    is_open = shrinkage is None and epsilon is None and len(energies) > 1
+    if is_open and settings.classifier == "gaussian":
+        n_samples = float(gaussians.weights.mean())
+        if n_samples >= _FEWEST_TESTED and left_out.classes:
+            deviation = excess_deviation(fixed, left_out.classes, shared)
+            if deviation <= _MOST_DEVIATION + _MOST_EXCESS * n_samples:
+                return _choice_of_normal(fixed, blocks, left_out.classes)
+    metric = _best_metric(left_out, fixed, blocks, energies)
     linear = metric.energy == _INPUTS
     curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
     if shrinkage is not None:
         intensity = shrinkage
     else:
-        intensity = 1.0 if linear else judge.shrinkage(metric)
+        intensity = 1.0 if linear else _intensity(left_out, metric)
         shrinkage = min(intensity, _MOST_CURVED if curved else _MOST_SHRINKAGE)
     if settings.classifier == "ova":
-        return Choice(metric.energy, shrinkage, epsilon or _EPSILON, temperature)
+        return Choice(metric.energy, shrinkage, epsilon or _EPSILON)
     if epsilon is None:
-        epsilon = intensity * (1.0 + (_FEW_SAMPLES * judge.sampling_error(metric)) ** 2)
-        epsilon *= _RIDGE * (1.0 + intensity if curved else 1.0)
-    choice = Choice(metric.energy, shrinkage, epsilon)
-    if settings.classifier == "ovo":
-        return choice
-    return choice._replace(temperature=judge.temperature(choice, absolute=absolute))
+        epsilon = _ridge(metric, intensity) * (1.0 + intensity if curved else 1.0)
+    return Choice(metric.energy, shrinkage, epsilon)
 
 
 class _Metric(NamedTuple):
-    """Vectors of the classes under the inverse of the regularised pooled covariance B.
-
-    Attributes
-    ----------
-    energy : float or None
-        Energy of the inputs.
-    gaussians : ClassGaussians
-        The classes, with its penalties.
-    base : DiagonalPlusGram
-        B.
-    planes : Tensor of shape (C, d)
-        Centred means times the inverse of B.
-    """
+    """Energy of the inputs, the classes with its penalties, B, and centred means times inv(B)."""
 
     energy: float | None
     gaussians: ClassGaussians
@@ -232,160 +196,89 @@ class _Metric(NamedTuple):
     planes: torch.Tensor
 
 
-class _Judge:
-    """Left-out cross-entropy of the pooled discriminant, and the shrinkage in its metric."""
+def _best_metric(
+    left_out: LeftOutSamples,
+    gaussians: ClassGaussians,
+    blocks: Blocks,
+    energies: tuple[float | None, ...],
+) -> _Metric:
+    """Return the metric of least cross-entropy; the first energy stands if no class is judged."""
+    best = _metric(left_out, gaussians, blocks, energies[0])
+    least, _ = left_out.cross_entropy(best.base, best.planes)
+    for energy in energies[1:] if left_out.classes else ():
+        metric = _metric(left_out, gaussians, blocks, energy)
+        entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
+        if entropy < least - _TIE:
+            best, least = metric, entropy
+    return best
 
-    def __init__(self, gaussians: ClassGaussians, blocks: Blocks) -> None:
-        self._gaussians, self._blocks = gaussians, blocks
-        rows, weights = gaussians.rows, gaussians.weights
-        self._means = gaussians.means - weights @ gaussians.means / weights.sum()
-        self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)
-        self._judged = self._choose_classes()
-        parts = gaussians.parts()
-        self._rows = [parts[c] for c in self._judged]
-        numbers = torch.split(torch.arange(len(rows), device=rows.device), list(gaussians.lengths))
-        self._numbers = torch.cat([numbers[c] for c in self._judged] or [numbers[0][:0]])
-        generator = torch.Generator().manual_seed(0)
-        shape = (_N_DRAWS, self._n_opponents)
-        draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
-        self._draws = torch.cat([draws, -draws]).to(rows.device)
 
-    def best(self, energies: tuple[float | None, ...]) -> tuple[_Metric, float]:
-        """Return the metric of least cross-entropy and its temperature.
+def _choice_of_normal(gaussians: ClassGaussians, blocks: Blocks, classes: Sequence[int]) -> Choice:
+    """Return the choice for classes that are Gaussian in the inputs, which count alone."""
+    inputs = gaussians.first(blocks.n_inputs)
+    inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), Choice(None, 1.0, _RIDGE))
+    shrinkage, ridge = most_likely(inputs, classes)
+    # The unit of the ridge is the mean variance of all features.
+    features = with_choice(gaussians, blocks, Choice(_ALONE, 1.0, _RIDGE))
+    unit = float(inputs.pooled_variance() / features.pooled_variance())
+    return Choice(_ALONE, shrinkage, shrinkage * ridge * unit, normal=True)
 
-        The first energy stands if no class can be judged.
-        """
-        best = self._metric(energies[0], _RIDGE)
-        least, temperature = self._cross_entropy(best)
-        for energy in energies[1:] if self._judged else ():
-            metric = self._metric(energy, _RIDGE)
-            entropy, scale = self._cross_entropy(metric)
-            if entropy < least - _TIE:
-                best, least, temperature = metric, entropy, scale
-        return best, temperature
 
-    def temperature(self, choice: Choice, *, absolute: bool) -> float:
-        """Return the temperature of B, the ridge of which is epsilon / rho of the pooled scatter.
+def _ridge(metric: _Metric, intensity: float) -> float:
+    """Return the ridge of an intensity, larger for few samples."""
+    return _RIDGE * intensity * (1.0 + (_FEW_SAMPLES * _sampling_error(metric.gaussians)) ** 2)
 
-        The ridge is relative to the mean variance within classes, or absolute.
-        """
-        ridge = choice.epsilon / max(choice.shrinkage, _FEWEST_SHARED)
-        return self._cross_entropy(self._metric(choice.input_energy, ridge, absolute=absolute))[1]
 
-    def shrinkage(self, metric: _Metric) -> float:
-        """Return the intensity of the shrinkage, 1 if no class has a covariance."""
-        penalties = metric.gaussians.penalties
-        ridge = _RIDGE * metric.gaussians.pooled_variance()
-        errors, squares, crosses = [], [], []
-        parts = self._split(metric.base.solve_own(metric.gaussians.rows, self._numbers))
-        for c, rows, solved in zip(self._judged, self._rows, parts, strict=True):
-            n = metric.gaussians.weights[c]
-            gram = rows @ solved.T / n
-            trace, square = gram.trace(), gram.square().sum()
-            errors.append((trace.square() + square) / n)
-            squares.append(square)
-            # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-            crosses.append(trace - ridge * (solved.square() @ penalties).sum() / n)
-        if not errors:
-            return 1.0
-        weights, cross = metric.gaussians.weights[self._judged], torch.stack(crosses)
-        pooled_square = weights @ cross / weights.sum()
-        distance = float(torch.stack(squares).mean() - 2.0 * cross.mean() + pooled_square)
-        error = float(torch.stack(errors).mean())
-        if not error > 0.0:
-            return 1.0
-        return max(LEAST_SHRINKAGE, error / max(distance, error))
+def _metric(
+    left_out: LeftOutSamples, gaussians: ClassGaussians, blocks: Blocks, energy: float | None
+) -> _Metric:
+    """Solve for the means under one energy."""
+    gaussians = with_choice(gaussians, blocks, Choice(energy, 1.0, _RIDGE))
+    base = shared_covariance(gaussians, 1.0, _RIDGE)
+    return _Metric(energy, gaussians, base, base.solve(left_out.means))
 
-    def sampling_error(self, metric: _Metric) -> float:
-        """Return the squared relative sampling error of the pooled covariance, r / (N - C)."""
-        gaussians = metric.gaussians
-        if not len(gaussians.rows):
-            return 0.0
-        root = gaussians.penalties.rsqrt()
-        # E ||A s||^2 = ||A||^2 for random signs s.
-        generator = torch.Generator().manual_seed(0)
-        shape = (_N_DRAWS, len(root))
-        signs = torch.randint(0, 2, shape, generator=generator, device="cpu") * 2.0 - 1.0
-        probes = (signs.to(root) * root) @ gaussians.rows.T @ gaussians.rows * root
-        # Energies may be as large as 1e160, and their squares overflow.
-        energy = (gaussians.energies.sum(0) / gaussians.penalties).sum()
-        if not energy > 0.0:
-            return 0.0
-        probes /= energy
-        effective_rank = 1.0 / float(probes.square().sum(1).mean())
-        dof = float(gaussians.weights.sum()) - len(gaussians.weights)
-        return effective_rank / max(dof, 1.0)
 
-    def _metric(self, energy: float | None, ridge: float, *, absolute: bool = False) -> _Metric:
-        """Solve for the means under one energy and ridge."""
-        gaussians = replace(self._gaussians, absolute_ridge=absolute)
-        gaussians = with_choice(gaussians, self._blocks, Choice(energy, 1.0, ridge))
-        base = shared_covariance(gaussians, 1.0, ridge)
-        return _Metric(energy, gaussians, base, base.solve(self._means))
+def _intensity(left_out: LeftOutSamples, metric: _Metric) -> float:
+    """Return the intensity of the shrinkage, 1 if no class has a covariance."""
+    gaussians = metric.gaussians
+    ridge = _RIDGE * gaussians.pooled_variance()
+    errors, squares, crosses = [], [], []
+    parts = left_out.split(metric.base.solve_own(gaussians.rows, left_out.numbers))
+    own = left_out.split(gaussians.rows[left_out.numbers])
+    for c, rows, solved in zip(left_out.classes, own, parts, strict=True):
+        weight = gaussians.weights[c]
+        gram = rows @ solved.T / weight
+        trace, square = gram.trace(), gram.square().sum()
+        errors.append((trace.square() + square) / left_out.counts[c])
+        squares.append(square)
+        # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
+        crosses.append(trace - ridge * (solved.square() @ gaussians.penalties).sum() / weight)
+    if not errors:
+        return 1.0
+    weights, cross = gaussians.weights[left_out.classes], torch.stack(crosses)
+    pooled_square = weights @ cross / weights.sum()
+    distance = float(torch.stack(squares).mean() - 2.0 * cross.mean() + pooled_square)
+    error = float(torch.stack(errors).mean())
+    if not error > 0.0:
+        return 1.0
+    return max(LEAST_SHRINKAGE, error / max(distance, error))
 
-    def _split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the values of the rows of each judged class."""
-        return torch.split(values, [len(rows) for rows in self._rows])
 
-    def _choose_classes(self) -> list[int]:
-        """Return classes of two samples or more, at even steps from crowded to remote ones."""
-        gaussians = self._gaussians
-        # Weights may sum up to two but for rounding.
-        able = torch.nonzero(gaussians.weights >= 2.0 - 1e-9)[:, 0]
-        if len(able) > _N_JUDGED:
-            # A product would lose the digits of means that share a large offset.
-            gaps = torch.cdist(
-                self._means, self._means, compute_mode="donot_use_mm_for_euclid_dist"
-            )
-            # Two classes may be nearest to each other; the sum tells them apart.
-            crowd = gaps.topk(self._n_opponents + 1, largest=False).values.sum(1)
-            steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()
-            able = able[crowd[able].argsort()[steps]]
-        chosen: list[int] = able.tolist()
-        return chosen
-
-    def _cross_entropy(self, metric: _Metric) -> tuple[float, float]:
-        """Return the least left-out cross-entropy and its temperature; 0 and 1 without judges."""
-        if not self._judged or not self._n_opponents:
-            return 0.0, 1.0
-        lengths = self._split(metric.base.own_lengths(metric.gaussians.rows, self._numbers))
-        judged = zip(self._judged, self._rows, lengths, strict=True)
-        margins = torch.stack([self._margins(metric, *one) for one in judged])
-        weights = metric.gaussians.weights[self._judged]
-        # Squared distances are twice the logarithms of densities.
-        scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
-        entropies = torch.stack(
-            [
-                torch.logsumexp(
-                    torch.nn.functional.pad(-0.5 * margins / (scale * float(ratio)), (1, 0)), 2
-                ).mean(1)
-                @ weights
-                / weights.sum()
-                for ratio in _TEMPERATURES
-            ]
-        )
-        least = int(entropies.argmin())
-        return float(entropies[least]), float(scale * _TEMPERATURES[least])
-
-    def _margins(
-        self, metric: _Metric, c: int, rows: torch.Tensor, lengths: torch.Tensor
-    ) -> torch.Tensor:
-        """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
-        gaussians, planes = metric.gaussians, metric.planes
-        n, total = gaussians.weights[c], gaussians.weights.sum()
-        gaps = torch.linalg.vecdot(self._means[c] - self._means, planes[c] - planes)
-        gaps[c] = torch.inf
-        apart, nearest = gaps.topk(self._n_opponents, largest=False)
-        difference = planes[c] - planes[nearest]
-        h = lengths.sum() / n
-        responses = rows @ difference.T
-        covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
-        values, axes = torch.linalg.eigh(covariance / n)
-        # The root of an eigenvalue that is only rounding would not be.
-        values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
-        u = self._draws @ ((axes * values.sqrt()) @ axes.T)
-        k = n / (n - 1.0) / total
-        left = 1.0 - k * h
-        own = (n / (n - 1.0)).square() * h / left
-        margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
-        return margins
+def _sampling_error(gaussians: ClassGaussians) -> float:
+    """Return the squared relative sampling error of the pooled covariance, r / (N - C)."""
+    if not len(gaussians.rows):
+        return 0.0
+    root = gaussians.penalties.rsqrt()
+    # E ||A s||^2 = ||A||^2 for random signs s.
+    generator = torch.Generator().manual_seed(0)
+    shape = (_N_SIGNS, len(root))
+    signs = torch.randint(0, 2, shape, generator=generator, device="cpu") * 2.0 - 1.0
+    probes = (signs.to(root) * root) @ gaussians.rows.T @ gaussians.rows * root
+    # Energies may be as large as 1e160, and their squares overflow.
+    energy = (gaussians.energies.sum(0) / gaussians.penalties).sum()
+    if not energy > 0.0:
+        return 0.0
+    probes /= energy
+    effective_rank = 1.0 / float(probes.square().sum(1).mean())
+    dof = float((gaussians.counts() - 1.0).sum())
+    return effective_rank / max(dof, 1.0)

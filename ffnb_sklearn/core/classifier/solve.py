@@ -9,14 +9,17 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import GaussianDistances, fit_distances
+from .densities import GaussianDistances, fit_distances, linear_temperature
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
-from .novelty import RelativeDistances, fit_relative_distances
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
 from .selection import Choice, choose, with_choice
 
-__all__ = ["Classifier", "Solution", "n_classifier_weights", "solve", "solve_novelty"]
+__all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
+
+# Relative ridge of the linear discriminants that give one-vs-all regression its temperature: with
+# the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
+_TEMPERATURE_RIDGE = 1.0
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
@@ -74,11 +77,11 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
-    gaussians, choice = _chosen(features, moments, settings, choice, device)
+    gaussians, choice = chosen_gaussians(features, moments, settings, choice, device)
     if settings.classifier == "ova":
-        regression = fit_one_vs_all(
-            gaussians, epsilon=choice.epsilon, temperature=choice.temperature
-        )
+        relative = replace(gaussians, absolute_ridge=False)
+        temperature = linear_temperature(relative, 1.0, _TEMPERATURE_RIDGE)
+        regression = fit_one_vs_all(gaussians, epsilon=choice.epsilon, temperature=temperature)
         return Solution(regression, choice)
     if settings.classifier == "ovo":
         pairs = fit_pairwise(
@@ -94,43 +97,12 @@ def solve(
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
-        temperature=choice.temperature,
+        normal=choice.normal,
     )
     return Solution(distances, choice)
 
 
-def solve_novelty(
-    features: FeatureMap,
-    moments: Sequence[ClassMoments],
-    settings: Settings,
-    choice: Choice,
-    *,
-    device: torch.device,
-) -> RelativeDistances:
-    """Solve the distances that tell samples of no class learned, whatever the classifier.
-
-    Parameters
-    ----------
-    features, moments, settings, device
-        As in `solve`.
-    choice : Choice
-        Values that the classifier is solved with.
-
-    Returns
-    -------
-    RelativeDistances
-        The distances.
-    """
-    gaussians, choice = _chosen(features, moments, settings, choice, device)
-    return fit_relative_distances(
-        gaussians,
-        covariance=settings.covariance,
-        shrinkage=choice.shrinkage,
-        epsilon=choice.epsilon,
-    )
-
-
-def _chosen(
+def chosen_gaussians(
     features: FeatureMap,
     moments: Sequence[ClassMoments],
     settings: Settings,
@@ -142,7 +114,7 @@ def _chosen(
     blocks = classifier_blocks(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if choice is None:
-        choice = choose(gaussians, blocks, settings)
+        choice = choose(gaussians, blocks, settings, features.shared)
     gaussians = with_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
 
@@ -150,23 +122,17 @@ def _chosen(
 def n_classifier_weights(
     features: FeatureMap, moments: Sequence[ClassMoments], settings: Settings
 ) -> int:
-    """Number of weights of the classifier, from shapes alone: nothing is solved.
+    """Return the number of weights of the classifier, from shapes alone: nothing is solved.
 
-    Parameters
-    ----------
-    features, moments, settings
-        As in `solve`; there may be no class.
-
-    Returns
-    -------
-    int
-        Planes and offsets, and the own axes of the classes where the head has them.
+    These are planes and offsets, and the own axes of the classes where the head has them.
     """
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
     if settings.classifier == "ova":
         return n_classes * (d + 1)
     if settings.classifier == "ovo":
         return n_classes * (n_classes - 1) // 2 * (d + 1)
+    if settings.shrinkage == 1.0 or settings.covariance == "identity":
+        return n_classes * (d + 1) + d
     # By weights: how many axes rounding leaves to a class depends on how its samples came.
     if settings.max_state_mb is not None:
         most = [one.rank for one in moments]

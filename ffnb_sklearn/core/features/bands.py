@@ -172,21 +172,10 @@ def regression_rows(
 
 
 def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
-    """Return the ridge of the regression of codes, of shape ().
+    """Return the ridge of the regression of codes, positive and of shape ().
 
-    Parameters
-    ----------
-    gamma : float
-        Ridge in its unit.
-    energy : Tensor of shape ()
-        Mean energy of a feature, tr S / d, over all axes.
-    units : {"relative", "absolute"}
-        Whether the unit is `energy` or 1.
-
-    Returns
-    -------
-    Tensor of shape ()
-        A positive number.
+    `energy` is the mean energy of a feature, tr S / d, over all axes; it is the unit of `gamma`
+    unless the units are absolute.
     """
     if units == "absolute":
         return torch.full_like(energy, gamma)
@@ -196,19 +185,9 @@ def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
 
 
 def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
-    """Return the matrix that the regression of codes inverts.
+    """Return the matrix that the regression of codes inverts: that of a moment and a ridge.
 
-    Parameters
-    ----------
-    moment : Tensor of shape (n, m)
-        Rows in residual coordinates whose Gram matrix of columns is the second moment there.
-    ridge : Tensor of shape ()
-        Addition to its diagonal.
-
-    Returns
-    -------
-    DiagonalPlusGram
-        Matrix of m columns.
+    The rows of `moment`, in residual coordinates, have the second moment there as Gram matrix.
     """
     name = "the moment of a band's initialisation"
     return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
@@ -219,21 +198,8 @@ def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Te
 
     The leverages of the samples around their mean add up to at most their energy over the ridge. If
     that is below 1, as with a large offset of all samples, leaving a sample out moves the mean code
-    alone: away from the sample's own code, by more than the classes differ in their responses.
-
-    Parameters
-    ----------
-    open_part : Tensor of shape (n_samples, m)
-        Samples in residual coordinates.
-    weights : Tensor of shape (n_samples,)
-        Sample weights. With a sum of at most 1 the mean is a single sample.
-    ridge : Tensor of shape ()
-        Ridge of the regression.
-
-    Returns
-    -------
-    bool
-        Whether `left_out` responses tell more than those to all samples.
+    alone: away from the sample's own code, by more than the classes differ in their responses. With
+    weights of a sum of at most 1 the mean is a single sample.
     """
     total = weights.sum()
     centred = open_part - weights @ open_part / total
@@ -249,23 +215,8 @@ def left_out(
 ) -> torch.Tensor:
     """Compute the response of each sample to rows that were fitted without it.
 
-    Parameters
-    ----------
-    system : DiagonalPlusGram
-        Matrix that the regression inverted.
-    open_part : Tensor of shape (n_samples, m)
-        Samples in residual coordinates.
-    responses : Tensor of shape (n_samples, n_neurons)
-        W z.
-    codes : Tensor of shape (n_samples, n_neurons)
-        C.
-    weights : Tensor of shape (n_samples,)
-        Sample weights; a sample of a weight above 1 leaves out a single repetition.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, n_neurons)
-        Responses by the formula in `regression_rows`.
+    The formula is that of `regression_rows`. `open_part` holds the samples in residual coordinates,
+    and `responses` are W z. A sample of a weight above 1 leaves out a single repetition.
     """
     leverage = (system.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
     own = leverage[:, None] * codes

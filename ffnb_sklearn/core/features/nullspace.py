@@ -121,17 +121,7 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
 def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
     """Return the largest number of kept axes that leaves new samples more than rounding.
 
-    Parameters
-    ----------
-    past : Tensor of shape (r, d)
-        Principal rows of the second moment of the previous tasks, the longest first.
-    features : Tensor of shape (n_samples, d)
-        New samples in the span of the past.
-
-    Returns
-    -------
-    int
-        Number below r.
+    The samples lie in the span of the past, principal rows of which the longest come first.
     """
     energies = (features @ NullSpace(past).kept.T).square().sum(0)
     above_rounding = torch.nonzero(energies > SUM_ROUNDING * energies.sum())

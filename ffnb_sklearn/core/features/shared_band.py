@@ -57,6 +57,11 @@ class SharedBand:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def moduli(self) -> slice:
+        """Return the numbers of the rectified neurons without a bias."""
+        n_rectified = len(self) - self.n_cosines
+        return slice(n_rectified // _NEURONS_PER_BIASED, n_rectified)
+
     def without_neurons(self) -> "SharedBand":
         """Return the band without its neurons."""
         return SharedBand.empty(self.rows.shape[1] - 1)

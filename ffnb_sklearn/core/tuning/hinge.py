@@ -52,16 +52,9 @@ class Samples(NamedTuple):
 
 
 class Network:
-    """A model as a function of the rows of its newest bands.
+    """A model as a function of the rows of its newest bands, one per layer.
 
-    Parameters
-    ----------
-    bands : sequence of Band
-        Bands whose rows vary, one band per layer.
-    classifier : PairwiseFisher or OneVsAllRidge
-        Constant classifier.
-    device : torch.device
-        Device of the computation.
+    The classifier, of pairs or one-vs-all, is constant.
     """
 
     def __init__(self, bands: Sequence[Band], classifier: Classifier, device: torch.device) -> None:
@@ -74,19 +67,10 @@ class Network:
             self._pooling = _pooling(classifier.n_classes, device)
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Compute the multi-class hinge loss of each sample.
+        """Compute the multi-class hinge loss of each sample, of shape (..., n_samples).
 
-        Parameters
-        ----------
-        samples : Samples
-            Samples.
-        rows : sequence of Tensor of shape (..., n_neurons, d)
-            Rows W of the newest band of each layer, or of several copies of the band.
-
-        Returns
-        -------
-        Tensor of shape (..., n_samples)
-            Shortfall from a lead of 1 of the own class over the best other class.
+        `rows` holds W of the newest band of each layer, of shape (..., n_neurons, d), or of several
+        copies of the band.
         """
         n_fixed = samples.fixed.shape[1]
         fixed = torch.addmm(self._offsets, samples.fixed, self._planes[:, :n_fixed].T)

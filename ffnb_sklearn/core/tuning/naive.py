@@ -111,22 +111,10 @@ class NaiveNetwork:
 
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
-    """Return the network before its first task.
+    """Return the network before its first task, without classes.
 
-    Parameters
-    ----------
-    X : Tensor of shape (n_samples, n_inputs)
-        Samples of the first task. Their root mean square norm becomes the scale, so that rates
-        mean the same at every scale and number of inputs.
-    n_layers : int
-        Layers of bands.
-    seed : int
-        Seed of every random draw.
-
-    Returns
-    -------
-    NaiveNetwork
-        Network without classes.
+    The root mean square norm of the samples X becomes the scale, so that rates mean the same at
+    every scale and number of inputs.
     """
     norm = float(X.square().sum(1).mean().sqrt())
     features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
@@ -137,23 +125,8 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     """Append a random band to every layer, and a random output for each new class.
 
     Weights are normal. Their variance is 1 / (mean square norm of a neuron's inputs), twice that
-    under a ReLU (He et al., 2015), so that neurons are of order one.
-
-    Parameters
-    ----------
-    network : NaiveNetwork
-        Network before the task.
-    n_new : int
-        Number of new classes.
-    band_size : int
-        Neurons per new class and layer.
-    activation : {"relu", "tanh", "sigmoid"}
-        Activation of the new bands.
-
-    Returns
-    -------
-    NaiveNetwork
-        Old rows are the same arrays, with zero weight on the new neurons.
+    under a ReLU (He et al., 2015), so that neurons are of order one. Old rows are the same arrays,
+    with zero weight on the new neurons.
 
     References
     ----------

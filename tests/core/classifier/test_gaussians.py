@@ -64,7 +64,7 @@ def test_other_penalties_change_nothing_but_what_depends_on_them():
     known, fresh = stacked(classes(), np.ones(3)), stacked(classes())
     rows = [one.factor[:, COLUMNS] for one in classes()]
 
-    other = known.with_penalties(fresh.penalties)
+    other = replace(known, penalties=fresh.penalties)
 
     assert_allclose(other.energies, [np.square(part).sum(axis=0) for part in rows], rtol=1e-12)
     assert_array_equal(other.rows, fresh.rows)

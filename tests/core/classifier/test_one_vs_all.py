@@ -8,7 +8,8 @@ from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.one_vs_all import fit_one_vs_all
+from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge, fit_one_vs_all
+from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
 from ffnb_sklearn.core.statistics import moments_of
 
 CPU = torch.device("cpu")
@@ -124,3 +125,11 @@ def test_a_class_of_another_order_of_magnitude_is_predicted():
     X[y == 3] *= 1e12
     probabilities = FFNBClassifier(classifier="ova", random_state=0).fit(X, y).predict_proba(X)
     assert np.isfinite(probabilities).all()
+
+
+def test_shares_that_cannot_be_solved_are_a_named_error():
+    # The system is then 0.5 everywhere.
+    head = OneVsAllRidge(np.zeros((2, 1)), np.zeros(2), 8.0 * np.eye(2), 1.0)
+
+    with pytest.raises(NotPositiveDefiniteError, match="larger ridge"):
+        head.with_shares(np.zeros((1, 2)), np.array([0.75, 0.25]))

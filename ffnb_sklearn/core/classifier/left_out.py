@@ -1,0 +1,146 @@
+r"""Left-out cross-entropy of the pooled discriminant, in closed form from the classes' moments.
+
+The outputs of the pooled discriminant are linear in a sample, so the moments of a class give their
+mean and covariance exactly, truncated or not. With the regularised pooled covariance
+:math:`B = \Sigma_{pooled} + v P`, the mean of its class moves by :math:`-z / (n - 1)` without the
+sample :math:`\mu_c + z`, and :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with
+:math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
+:math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the squared distances are then
+
+.. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+          D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
+
+The rotation of a class's samples is not kept, so h is their mean and the u of several opponents
+are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes count by their weights:
+with equal shares, a class of a few samples, all of which are wrong when they are left out, would
+decide the temperature of all others.
+
+References
+----------
+.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
+   good ridge parameter. Technometrics 21(2), 1979.
+"""
+
+import torch
+
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram
+from .gaussians import ClassGaussians
+
+__all__ = ["LeftOutSamples"]
+
+# Classes that are judged, and nearest opponents of each.
+_N_JUDGED, _N_OPPONENTS = 12, 8
+
+# Draws of a left-out sample's outputs, each with its mirror image.
+_N_DRAWS = 64
+
+# Ratios of neighbouring temperatures among which the cross-entropy is least.
+_TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device="cpu")
+
+# Least typical margin, a squared distance in standard deviations within classes; classes that
+# coincide have none but rounding.
+_LEAST_MARGIN = 0.1
+
+
+# Least share of the pooled covariance along a sample that is left without it.
+_LEAST_LEFT = 1e-3
+
+
+class LeftOutSamples:
+    """Samples of up to twelve classes, each left out of the pooled discriminant.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes; their penalties play no part.
+
+    Attributes
+    ----------
+    classes : list of int
+        The classes that are judged, of two samples or more.
+    numbers : Tensor of shape (R,)
+        Numbers of their rows.
+    means : Tensor of shape (C, d)
+        Means of all classes, centred.
+    counts : Tensor of shape (C,)
+        Numbers of samples of all classes.
+    """
+
+    def __init__(self, gaussians: ClassGaussians) -> None:
+        self._gaussians, self.counts = gaussians, gaussians.counts()
+        rows, weights = gaussians.rows, gaussians.weights
+        self.means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)
+        self.classes = self._choose_classes()
+        parts = gaussians.parts()
+        self._rows = [parts[c] for c in self.classes]
+        numbers = torch.split(torch.arange(len(rows), device=rows.device), list(gaussians.lengths))
+        self.numbers = torch.cat([numbers[c] for c in self.classes] or [numbers[0][:0]])
+        generator = torch.Generator().manual_seed(0)
+        shape = (_N_DRAWS, self._n_opponents)
+        draws = torch.randn(shape, generator=generator, dtype=rows.dtype, device="cpu")
+        self._draws = torch.cat([draws, -draws]).to(rows.device)
+
+    def split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the values of the rows of each class that is judged."""
+        return torch.split(values, [len(rows) for rows in self._rows])
+
+    def cross_entropy(
+        self, base: DiagonalPlusGram, planes: torch.Tensor, share: float = 1.0
+    ) -> tuple[float, float]:
+        """Return the least cross-entropy over temperatures, and its temperature.
+
+        `base` is B times the share of the pooled covariance in it, and `planes` are the centred
+        means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
+        """
+        if not self.classes or not self._n_opponents:
+            return 0.0, 1.0
+        lengths = self.split(share * base.own_lengths(self._gaussians.rows, self.numbers))
+        judged = zip(self.classes, self._rows, lengths, strict=True)
+        margins = torch.stack([self._margins(share * planes, *one) for one in judged])
+        weights = self._gaussians.weights[self.classes]
+        # Squared distances are twice the logarithms of densities.
+        scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
+        # The first axis is that of the temperatures.
+        scales = scale * _TEMPERATURES.to(margins.device)[:, None, None, None]
+        logits = torch.nn.functional.pad(-0.5 * margins / scales, (1, 0))
+        entropies = logits.logsumexp(-1).mean(-1) @ weights / weights.sum()
+        least = int(entropies.argmin())
+        return float(entropies[least]), float(scale * _TEMPERATURES[least])
+
+    def _choose_classes(self) -> list[int]:
+        """Return classes of two samples or more, at even steps from crowded to remote ones."""
+        # Weights may sum up to two but for rounding.
+        able = torch.nonzero(self.counts >= 2.0 - 1e-9)[:, 0]
+        if len(able) > _N_JUDGED:
+            # A product would lose the digits of means that share a large offset.
+            gaps = torch.cdist(self.means, self.means, compute_mode="donot_use_mm_for_euclid_dist")
+            # Two classes may be nearest to each other; the sum tells them apart.
+            crowd = gaps.topk(self._n_opponents + 1, largest=False).values.sum(1)
+            steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()
+            able = able[crowd[able].argsort()[steps]]
+        chosen: list[int] = able.tolist()
+        return chosen
+
+    def _margins(
+        self, planes: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
+        gaussians = self._gaussians
+        n, weight = self.counts[c], gaussians.weights[c]
+        gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
+        gaps[c] = torch.inf
+        apart, nearest = gaps.topk(self._n_opponents, largest=False)
+        difference = planes[c] - planes[nearest]
+        h = lengths.sum() / weight
+        responses = rows @ difference.T
+        covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
+        values, axes = torch.linalg.eigh(covariance / weight)
+        # The root of an eigenvalue that is only rounding would not be.
+        values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
+        u = self._draws @ ((axes * values.sqrt()) @ axes.T)
+        k = n / (n - 1.0) / self.counts.sum()
+        left = (1.0 - k * h).clamp_min(_LEAST_LEFT)
+        own = (n / (n - 1.0)).square() * h / left
+        margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
+        return margins

@@ -1,0 +1,218 @@
+"""The test of Gaussian classes by the neurons of the shared band."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy import integrate, stats
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.classifier.densities import shared_covariance
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.normality import _left_out_loss, excess_deviation
+from ffnb_sklearn.core.features.shared_band import SharedBand
+from ffnb_sklearn.core.linalg import DiagonalPlusGram
+from tests.core.small_models import CPU
+
+N_CLASSES, D = 6, 8
+
+
+def gaussian_noise(rng, shape):
+    return rng.standard_normal(shape)
+
+
+def uniform_noise(rng, shape):
+    return rng.uniform(-(3.0**0.5), 3.0**0.5, shape)
+
+
+def clustered_noise(rng, shape):
+    """Two clusters along the first axis."""
+    noise = rng.standard_normal(shape)
+    noise[:, 0] += np.where(rng.random(len(noise)) < 0.5, -2.5, 2.5)
+    return noise
+
+
+def skewed_noise(rng, shape):
+    return rng.exponential(size=shape)
+
+
+def samples(noise, n, seed=0):
+    """Classes with covariances of their own."""
+    rng = np.random.default_rng(4)
+    means = 1.5 * rng.standard_normal((N_CLASSES, D))
+    mixing = rng.standard_normal((N_CLASSES, D, D))
+    labels, rng = np.repeat(np.arange(N_CLASSES), n), np.random.default_rng([5, seed])
+    return np.einsum("ni,nij->nj", noise(rng, (len(labels), D)), mixing[labels]) + means[
+        labels
+    ], labels
+
+
+def learned(noise, n, seed=0, **parameters):
+    return FFNBClassifier(band_size=0, random_state=0, **parameters).fit(*samples(noise, n, seed))
+
+
+def deviation_of(clf):
+    model = clf._state.model
+    gaussians = ClassGaussians.from_moments(
+        model.moments, np.arange(model.features.n_features), device=CPU
+    )
+    return excess_deviation(gaussians, range(len(model.moments)), model.features.shared)
+
+
+@pytest.mark.parametrize("n", [40, 200, 1000])
+def test_gaussian_classes_deviate_as_expected(n):
+    found = [deviation_of(learned(gaussian_noise, n, seed)) for seed in range(3)]
+
+    assert 0.75 < np.mean(found) < 1.1
+
+
+@pytest.mark.parametrize("noise", [uniform_noise, clustered_noise, skewed_noise])
+def test_other_classes_deviate_more_the_more_samples_they_have(noise):
+    few, many = (deviation_of(learned(noise, n)) for n in (100, 1000))
+
+    assert few > 1.05
+    assert many > 2.0 * few
+
+
+@pytest.mark.parametrize("t", [0.0, 0.7, -1.5])
+def test_one_neuron_has_the_mean_and_the_variance_of_the_formulas(t):
+    n = 50
+    # The variance of |z| less its regression on z and z^2, for a Gaussian z of mean t.
+    normal = stats.norm(t)
+    basis = [np.ones_like, lambda z: z, np.square, np.abs]
+
+    def moment(one, other):
+        points = [0.0] if t == 0.0 else [0.0, t]
+        limits = t - 12.0, t + 12.0
+        return integrate.quad(lambda z: one(z) * other(z) * normal.pdf(z), *limits, points=points)[
+            0
+        ]
+
+    products = np.array([[moment(one, other) for other in basis] for one in basis])
+    explained = np.linalg.solve(products[:3, :3], products[:3, 3])
+    variance = products[3, 3] - products[:3, 3] @ explained
+    # A class of one input whose neuron is off by 0.1, with n - 1 in the variance.
+    rows = np.array([[1.0, 0.0]])
+    off = (products[0, 3] + 0.1) * 0.5**0.5
+    gaussians = ClassGaussians(
+        weights=torch.tensor([float(n)]).double(),
+        means=torch.tensor([[t, off]]).double(),
+        rows=torch.tensor([[(n - 1.0) ** 0.5, 0.0]]).double(),
+        lengths=(1,),
+        residuals=torch.zeros((1, 2)).double(),
+        penalties=torch.ones(2).double(),
+        energies=torch.tensor([[n - 1.0, 0.0]]).double(),
+        gram=None,
+    )
+
+    found = excess_deviation(gaussians, [0], SharedBand(rows, mirrored=True))
+
+    assert_allclose(found, n * 0.1**2 / variance, rtol=1e-6)
+
+
+def test_classes_that_do_not_vary_cannot_be_tested():
+    X = np.repeat(np.eye(3), 50, axis=0)
+    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, np.repeat(np.arange(3), 50))
+
+    assert deviation_of(clf) == np.inf
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
+    clf = learned(gaussian_noise, n)
+    X_new, y_new = samples(gaussian_noise, 500, seed=1)
+    choice = clf._solved_choice()
+    quadratic = QuadraticDiscriminantAnalysis().fit(*samples(gaussian_noise, n))
+
+    assert choice.normal
+    assert choice.input_energy > 1.0
+    assert clf.score(X_new, y_new) > quadratic.score(X_new, y_new) - 0.01
+
+
+@pytest.mark.parametrize(
+    ("noise", "n", "parameters"),
+    [
+        (clustered_noise, 100, {}),
+        (gaussian_noise, 40, {}),
+        (gaussian_noise, 100, {"classifier": "ovo"}),
+        (gaussian_noise, 100, {"shrinkage": 0.5}),
+        (gaussian_noise, 100, {"epsilon": 0.05}),
+        (gaussian_noise, 100, {"skip_connection": False}),
+    ],
+)
+def test_other_models_are_not_taken_to_be_normal(noise, n, parameters):
+    assert not learned(noise, n, **parameters)._solved_choice().normal
+
+
+@pytest.mark.parametrize("shrinkage", [0.01, 0.3])
+@pytest.mark.parametrize("n", [20, 200])
+def test_the_loss_of_left_out_samples_is_that_of_leaving_each_out(shrinkage, n):
+    X, labels = samples(gaussian_noise, n)
+    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None).fit(X, labels)._state.model
+    gaussians = ClassGaussians.from_moments(model.moments, np.arange(D), device=CPU)
+    base = shared_covariance(gaussians, 1.0, 0.1)
+    shared = np.linalg.inv(base.solve(torch.eye(D, dtype=torch.float64)).numpy())
+    X = X[labels == 2]
+    exact = 0.0
+    for i in range(n):
+        rest = np.delete(X, i, axis=0)
+        covariance = np.cov(rest.T)
+        # With n / (n - 1) times the covariance of all n samples.
+        density = stats.multivariate_normal(
+            rest.mean(axis=0), (1.0 - shrinkage) * covariance + shrinkage * shared
+        )
+        exact -= 2.0 * density.logpdf(X[i]) / n
+    rows = gaussians.parts()[2]
+    values = torch.linalg.eigvalsh(rows @ base.solve(rows).T / n)[-D:]
+
+    found = base.log_determinant() + _left_out_loss(values, float(n), shrinkage)
+
+    assert_allclose(found + D * np.log(2.0 * np.pi), exact, rtol=0.05)
+
+
+def test_the_most_likely_covariances_are_pooled_as_far_as_they_agree():
+    rng = np.random.default_rng(0)
+    means = rng.standard_normal((N_CLASSES, D))
+    labels = np.repeat(np.arange(N_CLASSES), 60)
+    X = means[labels] + rng.standard_normal((len(labels), D))
+
+    equal = FFNBClassifier(band_size=0, random_state=0).fit(X, labels)._solved_choice()
+    own = learned(gaussian_noise, 60)._solved_choice()
+
+    assert equal.normal
+    assert equal.shrinkage >= 0.9
+    assert own.shrinkage < 0.05
+
+
+@pytest.mark.parametrize("d", [5, 90])
+def test_log_determinant_is_that_of_the_dense_matrix(d):
+    rng = np.random.default_rng(0)
+    rows, diagonal = rng.standard_normal((20, d)), rng.uniform(0.5, 2.0, d)
+    matrix = DiagonalPlusGram(
+        torch.as_tensor(diagonal), torch.as_tensor(rows), name="a matrix", scale=0.3
+    )
+
+    _, expected = np.linalg.slogdet(np.diag(diagonal) + 0.3 * rows.T @ rows)
+
+    assert_allclose(matrix.log_determinant(), expected, rtol=1e-12)
+
+
+def test_probabilities_of_gaussian_classes_are_calibrated():
+    X_new, y_new = samples(gaussian_noise, 500, seed=1)
+    probabilities = learned(gaussian_noise, 100).predict_proba(X_new)
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y_new
+
+    assert abs(confidence.mean() - right.mean()) < 0.03
+
+
+def test_trained_bands_do_not_count_for_gaussian_classes():
+    X_new, _ = samples(gaussian_noise, 200, seed=1)
+    with_bands = FFNBClassifier(band_size=3, random_state=0, classes_per_task=2)
+    with_bands.fit(*samples(gaussian_noise, 100))
+
+    assert with_bands._solved_choice().normal
+    found, expected = (
+        clf.predict_proba(X_new) for clf in (with_bands, learned(gaussian_noise, 100))
+    )
+    assert_allclose(found, expected, atol=0.01)
