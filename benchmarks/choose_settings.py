@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from _data import default_folder, known_problems
 from _report import environment_lines
+from analytic_projection import AnaCP
 from lifted_peers import KernelLDA, RanPAC
 from peers import IncrementalRidge, StreamingLDA
 from sklearn.base import clone
@@ -30,6 +31,7 @@ CANDIDATES = {
     "klda": [
         KernelLDA(bandwidth=b, alpha=a, random_state=0) for b, a in product([0.3, 1.0, 3.0], ALPHAS)
     ],
+    "anacp-fixed": [AnaCP(alpha=a, random_state=0) for a in [1.0, *ALPHAS[:5]]],
 }
 MAX_ROWS_PER_CLASS = 100
 

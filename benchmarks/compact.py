@@ -27,6 +27,7 @@ from defaults import hold_outs
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import penalties, selection
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.left_out import LeftOutSamples
 from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
 from ffnb_sklearn.streams import class_incremental_tasks
 
@@ -70,8 +71,9 @@ def energy_choices(estimator, X, y):
         with mock.patch.object(penalties, "_BAND_ENERGY", energy):
             accuracies.append(100.0 * again.score(X, y))
             inputs = again._state.model.solution(torch.device("cpu")).choice.input_energy
-            judge = selection._Judge(gaussians, blocks)
-            entropies.append(judge._cross_entropy(judge._metric(inputs, ridge=1.0))[0])
+            left_out = LeftOutSamples(gaussians)
+            metric = selection._metric(left_out, gaussians, blocks, inputs)
+            entropies.append(left_out.cross_entropy(metric.base, metric.planes)[0])
     return {
         **{f"energy {energy:g}": found for energy, found in zip(ENERGIES, accuracies, strict=True)},
         "energy chosen": accuracies[int(np.argmin(entropies))],
