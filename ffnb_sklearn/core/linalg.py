@@ -176,8 +176,9 @@ class DiagonalPlusGram:
         Name of the matrix in messages.
     scale : float, default=1.0
         c, not negative.
-    gram : Tensor of shape (d, d) or None, default=None
-        Lower triangle of R'R, used if R has at least as many rows as columns. It saves a scaled
+    gram : Tensor of shape (k, k) or None, default=None
+        Lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
+        :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled
         copy of the rows, but overflows sooner.
     """
 
@@ -192,11 +193,14 @@ class DiagonalPlusGram:
     ) -> None:
         self._root = diagonal.sqrt()
         wide = len(rows) < rows.shape[1]
-        if gram is not None and not wide:
-            inner = (gram / self._root).mul_(scale / self._root[:, None])
-        else:
+        if wide or gram is None:
             scaled = rows * (scale**0.5 / self._root)
+        if gram is None:
             inner = lower_gram(scaled if wide else scaled.T)
+        elif wide:
+            inner = gram * scale
+        else:
+            inner = (gram / self._root).mul_(scale / self._root[:, None])
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=name)
         self._rows, self._scale = (scaled if wide else None), scale

@@ -183,7 +183,7 @@ def shared_covariance(
         gaussians.rows if shrinkage else gaussians.rows[:0],
         name="the pooled covariance",
         scale=shrinkage / float(weights.sum()),
-        gram=gaussians.gram,
+        gram=gaussians.gram_in(diagonal) if shrinkage else None,
     )
 
 

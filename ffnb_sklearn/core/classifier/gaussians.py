@@ -7,14 +7,66 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..features.feature_map import Index, as_slice
-from ..linalg import column_energies, lower_gram
+from ..features.feature_map import Blocks, Index, as_slice
+from ..linalg import LENGTH_ROUNDING, column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
 # Spread of the class means, relative to their energy, that counts as rounding.
 _NEGLIGIBLE_SHARE = 1e-24
+
+
+@dataclass(frozen=True)
+class RowGrams:
+    """Gram matrices of rows R in each block of features, for diagonals that scale whole blocks.
+
+    Attributes
+    ----------
+    diagonal : Tensor of shape (d,)
+        Reference D of the diagonals, positive.
+    starts : tuple of int
+        First feature of each block.
+    grams : tuple of Tensor of shape (R, R)
+        Lower triangle of R inv(D) R' in each block.
+    """
+
+    diagonal: torch.Tensor
+    starts: tuple[int, ...]
+    grams: tuple[torch.Tensor, ...]
+
+    @classmethod
+    def of(cls, rows: torch.Tensor, diagonal: torch.Tensor, blocks: Blocks) -> "RowGrams":
+        """Compute the Gram matrices of the blocks that are not empty."""
+        stops = [blocks.n_inputs, blocks.n_fixed, len(diagonal)]
+        starts = [0, *stops[:-1]]
+        taken = [(start, stop) for start, stop in zip(starts, stops, strict=True) if stop > start]
+        root = diagonal.rsqrt()
+        grams = tuple(lower_gram(rows[:, a:b] * root[a:b]) for a, b in taken)
+        return cls(diagonal, tuple(start for start, _ in taken), grams)
+
+    def first(self, n_features: int) -> "RowGrams | None":
+        """Return the Gram matrices of the first features alone, None if they end in a block."""
+        if n_features not in self.starts:
+            return None
+        starts = tuple(start for start in self.starts if start < n_features)
+        return RowGrams(self.diagonal[:n_features], starts, self.grams[: len(starts)])
+
+    def scaled(self, diagonal: torch.Tensor) -> torch.Tensor | None:
+        """Return the lower triangle of R diag(diagonal)^-1 R'.
+
+        It is None if a block of the diagonal is not a multiple of the reference.
+        """
+        shares = self.diagonal / diagonal
+        first = shares[list(self.starts)]
+        lengths = torch.diff(torch.tensor([*self.starts, len(shares)]))
+        repeated = first.repeat_interleave(lengths.to(first.device))
+        if not torch.allclose(shares, repeated, rtol=LENGTH_ROUNDING, atol=0.0):
+            return None
+        scaled = self.grams[0] * first[0]
+        for gram, share in zip(self.grams[1:], first[1:], strict=True):
+            scaled.addcmul_(gram, share)
+        return scaled
 
 
 @dataclass(frozen=True)
@@ -44,6 +96,8 @@ class ClassGaussians:
     gram : Tensor of shape (d, d) or None
         Lower triangle of the Gram matrix of the columns of `rows`, where there are no fewer rows
         than columns.
+    row_grams : RowGrams or None, default=None
+        Gram matrices of the rows, where there are fewer.
     absolute_ridge : bool, default=False
         Whether the unit of the ridge is 1/2 for each class, and so 1 for a pair, or the variance.
     """
@@ -57,6 +111,7 @@ class ClassGaussians:
     energies: torch.Tensor
     gram: torch.Tensor | None
     absolute_ridge: bool = False
+    row_grams: "RowGrams | None" = None
 
     @classmethod
     def from_moments(
@@ -107,6 +162,9 @@ class ClassGaussians:
         """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self
+        row_grams = self.row_grams
+        if row_grams is not None:
+            row_grams = row_grams.first(n_features) if len(self.rows) < n_features else None
         return replace(
             self,
             means=self.means[:, :n_features],
@@ -115,7 +173,24 @@ class ClassGaussians:
             penalties=self.penalties[:n_features],
             energies=self.energies[:, :n_features],
             gram=None if self.gram is None else self.gram[:n_features, :n_features],
+            row_grams=row_grams,
         )
+
+    def with_row_grams(self, blocks: Blocks) -> "ClassGaussians":
+        """Return the same classes with Gram matrices of the rows, in the metric of the penalties.
+
+        They are None if they are no use: with residuals, or no fewer rows than columns.
+        """
+        if len(self.rows) >= self.rows.shape[1] or bool(self.residuals.any()):
+            return self
+        grams = RowGrams.of(self.rows, self.pooled_variance() * self.penalties, blocks)
+        return replace(self, row_grams=grams)
+
+    def gram_in(self, diagonal: torch.Tensor) -> torch.Tensor | None:
+        """Return the Gram matrix for a `DiagonalPlusGram` of the rows, or None."""
+        if self.row_grams is not None:
+            return self.row_grams.scaled(diagonal)
+        return self.gram
 
     def with_identity(self) -> "ClassGaussians":
         """Return the same classes with the identity times the mean variance as covariance.
@@ -130,6 +205,7 @@ class ClassGaussians:
             residuals=self.weights[:, None] * unit * self.penalties,
             energies=torch.zeros_like(self.energies),
             gram=None,
+            row_grams=None,
         )
 
     def mean_variances(self) -> torch.Tensor:

@@ -64,7 +64,7 @@ def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) 
     )
     rows, pooled = gaussians.rows, 2.0 * shrinkage / float(weights.sum())
     base = DiagonalPlusGram(
-        diagonal, rows, name="the pooled covariance", scale=pooled, gram=gaussians.gram
+        diagonal, rows, name="the pooled covariance", scale=pooled, gram=gaussians.gram_in(diagonal)
     )
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:

@@ -114,6 +114,8 @@ def chosen_gaussians(
     blocks = classifier_blocks(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if choice is None:
+        # Each energy that is tried needs the Gram matrices of the blocks alone.
+        gaussians = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0)).with_row_grams(blocks)
         choice = choose(gaussians, blocks, settings, features.shared)
     gaussians = with_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice

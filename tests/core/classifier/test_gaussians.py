@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.features.feature_map import Blocks
 from ffnb_sklearn.core.statistics import ClassMoments
 
 CPU = torch.device("cpu")
@@ -102,3 +104,45 @@ def test_a_penalty_is_a_scaled_feature():
         stacked(scaled, np.ones(3)).mean_variances(), plain.mean_variances(), rtol=1e-12
     )
     assert isinstance(plain.pooled_variance(), torch.Tensor)
+
+
+def wide_classes(residual=0.0):
+    rng = np.random.default_rng(0)
+    return [
+        ClassMoments(4.0, rng.normal(size=9), (rng.normal(size=(3, 9)),), np.full(9, residual))
+        for _ in range(2)
+    ]
+
+
+@pytest.mark.parametrize("n_features", [9, 8])
+def test_gram_matrices_of_rows_serve_every_energy_of_a_block(n_features):
+    penalties = np.linspace(1.0, 3.0, 9)
+    gaussians = ClassGaussians.from_moments(wide_classes(), np.arange(9), penalties, device=CPU)
+    gaussians = gaussians.with_row_grams(Blocks(4, 4)).first(n_features)
+    assert gaussians.row_grams is not None
+    shares = np.repeat([2.0, 0.01, 1e6], [4, 4, 1])[:n_features]
+    diagonal = torch.as_tensor(shares * penalties[:n_features])
+
+    gram = gaussians.gram_in(diagonal)
+
+    rows = gaussians.rows / diagonal.sqrt()
+    assert_allclose(gram.tril(), (rows @ rows.T).tril(), rtol=1e-12, atol=1e-12)
+
+
+def test_gram_matrices_of_rows_serve_no_other_diagonal():
+    gaussians = ClassGaussians.from_moments(wide_classes(), np.arange(9), None, device=CPU)
+    gaussians = gaussians.with_row_grams(Blocks(4, 5))
+    diagonal = torch.ones(9, dtype=torch.float64)
+    diagonal[2] = 1.0 + 1e-6
+
+    assert gaussians.gram_in(diagonal) is None
+
+
+def test_gram_matrices_of_rows_are_not_kept_where_they_are_of_no_use():
+    truncated = ClassGaussians.from_moments(wide_classes(0.1), np.arange(9), None, device=CPU)
+    whole = ClassGaussians.from_moments(wide_classes(), np.arange(9), None, device=CPU)
+
+    assert truncated.with_row_grams(Blocks(4, 5)).row_grams is None
+    assert whole.first(6).with_row_grams(Blocks(4, 2)).row_grams is None
+    assert whole.with_row_grams(Blocks(4, 5)).first(8).row_grams is None
+    assert whole.with_row_grams(Blocks(6, 3)).first(6).row_grams is None
