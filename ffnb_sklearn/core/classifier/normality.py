@@ -27,6 +27,9 @@ logarithm of the likelihood of a sample is, but for a constant,
 .. math:: \frac{1}{2} \Bigl(\log \det T + \sum \log s + \log (1 - a h)
           + k^2 \frac{h}{1 - a h}\Bigr) .
 
+Variance outside of the kept axes of a class counts in the inputs that have it or, if the class has
+fewer axes than inputs, evenly along all that its axes leave out.
+
 References
 ----------
 .. [1] R. C. Geary. The ratio of the mean deviation to the standard deviation as a test of
@@ -124,15 +127,21 @@ def most_likely(gaussians: ClassGaussians, classes: Sequence[int]) -> tuple[floa
     losses = dict.fromkeys(product(_SHRINKAGES, _RIDGES), 0.0)
     weights, parts = gaussians.weights.tolist(), gaussians.parts()
     width = gaussians.means.shape[1]
+    identity = torch.eye(width, dtype=gaussians.means.dtype, device=gaussians.means.device)
     for ridge in _RIDGES:
         base = shared_covariance(gaussians, 1.0, ridge)
-        log_determinant = base.log_determinant()
+        log_determinant, inverse = base.log_determinant(), base.solve(identity)
         for c in classes:
-            n, rows = weights[c], parts[c]
-            values = torch.linalg.eigvalsh(rows @ base.solve(rows).T / n).clamp_min(0.0)
+            n, rows, residual = weights[c], parts[c], gaussians.residuals[c]
+            missing = width - len(rows)
+            if missing <= 0 and bool(residual.any()):
+                rows = torch.cat([rows, residual.sqrt().diag()])
+            values = torch.linalg.eigvalsh(rows @ inverse @ rows.T / n).clamp_min(0.0)
             # More rows than inputs have values of zero, and fewer rows lack some.
             values = values[-width:]
-            values = torch.cat([values, values.new_zeros(width - len(values))])
+            if missing > 0:
+                rest = inverse.diagonal() @ residual / n / missing
+                values = torch.cat([values, rest.expand(missing)])
             for shrinkage in _SHRINKAGES:
                 losses[shrinkage, ridge] += n * (
                     log_determinant + _left_out_loss(values, n, shrinkage)

@@ -10,7 +10,11 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.densities import shared_covariance
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.normality import _left_out_loss, excess_deviation
+from ffnb_sklearn.core.classifier.normality import (
+    _left_out_loss,
+    excess_deviation,
+    most_likely,
+)
 from ffnb_sklearn.core.features.shared_band import SharedBand
 from ffnb_sklearn.core.linalg import DiagonalPlusGram
 from tests.core.small_models import CPU
@@ -183,6 +187,35 @@ def test_the_most_likely_covariances_are_pooled_as_far_as_they_agree():
     assert equal.normal
     assert equal.shrinkage >= 0.9
     assert own.shrinkage < 0.05
+
+
+def truncated_classes(n_axes, share):
+    """Classes of 200 samples that have the diagonal covariance 1, but for the first three inputs.
+
+    The axes along the first inputs are kept; `share` is the part of their variances in the rows.
+    """
+    scatters = torch.full((4, D), 200.0, dtype=torch.float64)
+    scatters[range(4), [0, 1, 2, 0]] = torch.tensor([400.0, 800.0, 100.0, 200.0]).double()
+    kept = scatters.clone()
+    kept[:, :n_axes] *= share
+    kept[:, n_axes:] = 0.0
+    return ClassGaussians(
+        weights=torch.full((4,), 200.0, dtype=torch.float64),
+        means=torch.zeros((4, D), dtype=torch.float64),
+        rows=torch.cat([one.sqrt().diag()[:n_axes] for one in kept]),
+        lengths=(n_axes,) * 4,
+        residuals=scatters - kept,
+        penalties=torch.ones(D, dtype=torch.float64),
+        energies=kept,
+        gram=None,
+    )
+
+
+@pytest.mark.parametrize(("n_axes", "share"), [(D, 0.5), (D, 0.01), (3, 1.0)])
+def test_the_most_likely_covariances_include_what_the_axes_leave_out(n_axes, share):
+    found = most_likely(truncated_classes(n_axes, share), range(4))
+
+    assert found == most_likely(truncated_classes(D, 1.0), range(4))
 
 
 @pytest.mark.parametrize("d", [5, 90])
