@@ -228,13 +228,6 @@ class DiagonalPlusGram:
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
 
-    def log_determinant(self) -> float:
-        """Return the logarithm of the determinant of A."""
-        logarithm = 2.0 * self._factor.diagonal().log().sum()
-        if self._rows is not None:
-            logarithm += 2.0 * self._root.log().sum()
-        return float(logarithm)
-
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Return the inverse of A as :math:`\mathrm{diag}(\delta)^{-1} - V^\top V`.
 

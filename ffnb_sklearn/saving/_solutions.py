@@ -41,7 +41,7 @@ _READERS = {
     "input_energy": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
     "shrinkage": lambda node: node.number(0.0, 1.0),
     "epsilon": lambda node: node.number(0.0, above=True),
-    "normal": lambda node: node.flag(),
+    "density_temperature": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
 }
 
 
@@ -77,9 +77,10 @@ def read_solution(node, model):
         holds = len(lengths) == n_classes and sum(lengths) == n_rows == len(values["shifts"])
         parts["lengths"].require(holds, f"{n_classes} numbers of together {n_rows} rows")
     # In format 2 the choice repeats the temperature of the classifier, and no class is normal.
-    chosen = choice.some_fields({*Choice._fields, "temperature"}, set(Choice._fields) - {"normal"})
+    names, new = {*Choice._fields, "temperature"}, "density_temperature"
+    chosen = choice.some_fields(names, set(Choice._fields) - {new})
     is_earlier = chosen.pop("temperature", None) is not None
-    choice.require(is_earlier != ("normal" in chosen), f"an object of {', '.join(Choice._fields)}")
+    choice.require(is_earlier != (new in chosen), f"an object of {', '.join(Choice._fields)}")
     return Solution(
         made(**values), Choice(**{name: _READERS[name](one) for name, one in chosen.items()})
     )

@@ -33,8 +33,7 @@ more the fewer samples there are for their covariances, whose relative sampling 
 
 .. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-Classes that are Gaussian in the inputs have a = 0 and a temperature of at least 1: their scores are
-logarithms of density ratios.
+Classes that are Gaussian in the inputs have a = 0: their scores are logarithms of density ratios.
 
 References
 ----------
@@ -273,7 +272,6 @@ def fit_distances(
                 offsets[c] -= lower.diagonal().log().sum()
     if temperature is None:
         temperature = linear_temperature(learned, shrinkage, epsilon, (base, planes))
-        temperature = max(temperature, 1.0) if normal else temperature
     known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
     return GaussianDistances(
         as_array(centre),

@@ -1,4 +1,4 @@
-r"""Classes that are Gaussian in the inputs: a test of it, and their most likely covariances.
+r"""A test of classes that are Gaussian in the inputs.
 
 A neuron :math:`|z|` of the shared band, :math:`z = r \cdot x`, has a mean that the mean
 :math:`m` and the variance :math:`s^2` of z determine if the class is Gaussian: with
@@ -15,53 +15,25 @@ of :math:`|z| / s` has the expectation
 
 the variance of the absolute value less the parts along z and :math:`z^2`.
 
-*Covariances.* Shrinkage and ridge of Gaussian classes maximise the likelihood of left-out samples
-[2]_. In the metric of :math:`T = \Sigma_{pooled} + \epsilon v P` the covariance
-:math:`S_c = (1 - \rho) \Sigma_c + \rho T` of a class has the eigenvalues
-:math:`s = (1 - \rho) k \lambda + \rho` with :math:`k = n / (n - 1)` and those of
-:math:`\Sigma_c`, :math:`\lambda`. Without a sample :math:`\mu_c + z` it loses
-:math:`a z z^\top`, :math:`a = (1 - \rho) n / (n - 1)^2`. With the mean
-:math:`h = \sum \lambda / s` of :math:`z^\top S_c^{-1} z` over the samples, the negative
-logarithm of the likelihood of a sample is, but for a constant,
-
-.. math:: \frac{1}{2} \Bigl(\log \det T + \sum \log s + \log (1 - a h)
-          + k^2 \frac{h}{1 - a h}\Bigr) .
-
-Variance outside of the kept axes of a class counts in the inputs that have it or, if the class has
-fewer axes than inputs, evenly along all that its axes leave out.
-
 References
 ----------
 .. [1] R. C. Geary. The ratio of the mean deviation to the standard deviation as a test of
    normality. Biometrika 27(3/4), 1935.
-.. [2] J. P. Hoffbeck and D. A. Landgrebe. Covariance matrix estimation and classification with
-   limited training data. IEEE Transactions on Pattern Analysis and Machine Intelligence 18(7),
-   1996.
 """
 
-import math
 from collections.abc import Sequence
-from itertools import product
 
 import torch
 
 from ..device import as_tensor
 from ..features.shared_band import SharedBand
 from ..linalg import SUM_ROUNDING
-from .densities import shared_covariance
 from .gaussians import ClassGaussians
 
-__all__ = ["excess_deviation", "most_likely"]
+__all__ = ["excess_deviation"]
 
 # Neurons that are tested: far more than directions in which classes usually differ.
 _N_TESTED = 256
-
-# Shrinkages and ridges of T that are tried.
-_SHRINKAGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-_RIDGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-
-# Least share of a left-out sample's density that is left without it.
-_LEAST_LEFT = 1e-3
 
 
 def excess_deviation(
@@ -107,52 +79,3 @@ def excess_deviation(
         ratios.append(n * (found - expected).square().sum() / variances.clamp_min(0.0).sum())
     found_ratio = float(torch.stack(ratios).mean()) if ratios else torch.inf
     return found_ratio if found_ratio == found_ratio else torch.inf
-
-
-def most_likely(gaussians: ClassGaussians, classes: Sequence[int]) -> tuple[float, float]:
-    """Return the shrinkage and the ridge of T that are most likely for left-out samples.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes over the inputs.
-    classes : sequence of int
-        Classes whose samples count, each of two samples or more.
-
-    Returns
-    -------
-    shrinkage, ridge : float
-        rho, and epsilon of T.
-    """
-    losses = dict.fromkeys(product(_SHRINKAGES, _RIDGES), 0.0)
-    weights, parts = gaussians.weights.tolist(), gaussians.parts()
-    width = gaussians.means.shape[1]
-    identity = torch.eye(width, dtype=gaussians.means.dtype, device=gaussians.means.device)
-    for ridge in _RIDGES:
-        base = shared_covariance(gaussians, 1.0, ridge)
-        log_determinant, inverse = base.log_determinant(), base.solve(identity)
-        for c in classes:
-            n, rows, residual = weights[c], parts[c], gaussians.residuals[c]
-            missing = width - len(rows)
-            if missing <= 0 and bool(residual.any()):
-                rows = torch.cat([rows, residual.sqrt().diag()])
-            values = torch.linalg.eigvalsh(rows @ inverse @ rows.T / n).clamp_min(0.0)
-            # More rows than inputs have values of zero, and fewer rows lack some.
-            values = values[-width:]
-            if missing > 0:
-                rest = inverse.diagonal() @ residual / n / missing
-                values = torch.cat([values, rest.expand(missing)])
-            for shrinkage in _SHRINKAGES:
-                losses[shrinkage, ridge] += n * (
-                    log_determinant + _left_out_loss(values, n, shrinkage)
-                )
-    return min(losses, key=losses.__getitem__)
-
-
-def _left_out_loss(values: torch.Tensor, n: float, shrinkage: float) -> float:
-    """Return minus twice the logarithm of the likelihood of a sample, without that of T."""
-    factor = n / (n - 1.0)
-    mixed = (1.0 - shrinkage) * factor * values + shrinkage
-    h = float((values / mixed).sum())
-    left = max(1.0 - (1.0 - shrinkage) * factor / (n - 1.0) * h, _LEAST_LEFT)
-    return float(mixed.log().sum()) + math.log(left) + factor**2 * h / left

@@ -26,8 +26,9 @@ classes depend on the sum of their covariances and keep the limit of a tenth.
 
 *Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
 best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
-are enough samples for this test (`ffnb_sklearn.core.classifier.normality`). Then the inputs count
-alone, and their most likely shrinkage and ridge are chosen.
+are enough samples for this test (`ffnb_sklearn.core.classifier.normality`) and for the covariances.
+Then the inputs count alone, with the densities of least left-out cross-entropy
+(`ffnb_sklearn.core.classifier.left_out_densities`).
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -55,7 +56,8 @@ from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
-from .normality import excess_deviation, most_likely
+from .left_out_densities import best_densities
+from .normality import excess_deviation
 from .penalties import block_penalties
 
 __all__ = ["Choice", "choose", "with_choice"]
@@ -90,6 +92,10 @@ _FEW_SAMPLES = 12.0
 # classes of several clusters 1.5 and more from 200 samples on (benchmarks/gaussian_classes.py).
 _FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 50.0, 1.03, 5e-4
 
+# Least mean number of samples of a class per input: with fewer, own covariances in the inputs are
+# too uncertain if most inputs tell nothing (benchmarks/gaussian_classes.py).
+_FEWEST_PER_INPUT = 1.5
+
 # Energy of inputs that count alone.
 _ALONE = 1e6
 
@@ -111,14 +117,20 @@ class Choice(NamedTuple):
         rho.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    normal : bool, default=False
-        Whether the classes were found to be Gaussian in the inputs.
+    density_temperature : float or None, default=None
+        Temperature of the densities of classes that were found to be Gaussian in the inputs; None
+        if they were not.
     """
 
     input_energy: float | None
     shrinkage: float
     epsilon: float
-    normal: bool = False
+    density_temperature: float | None = None
+
+    @property
+    def normal(self) -> bool:
+        """Whether the classes were found to be Gaussian in the inputs."""
+        return self.density_temperature is not None
 
 
 def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
@@ -168,7 +180,8 @@ def choose(
     is_open = shrinkage is None and epsilon is None and len(energies) > 1
     if is_open and settings.classifier == "gaussian":
         n_samples = float(gaussians.weights.mean())
-        if n_samples >= _FEWEST_TESTED and left_out.classes:
+        fewest = max(_FEWEST_TESTED, _FEWEST_PER_INPUT * blocks.n_inputs)
+        if n_samples >= fewest and left_out.classes and len(gaussians.weights) > 1:
             deviation = excess_deviation(fixed, left_out.classes, shared)
             if deviation <= _MOST_DEVIATION + _MOST_EXCESS * n_samples:
                 return _choice_of_normal(fixed, blocks, left_out.classes)
@@ -217,11 +230,11 @@ def _choice_of_normal(gaussians: ClassGaussians, blocks: Blocks, classes: Sequen
     """Return the choice for classes that are Gaussian in the inputs, which count alone."""
     inputs = gaussians.first(blocks.n_inputs)
     inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), Choice(None, 1.0, _RIDGE))
-    shrinkage, ridge = most_likely(inputs, classes)
+    best = best_densities(inputs, classes)
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, Choice(_ALONE, 1.0, _RIDGE))
     unit = float(inputs.pooled_variance() / features.pooled_variance())
-    return Choice(_ALONE, shrinkage, shrinkage * ridge * unit, normal=True)
+    return Choice(_ALONE, best.shrinkage, best.shrinkage * best.ridge * unit, best.temperature)
 
 
 def _ridge(metric: _Metric, intensity: float) -> float:

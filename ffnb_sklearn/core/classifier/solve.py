@@ -98,6 +98,7 @@ def solve(
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
         normal=choice.normal,
+        temperature=choice.density_temperature,
     )
     return Solution(distances, choice)
 

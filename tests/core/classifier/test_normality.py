@@ -8,15 +8,9 @@ from scipy import integrate, stats
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier.densities import shared_covariance
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.normality import (
-    _left_out_loss,
-    excess_deviation,
-    most_likely,
-)
+from ffnb_sklearn.core.classifier.normality import excess_deviation
 from ffnb_sklearn.core.features.shared_band import SharedBand
-from ffnb_sklearn.core.linalg import DiagonalPlusGram
 from tests.core.small_models import CPU
 
 N_CLASSES, D = 6, 8
@@ -147,88 +141,6 @@ def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
 )
 def test_other_models_are_not_taken_to_be_normal(noise, n, parameters):
     assert not learned(noise, n, **parameters)._solved_choice().normal
-
-
-@pytest.mark.parametrize("shrinkage", [0.01, 0.3])
-@pytest.mark.parametrize("n", [20, 200])
-def test_the_loss_of_left_out_samples_is_that_of_leaving_each_out(shrinkage, n):
-    X, labels = samples(gaussian_noise, n)
-    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None).fit(X, labels)._state.model
-    gaussians = ClassGaussians.from_moments(model.moments, np.arange(D), device=CPU)
-    base = shared_covariance(gaussians, 1.0, 0.1)
-    shared = np.linalg.inv(base.solve(torch.eye(D, dtype=torch.float64)).numpy())
-    X = X[labels == 2]
-    exact = 0.0
-    for i in range(n):
-        rest = np.delete(X, i, axis=0)
-        covariance = np.cov(rest.T)
-        # With n / (n - 1) times the covariance of all n samples.
-        density = stats.multivariate_normal(
-            rest.mean(axis=0), (1.0 - shrinkage) * covariance + shrinkage * shared
-        )
-        exact -= 2.0 * density.logpdf(X[i]) / n
-    rows = gaussians.parts()[2]
-    values = torch.linalg.eigvalsh(rows @ base.solve(rows).T / n)[-D:]
-
-    found = base.log_determinant() + _left_out_loss(values, float(n), shrinkage)
-
-    assert_allclose(found + D * np.log(2.0 * np.pi), exact, rtol=0.05)
-
-
-def test_the_most_likely_covariances_are_pooled_as_far_as_they_agree():
-    rng = np.random.default_rng(0)
-    means = rng.standard_normal((N_CLASSES, D))
-    labels = np.repeat(np.arange(N_CLASSES), 60)
-    X = means[labels] + rng.standard_normal((len(labels), D))
-
-    equal = FFNBClassifier(band_size=0, random_state=0).fit(X, labels)._solved_choice()
-    own = learned(gaussian_noise, 60)._solved_choice()
-
-    assert equal.normal
-    assert equal.shrinkage >= 0.9
-    assert own.shrinkage < 0.05
-
-
-def truncated_classes(n_axes, share):
-    """Classes of 200 samples that have the diagonal covariance 1, but for the first three inputs.
-
-    The axes along the first inputs are kept; `share` is the part of their variances in the rows.
-    """
-    scatters = torch.full((4, D), 200.0, dtype=torch.float64)
-    scatters[range(4), [0, 1, 2, 0]] = torch.tensor([400.0, 800.0, 100.0, 200.0]).double()
-    kept = scatters.clone()
-    kept[:, :n_axes] *= share
-    kept[:, n_axes:] = 0.0
-    return ClassGaussians(
-        weights=torch.full((4,), 200.0, dtype=torch.float64),
-        means=torch.zeros((4, D), dtype=torch.float64),
-        rows=torch.cat([one.sqrt().diag()[:n_axes] for one in kept]),
-        lengths=(n_axes,) * 4,
-        residuals=scatters - kept,
-        penalties=torch.ones(D, dtype=torch.float64),
-        energies=kept,
-        gram=None,
-    )
-
-
-@pytest.mark.parametrize(("n_axes", "share"), [(D, 0.5), (D, 0.01), (3, 1.0)])
-def test_the_most_likely_covariances_include_what_the_axes_leave_out(n_axes, share):
-    found = most_likely(truncated_classes(n_axes, share), range(4))
-
-    assert found == most_likely(truncated_classes(D, 1.0), range(4))
-
-
-@pytest.mark.parametrize("d", [5, 90])
-def test_log_determinant_is_that_of_the_dense_matrix(d):
-    rng = np.random.default_rng(0)
-    rows, diagonal = rng.standard_normal((20, d)), rng.uniform(0.5, 2.0, d)
-    matrix = DiagonalPlusGram(
-        torch.as_tensor(diagonal), torch.as_tensor(rows), name="a matrix", scale=0.3
-    )
-
-    _, expected = np.linalg.slogdet(np.diag(diagonal) + 0.3 * rows.T @ rows)
-
-    assert_allclose(matrix.log_determinant(), expected, rtol=1e-12)
 
 
 def test_probabilities_of_gaussian_classes_are_calibrated():

@@ -1,0 +1,171 @@
+r"""Shrinkage, ridge and temperature of Gaussian densities, by their left-out cross-entropy.
+
+In the coordinates in which :math:`T = \Sigma_{pooled} + \epsilon v P` is the identity, the
+covariance :math:`S_c = (1 - \rho) k \Sigma_c + \rho I`, :math:`k = n / (n - 1)`, of a class has
+the axes of :math:`\Sigma_c` and the values :math:`s = (1 - \rho) k \lambda + \rho`. A sample
+:math:`\mu_c + z`, z drawn from :math:`N(0, \Sigma_c)`, has the distance
+:math:`h = z^\top S_c^{-1} z` from its class. If it is left out, the mean moves by
+:math:`-z / (n - 1)`, and :math:`S_c` loses :math:`a z z^\top` with
+:math:`a = (1 - \rho) k / (n - 1)`. With the mean leverage
+:math:`l = a \sum \lambda / s` over the samples of the class,
+
+.. math:: D_c = k^2 \frac{h}{(1 - l) w} , \qquad \log \det S_c + \log (1 - l) ,
+
+are its distance and log-determinant then. Without shrinkage :math:`D_c` is the ratio of chi-square
+variables of Hotelling's distribution [1]_: h has d degrees of freedom, and w, divided by its
+mean, has :math:`\nu = n - d = n (1 - l)`. The part :math:`q = l (n - 1) / d` of :math:`S_c` that is
+estimated from the class varies alone, so :math:`\nu = n (1 - l) / q^2` in general; w is the
+approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
+
+The likelihood of left-out samples would not do: it weighs all directions alike and, where most of
+them are the same in all classes, pools those that tell the classes apart.
+
+References
+----------
+.. [1] H. Hotelling. The generalization of Student's ratio. Annals of Mathematical Statistics 2(3),
+   1931.
+.. [2] E. B. Wilson and M. M. Hilferty. The distribution of chi-square. Proceedings of the National
+   Academy of Sciences 17(12), 1931.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from ..linalg import cholesky
+from .gaussians import ClassGaussians
+
+__all__ = ["DensityChoice", "best_densities"]
+
+# Shrinkages, ridges of T and temperatures that are tried.
+_SHRINKAGES = (0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
+_RIDGES = (0.01, 1.0)
+_TEMPERATURES = 2.0 ** torch.arange(0.0, 4.5, 0.5, dtype=torch.float64, device="cpu")
+
+# Nearest opponents of each class, and draws of its samples, each with its mirror image.
+_N_OPPONENTS, _N_DRAWS = 8, 64
+
+# Least share of a class's covariance that is left without a sample, and least w.
+_LEAST_LEFT, _LEAST_RATIO = 1e-3, 1e-4
+
+
+class DensityChoice(NamedTuple):
+    """Parameters of Gaussian densities.
+
+    Attributes
+    ----------
+    shrinkage, ridge : float
+        rho, and epsilon of T.
+    temperature : float
+        Temperature of the logarithms of density ratios, at least 1.
+    """
+
+    shrinkage: float
+    ridge: float
+    temperature: float
+
+
+def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> DensityChoice:
+    """Return the parameters of least left-out cross-entropy.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        Two classes or more over the inputs.
+    classes : sequence of int
+        Classes whose samples are left out, each of two samples or more.
+
+    Returns
+    -------
+    DensityChoice
+        The earliest of those that were tried if several are best.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (_N_DRAWS, gaussians.means.shape[1] + 1)
+    draws = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+    # The last column drives w, which is independent of h, so its mirror images are in other places.
+    last = torch.cat([draws[:, -1:], -draws[:, -1:]]).roll(_N_DRAWS // 2, 0)
+    draws = torch.cat([torch.cat([draws, -draws])[:, :-1], last], dim=1).to(gaussians.means)
+    weights = gaussians.weights[list(classes)]
+    temperatures = _TEMPERATURES.to(draws.device)[:, None, None, None, None]
+    best, least = DensityChoice(1.0, _RIDGES[-1], 1.0), torch.inf
+    for ridge in _RIDGES:
+        metric = _Metric(gaussians, ridge)
+        # Temperatures, classes, shrinkages, draws, opponents.
+        margins = torch.stack([metric.margins(c, draws) for c in classes])[None]
+        logits = torch.nn.functional.pad(-0.5 * margins / temperatures, (1, 0))
+        entropies = torch.einsum("tcs,c->ts", logits.logsumexp(-1).mean(-1), weights)
+        entropy = float(entropies.min())
+        if entropy < least:
+            t, s = divmod(int(entropies.argmin()), len(_SHRINKAGES))
+            best = DensityChoice(_SHRINKAGES[s], ridge, float(_TEMPERATURES[t]))
+            least = entropy
+    return best
+
+
+class _Metric:
+    """The classes in coordinates in which T is the identity."""
+
+    def __init__(self, gaussians: ClassGaussians, ridge: float) -> None:
+        self._gaussians, self._parts = gaussians, gaussians.parts()
+        rows, weights = gaussians.rows, gaussians.weights
+        total = rows.T @ rows / weights.sum()
+        unit = ridge * gaussians.pooled_variance()
+        total.diagonal().add_(
+            gaussians.residuals.sum(0) / weights.sum() + unit * gaussians.penalties
+        )
+        self._root = cholesky(total, name="the pooled covariance of the inputs")
+        means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self._means = torch.linalg.solve_triangular(self._root, means.T, upper=False).T
+        self._shrinkages = means.new_tensor(_SHRINKAGES)[:, None]
+        self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+
+    def margins(self, c: int, draws: torch.Tensor) -> torch.Tensor:
+        """Return minus twice the logarithms of the density ratios of left-out samples of class c.
+
+        The shape is (n_shrinkages, n_draws, n_opponents); c is less likely where they are negative.
+        """
+        values, axes, mixed = self._spectrum(c)
+        d = len(values)
+        n = float(self._gaussians.weights[c])
+        k, rho = n / (n - 1.0), self._shrinkages
+        along = draws[:, :-1] * values.sqrt()
+        leverage = (1.0 - rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
+        left = (1.0 - leverage).clamp_min(_LEAST_LEFT)
+        share = leverage * (n - 1.0) / d
+        spread = (2.0 / 9.0) * share.square() / (n * left)
+        ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(0.0) ** 3
+        own = k**2 / left * ((1.0 / mixed) @ along.square().T) / ratio.clamp_min(_LEAST_RATIO)
+        own += left.log() + mixed.log().sum(1, keepdim=True)
+        samples = along @ axes.T + self._means[c]
+        margins = []
+        for r in self._opponents(c):
+            _, axes, mixed = self._spectrum(r)
+            squares = ((samples - self._means[r]) @ axes).square()
+            other = (1.0 / mixed) @ squares.T + mixed.log().sum(1, keepdim=True)
+            margins.append(other - own)
+        return torch.stack(margins, dim=-1)
+
+    def _opponents(self, c: int) -> list[int]:
+        """Return the classes of the nearest means."""
+        gaps = (self._means - self._means[c]).square().sum(1)
+        gaps[c] = torch.inf
+        n_opponents = min(_N_OPPONENTS, len(gaps) - 1)
+        nearest: list[int] = gaps.topk(n_opponents, largest=False).indices.tolist()
+        return nearest
+
+    def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the eigenvalues of a class's covariance, its axes, and s for each shrinkage."""
+        if c not in self._spectra:
+            n = float(self._gaussians.weights[c])
+            scatter = self._parts[c].T @ self._parts[c] + self._gaussians.residuals[c].diag()
+            half = torch.linalg.solve_triangular(self._root, scatter, upper=False)
+            covariance = torch.linalg.solve_triangular(self._root, half.T, upper=False) / n
+            values, axes = torch.linalg.eigh(covariance)
+            # Rounding decides on the direction of an axis, but not on the choice.
+            values, axes = values.clamp_min(0.0), torch.where(axes.sum(0) < 0.0, -axes, axes)
+            rho = self._shrinkages
+            mixed = (1.0 - rho) * n / max(n - 1.0, 1.0) * values + rho
+            self._spectra[c] = values, axes, mixed
+        return self._spectra[c]

@@ -1,0 +1,149 @@
+"""The choice of Gaussian densities by their left-out cross-entropy."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.classifier import left_out_densities
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.left_out_densities import _SHRINKAGES, _Metric, best_densities
+from tests.core.small_models import CPU
+
+D, RIDGE = 12, 0.1
+
+
+def samples(n, *, n_own=D, n_noise=0, gap=1.0, seed=0):
+    """Three classes with covariances of their own in the first inputs, and inputs of noise."""
+    rng = np.random.default_rng(3)
+    means = np.zeros((3, D + n_noise))
+    means[:, :D] = gap * rng.standard_normal((3, D))
+    mixing = np.tile(np.eye(D + n_noise), (3, 1, 1))
+    mixing[:, :n_own, :n_own] = rng.standard_normal((3, n_own, n_own))
+    y, rng = np.repeat(np.arange(3), n), np.random.default_rng([7, seed])
+    X = np.einsum("ni,nij->nj", rng.standard_normal((len(y), D + n_noise)), mixing[y])
+    return X + means[y], y
+
+
+def stacked(X, y):
+    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None).fit(X, y)._state.model
+    return ClassGaussians.from_moments(model.moments, np.arange(X.shape[1]), device=CPU)
+
+
+def exact_margins(X, y, shrinkage, c=1):
+    """Leave each sample of a class out; n / (n - 1) times the covariances, T with all samples."""
+    n = int((y == c).sum())
+    parts = [X[y == k] for k in range(3)]
+    pooled = np.mean([np.cov(part.T, bias=True) for part in parts], axis=0)
+    shared = pooled + RIDGE * np.trace(pooled) / X.shape[1] * np.eye(X.shape[1])
+
+    def density(x, part):
+        covariance = (1.0 - shrinkage) * np.cov(part.T) + shrinkage * shared
+        gap = x - part.mean(axis=0)
+        return gap @ np.linalg.solve(covariance, gap) + np.linalg.slogdet(covariance)[1]
+
+    found = []
+    for i in range(n):
+        rest = np.delete(parts[c], i, axis=0)
+        others = [density(parts[c][i], parts[k]) for k in range(3) if k != c]
+        found.append(np.array(others) - density(parts[c][i], rest))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("n", [18, 40, 200])
+@pytest.mark.parametrize("shrinkage", [0.01, 0.1, 0.6, 1.0])
+def test_margins_are_distributed_as_if_each_sample_is_left_out(n, shrinkage):
+    exact, found = [], []
+    for seed in range(12):
+        X, y = samples(n, gap=0.5, seed=seed)
+        metric = _Metric(stacked(X, y), RIDGE)
+        draws = torch.randn((200, D + 1), generator=torch.Generator().manual_seed(seed)).double()
+        margins = metric.margins(1, draws)[_SHRINKAGES.index(shrinkage)].numpy()
+        # The classes 0 and 2, nearest first.
+        found.append(margins if metric._opponents(1) == [0, 2] else margins[:, ::-1])
+        exact.append(exact_margins(X, y, shrinkage))
+    exact, found = np.concatenate(exact), np.concatenate(found)
+
+    scale = exact.std(axis=0)
+    assert_allclose(found.mean(axis=0) / scale, exact.mean(axis=0) / scale, atol=0.35)
+    assert_allclose(found.std(axis=0), scale, rtol=0.35)
+    quantiles = [np.quantile(one, [0.25, 0.5, 0.75], axis=0) / scale for one in (found, exact)]
+    assert_allclose(*quantiles, atol=0.35)
+
+
+def test_covariances_are_pooled_as_far_as_they_agree():
+    own = best_densities(stacked(*samples(60)), range(3))
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 60)
+    equal = best_densities(stacked(rng.standard_normal((180, D)) + np.eye(3, D)[y], y), range(3))
+
+    assert own.shrinkage < 0.1
+    assert equal.shrinkage >= 0.6
+
+
+def test_the_order_of_classes_plays_no_part():
+    X, y = samples(30)
+    orders = [[0, 1, 2], [2, 0, 1], [1, 2, 0], [2, 1, 0]]
+
+    found = {best_densities(stacked(X, np.argsort(order)[y]), range(3)) for order in orders}
+
+    assert len(found) == 1
+
+
+def test_inputs_of_noise_do_not_pool_covariances_that_tell_classes_apart():
+    X, y = samples(80, n_own=10, n_noise=38, gap=0.1)
+    X_new, y_new = samples(300, n_own=10, n_noise=38, gap=0.1, seed=1)
+
+    assert best_densities(stacked(X, y), range(3)).shrinkage < 0.5
+    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
+    assert clf._solved_choice().normal
+    assert clf.score(X_new, y_new) > 0.8
+
+
+@pytest.mark.parametrize(("n", "is_normal"), [(59, False), (61, True)])
+def test_classes_need_more_samples_than_inputs(n, is_normal):
+    X, y = samples(n, n_noise=40 - D)
+
+    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
+
+    assert clf._solved_choice().normal is is_normal
+
+
+def truncated_classes(n_axes, share):
+    """Classes of 200 samples that have the diagonal covariance 1, but for the first three inputs.
+
+    The axes along the first inputs are kept; `share` is the part of their variances in the rows.
+    """
+    scatters = torch.full((4, D), 200.0, dtype=torch.float64)
+    scatters[range(4), [0, 1, 2, 0]] = torch.tensor([400.0, 800.0, 100.0, 200.0]).double()
+    kept = scatters.clone()
+    kept[:, :n_axes] *= share
+    kept[:, n_axes:] = 0.0
+    return ClassGaussians(
+        weights=torch.full((4,), 200.0, dtype=torch.float64),
+        means=torch.eye(4, D, dtype=torch.float64),
+        rows=torch.cat([one.sqrt().diag()[:n_axes] for one in kept]),
+        lengths=(n_axes,) * 4,
+        residuals=scatters - kept,
+        penalties=torch.ones(D, dtype=torch.float64),
+        energies=kept,
+        gram=None,
+    )
+
+
+@pytest.mark.parametrize(("n_axes", "share"), [(D, 0.5), (D, 0.01), (3, 1.0)])
+def test_covariances_include_what_the_axes_leave_out(n_axes, share):
+    truncated, whole = (
+        _Metric(truncated_classes(*one), RIDGE)._spectrum(1)[0]
+        for one in [(n_axes, share), (D, 1.0)]
+    )
+
+    assert_allclose(truncated, whole, rtol=1e-12)
+
+
+def test_temperature_is_at_least_one_and_grows_where_covariances_are_uncertain():
+    few, many = (best_densities(stacked(*samples(n, gap=0.2)), range(3)) for n in (20, 2000))
+
+    assert many.temperature == left_out_densities._TEMPERATURES[0] == 1.0
+    assert few.temperature > 1.0
