@@ -33,7 +33,7 @@ SIZES = [60, 200, 500]
 
 # Classes, clusters of each, features and informative features of make_classification.
 CASES = [(3, 1, 10, 5), (5, 1, 20, 10), (10, 1, 30, 15), (2, 2, 20, 5), (5, 2, 20, 10)]
-CASES += [(2, 3, 30, 15), (3, 3, 10, 5), (7, 3, 30, 12)]
+CASES += [(4, 1, 60, 10), (8, 1, 100, 30), (2, 3, 30, 15), (3, 3, 10, 5), (7, 3, 30, 12)]
 
 REAL = ["digits", "sbu", "fpha", "cifar-40", "pendigits", "satimage", "segment", "breast-cancer"]
 N_TEST = 2000
