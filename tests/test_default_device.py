@@ -32,6 +32,7 @@ def meta_device():
         {"rank": None, "chunk_size": 7},
         {"rank": 1, "shared_band_size": 4},
         {"shared_band_size": 300},
+        {"shared_band_size": 300, "rank": None},
         {"shrinkage": 0.0, "epsilon": 0.1},
         {"shrinkage": 1.0, "epsilon": 0.1},
         {"covariance": "identity"},

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from ffnb_sklearn import ContinualPipeline, FFNBClassifier, load
 from tests.separated_classes import CODES, NAMES, X, learned
 
-# Written by `golden_pipeline` with version 0.1.0.dev0, and never again; since format 2 the
+# Written by `golden_pipeline` when the format was published, and never again; since format 2 the
 # classifier is solved before.
 FILES = sorted(Path(__file__).parent.glob("golden_*.ffnb"))
 

@@ -409,6 +409,20 @@ def test_the_first_prediction_after_loading_solves_nothing(kind, tmp_path, monke
     assert learned(loaded, [3])._state.model.solved is None
 
 
+def test_densities_of_gaussian_classes_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = rng.standard_normal((400, 3)) * np.array([[1.0], [2.0]])[y]
+    model = classifier(shared_band_size=300, band_size=0).fit(X, y)
+    expected = model.predict_proba(X)
+
+    loaded = round_trip(model, tmp_path)
+
+    assert loaded._state.model.solved.choice == model._solved_choice()
+    assert loaded._state.model.solved.choice.normal
+    assert_array_equal(loaded.predict_proba(X), expected)
+
+
 def test_a_solution_that_is_larger_than_the_moments_is_solved_again(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 30
     model = FFNBClassifier(classifier="ovo", band_size=0, shared_band_size=0, rank=1).fit(X, y)

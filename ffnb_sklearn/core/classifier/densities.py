@@ -48,7 +48,7 @@ from itertools import pairwise
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import DiagonalPlusGram, cholesky
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
 from ..statistics import Array
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
@@ -56,8 +56,9 @@ from .left_out import LeftOutSamples
 __all__ = [
     "LEAST_SHRINKAGE",
     "GaussianDistances",
+    "drawn_entropy",
     "fit_distances",
-    "linear_temperature",
+    "linear_entropy",
     "shared_covariance",
 ]
 
@@ -73,6 +74,13 @@ _OWN_TEMPERATURE = 0.013
 # Least shrinkage that is chosen, or that temperatures assume: beyond about 1e5 samples a class
 # covariance is as good as known, and a smaller relative ridge only loses digits.
 LEAST_SHRINKAGE = 1e-3
+
+# Least number of draws of samples, each with its mirror image, and temperatures of their scores.
+_N_DRAWN = 64
+_TEMPERATURES = 2.0 ** torch.arange(-2.0, 8.0, 0.5, dtype=torch.float64, device="cpu")
+
+# Most axes of a class whose samples are drawn: the eigenvectors of thousands take seconds.
+_MOST_DRAWN_AXES = 256
 
 # Least share of the pooled covariance in B that temperatures assume: without any, distances of
 # left-out samples are those of the own axes.
@@ -186,22 +194,55 @@ def shared_covariance(
     )
 
 
-def linear_temperature(
+def linear_entropy(
     gaussians: ClassGaussians,
     shrinkage: float,
     epsilon: float,
     solved: tuple[DiagonalPlusGram, torch.Tensor] | None = None,
-) -> float:
-    """Return the temperature of least left-out cross-entropy of linear scores.
+) -> tuple[float, float]:
+    """Return the least left-out cross-entropy of linear scores, and its temperature.
 
-    It is that of the discriminant of B, divided by its share of the pooled covariance. `solved`
+    They are those of the discriminant of B, divided by its share of the pooled covariance. `solved`
     holds B and the centred means times its inverse, if they are known.
     """
     left_out, share = LeftOutSamples(gaussians), max(shrinkage, _FEWEST_SHARED)
     if solved is None or share > shrinkage:
         base = shared_covariance(gaussians, share, epsilon)
         solved = base, base.solve(left_out.means)
-    return left_out.cross_entropy(*solved, share)[1]
+    return left_out.cross_entropy(*solved, share)
+
+
+def drawn_entropy(distances: GaussianDistances, gaussians: ClassGaussians) -> float:
+    """Return the least cross-entropy of samples that are drawn from the Gaussians themselves.
+
+    It is too low for new samples. Distances without determinants may fail even here, where one
+    class is spread so far that it is the nearest to the samples of others. It is 0 if no class has
+    two samples and at most 256 axes.
+    """
+    generator = torch.Generator().manual_seed(0)
+    parts, samples = gaussians.parts(), list[torch.Tensor]()
+    classes = [c for c in LeftOutSamples(gaussians).classes if len(parts[c]) <= _MOST_DRAWN_AXES]
+    if not classes:
+        return 0.0
+    n_draws = -(-_N_DRAWN // len(classes))
+    shape = 2, n_draws, len(gaussians.penalties)
+    draws = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+    draws = draws.to(gaussians.means)
+    for c in classes:
+        rows, mean = parts[c], gaussians.means[c]
+        # The root of rows' rows, which no rotation of the rows changes.
+        values, axes = torch.linalg.eigh(rows @ rows.T)
+        inverse = torch.where(values > SUM_ROUNDING * values[-1:], values, torch.inf).rsqrt()
+        gaps = draws[0] @ rows.T @ (axes * inverse) @ axes.T @ rows
+        gaps += draws[1] * gaussians.residuals[c].sqrt()
+        gaps /= gaussians.weights[c].sqrt()
+        samples += [mean + gaps, mean - gaps]
+    labels = torch.tensor(classes, device=gaussians.means.device).repeat_interleave(2 * n_draws)
+    temperatures = _TEMPERATURES.to(labels.device)[:, None, None]
+    logits = distances.log_ratios(torch.cat(samples)) / temperatures
+    losses = logits.logsumexp(-1) - logits[:, range(len(labels)), labels]
+    weights = gaussians.weights[labels]
+    return float((losses @ weights / weights.sum()).min())
 
 
 def fit_distances(
@@ -228,7 +269,7 @@ def fit_distances(
     normal : bool, default=False
         Whether the classes are Gaussian, so that scores are logarithms of density ratios.
     temperature : float or None, default=None
-        Temperature of the linear scores; None is `linear_temperature`.
+        Temperature of the linear scores; None is that of `linear_entropy`.
 
     Returns
     -------
@@ -271,7 +312,7 @@ def fit_distances(
             if normal:
                 offsets[c] -= lower.diagonal().log().sum()
     if temperature is None:
-        temperature = linear_temperature(learned, shrinkage, epsilon, (base, planes))
+        temperature = linear_entropy(learned, shrinkage, epsilon, (base, planes))[1]
     known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
     return GaussianDistances(
         as_array(centre),

@@ -59,10 +59,9 @@ class RowGrams:
         """
         shares = self.diagonal / diagonal
         first = shares[list(self.starts)]
-        lengths = torch.diff(torch.tensor([*self.starts, len(shares)]))
-        repeated = first.repeat_interleave(lengths.to(first.device))
-        if not torch.allclose(shares, repeated, rtol=LENGTH_ROUNDING, atol=0.0):
-            return None
+        for share, start, stop in zip(first, self.starts, [*self.starts[1:], None], strict=True):
+            if bool(((shares[start:stop] - share).abs() > LENGTH_ROUNDING * share).any()):
+                return None
         scaled = self.grams[0] * first[0]
         for gram, share in zip(self.grams[1:], first[1:], strict=True):
             scaled.addcmul_(gram, share)
@@ -191,6 +190,37 @@ class ClassGaussians:
         if self.row_grams is not None:
             return self.row_grams.scaled(diagonal)
         return self.gram
+
+    def with_pooled(self, classes: Sequence[int], n_inputs: int) -> "ClassGaussians":
+        """Return the same classes, some of which have the pooled covariance of the inputs.
+
+        The other features do not vary within these classes.
+        """
+        if not classes:
+            return self
+        weights, inputs = self.weights, slice(0, n_inputs)
+        pooled = self.rows[:, inputs].T @ self.rows[:, inputs]
+        pooled.diagonal().add_(self.residuals[:, inputs].sum(0))
+        values, axes = torch.linalg.eigh(pooled / weights.sum())
+        factor = self.rows.new_zeros((n_inputs, self.rows.shape[1]))
+        factor[:, inputs] = axes.T * values.clamp_min(0.0).sqrt()[:, None]
+        parts, residuals, energies = (
+            list(self.parts()),
+            self.residuals.clone(),
+            self.energies.clone(),
+        )
+        for c in classes:
+            parts[c] = factor * weights[c].sqrt()
+            residuals[c], energies[c] = 0.0, column_energies(parts[c])
+        return replace(
+            self,
+            rows=torch.cat(parts),
+            lengths=tuple(len(part) for part in parts),
+            residuals=residuals,
+            energies=energies,
+            gram=None,
+            row_grams=None,
+        )
 
     def with_identity(self) -> "ClassGaussians":
         """Return the same classes with the identity times the mean variance as covariance.

@@ -1,21 +1,21 @@
 r"""Shrinkage, ridge and temperature of Gaussian densities, by their left-out cross-entropy.
 
 In the coordinates in which :math:`T = \Sigma_{pooled} + \epsilon v P` is the identity, the
-covariance :math:`S_c = (1 - \rho) k \Sigma_c + \rho I`, :math:`k = n / (n - 1)`, of a class has
-the axes of :math:`\Sigma_c` and the values :math:`s = (1 - \rho) k \lambda + \rho`. A sample
-:math:`\mu_c + z`, z drawn from :math:`N(0, \Sigma_c)`, has the distance
-:math:`h = z^\top S_c^{-1} z` from its class. If it is left out, the mean moves by
-:math:`-z / (n - 1)`, and :math:`S_c` loses :math:`a z z^\top` with
-:math:`a = (1 - \rho) k / (n - 1)`. With the mean leverage
-:math:`l = a \sum \lambda / s` over the samples of the class,
+covariance :math:`(1 - \rho) \Sigma_c + \rho I` of a class has the axes of :math:`\Sigma_c`. If a
+sample :math:`\mu_c + z` is left out of its n samples, the mean moves by :math:`-z / (n - 1)`, and
+the covariance is :math:`S_c - a z z^\top` with :math:`k = n / (n - 1)`,
+:math:`S_c = (1 - \rho) k \Sigma_c + \rho I`, of the values
+:math:`s = (1 - \rho) k \lambda + \rho`, and :math:`a = (1 - \rho) k / (n - 1)`. For z drawn from
+:math:`N(0, \Sigma_c)` and with the mean leverage :math:`l = a \sum \lambda / s` over the samples of
+the class,
 
-.. math:: D_c = k^2 \frac{h}{(1 - l) w} , \qquad \log \det S_c + \log (1 - l) ,
+.. math:: D_c = k^2 \frac{z^\top S_c^{-1} z}{(1 - l) w} , \qquad \log \det S_c + \log (1 - l) ,
 
 are its distance and log-determinant then. Without shrinkage :math:`D_c` is the ratio of chi-square
-variables of Hotelling's distribution [1]_: h has d degrees of freedom, and w, divided by its
-mean, has :math:`\nu = n - d = n (1 - l)`. The part :math:`q = l (n - 1) / d` of :math:`S_c` that is
-estimated from the class varies alone, so :math:`\nu = n (1 - l) / q^2` in general; w is the
-approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
+variables of Hotelling's distribution [1]_: w is one of :math:`n - 1 - d = (n - 1) (1 - l)` degrees
+of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :math:`S_c` comes from
+the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
+the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
 
 The likelihood of left-out samples would not do: it weighs all directions alike and, where most of
 them are the same in all classes, pools those that tell the classes apart.
@@ -84,9 +84,9 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     generator = torch.Generator().manual_seed(0)
     shape = (_N_DRAWS, gaussians.means.shape[1] + 1)
     draws = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-    # The last column drives w, which is independent of h, so its mirror images are in other places.
-    last = torch.cat([draws[:, -1:], -draws[:, -1:]]).roll(_N_DRAWS // 2, 0)
-    draws = torch.cat([torch.cat([draws, -draws])[:, :-1], last], dim=1).to(gaussians.means)
+    # Mirror images share the last column, which drives w.
+    mirrored = torch.cat([-draws[:, :-1], draws[:, -1:]], dim=1)
+    draws = torch.cat([draws, mirrored]).to(gaussians.means)
     weights = gaussians.weights[list(classes)]
     temperatures = _TEMPERATURES.to(draws.device)[:, None, None, None, None]
     best, least = DensityChoice(1.0, _RIDGES[-1], 1.0), torch.inf
@@ -119,29 +119,31 @@ class _Metric:
         means = gaussians.means - weights @ gaussians.means / weights.sum()
         self._means = torch.linalg.solve_triangular(self._root, means.T, upper=False).T
         self._shrinkages = means.new_tensor(_SHRINKAGES)[:, None]
-        self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+        self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def margins(self, c: int, draws: torch.Tensor) -> torch.Tensor:
         """Return minus twice the logarithms of the density ratios of left-out samples of class c.
 
         The shape is (n_shrinkages, n_draws, n_opponents); c is less likely where they are negative.
         """
-        values, axes, mixed = self._spectrum(c)
-        d = len(values)
-        n = float(self._gaussians.weights[c])
-        k, rho = n / (n - 1.0), self._shrinkages
-        along = draws[:, :-1] * values.sqrt()
+        values, axes = self._spectrum(c)
+        n, rho = float(self._gaussians.weights[c]), self._shrinkages
+        k = n / (n - 1.0)
+        mixed = (1.0 - rho) * k * values + rho
+        # Rounding may turn an axis round, or mix axes of equal values, but changes no sample.
+        along = draws[:, :-1] @ axes * values.sqrt()
         leverage = (1.0 - rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
         left = (1.0 - leverage).clamp_min(_LEAST_LEFT)
-        share = leverage * (n - 1.0) / d
-        spread = (2.0 / 9.0) * share.square() / (n * left)
+        share = leverage * (n - 1.0) / len(values)
+        spread = (2.0 / 9.0) * share.square() / ((n - 1.0) * left)
         ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(0.0) ** 3
         own = k**2 / left * ((1.0 / mixed) @ along.square().T) / ratio.clamp_min(_LEAST_RATIO)
         own += left.log() + mixed.log().sum(1, keepdim=True)
         samples = along @ axes.T + self._means[c]
         margins = []
         for r in self._opponents(c):
-            _, axes, mixed = self._spectrum(r)
+            values, axes = self._spectrum(r)
+            mixed = (1.0 - rho) * values + rho
             squares = ((samples - self._means[r]) @ axes).square()
             other = (1.0 / mixed) @ squares.T + mixed.log().sum(1, keepdim=True)
             margins.append(other - own)
@@ -155,17 +157,13 @@ class _Metric:
         nearest: list[int] = gaps.topk(n_opponents, largest=False).indices.tolist()
         return nearest
 
-    def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the eigenvalues of a class's covariance, its axes, and s for each shrinkage."""
+    def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the eigenvalues of a class's covariance, and its axes."""
         if c not in self._spectra:
             n = float(self._gaussians.weights[c])
             scatter = self._parts[c].T @ self._parts[c] + self._gaussians.residuals[c].diag()
             half = torch.linalg.solve_triangular(self._root, scatter, upper=False)
             covariance = torch.linalg.solve_triangular(self._root, half.T, upper=False) / n
             values, axes = torch.linalg.eigh(covariance)
-            # Rounding decides on the direction of an axis, but not on the choice.
-            values, axes = values.clamp_min(0.0), torch.where(axes.sum(0) < 0.0, -axes, axes)
-            rho = self._shrinkages
-            mixed = (1.0 - rho) * n / max(n - 1.0, 1.0) * values + rho
-            self._spectra[c] = values, axes, mixed
+            self._spectra[c] = values.clamp_min(0.0), axes
         return self._spectra[c]

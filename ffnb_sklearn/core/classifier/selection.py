@@ -28,7 +28,8 @@ classes depend on the sum of their covariances and keep the limit of a tenth.
 best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
 are enough samples for this test (`ffnb_sklearn.core.classifier.normality`) and for the covariances.
 Then the inputs count alone, with the densities of least left-out cross-entropy
-(`ffnb_sklearn.core.classifier.left_out_densities`).
+(`ffnb_sklearn.core.classifier.left_out_densities`). Classes with too few samples for a
+covariance of their own have the pooled one.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -92,8 +93,8 @@ _FEW_SAMPLES = 12.0
 # classes of several clusters 1.5 and more from 200 samples on (benchmarks/gaussian_classes.py).
 _FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 50.0, 1.03, 5e-4
 
-# Least mean number of samples of a class per input: with fewer, own covariances in the inputs are
-# too uncertain if most inputs tell nothing (benchmarks/gaussian_classes.py).
+# Least number of samples per input, of the mean class and of a class with its own covariance: with
+# fewer it is too uncertain if most inputs tell nothing (benchmarks/gaussian_classes.py).
 _FEWEST_PER_INPUT = 1.5
 
 # Energy of inputs that count alone.
@@ -141,6 +142,8 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
     if choice.normal:
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
+        few = torch.nonzero(gaussians.weights < _FEWEST_PER_INPUT * blocks.n_inputs)[:, 0]
+        gaussians = gaussians.with_pooled(few.tolist(), blocks.n_inputs)
     return replace(gaussians, penalties=penalties)
 
 
@@ -179,12 +182,12 @@ def choose(
     left_out = LeftOutSamples(fixed)
     is_open = shrinkage is None and epsilon is None and len(energies) > 1
     if is_open and settings.classifier == "gaussian":
-        n_samples = float(gaussians.weights.mean())
-        fewest = max(_FEWEST_TESTED, _FEWEST_PER_INPUT * blocks.n_inputs)
-        if n_samples >= fewest and left_out.classes and len(gaussians.weights) > 1:
-            deviation = excess_deviation(fixed, left_out.classes, shared)
+        n_samples, fewest = float(gaussians.weights.mean()), _FEWEST_PER_INPUT * blocks.n_inputs
+        large = [c for c in left_out.classes if gaussians.weights[c] >= fewest]
+        if n_samples >= max(_FEWEST_TESTED, fewest) and large and len(gaussians.weights) > 1:
+            deviation = excess_deviation(fixed, large, shared)
             if deviation <= _MOST_DEVIATION + _MOST_EXCESS * n_samples:
-                return _choice_of_normal(fixed, blocks, left_out.classes)
+                return _choice_of_normal(gaussians, blocks, large)
     metric = _best_metric(left_out, fixed, blocks, energies)
     linear = metric.energy == _INPUTS
     curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
@@ -228,11 +231,12 @@ def _best_metric(
 
 def _choice_of_normal(gaussians: ClassGaussians, blocks: Blocks, classes: Sequence[int]) -> Choice:
     """Return the choice for classes that are Gaussian in the inputs, which count alone."""
+    normal = Choice(_ALONE, 1.0, _RIDGE, density_temperature=1.0)
     inputs = gaussians.first(blocks.n_inputs)
-    inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), Choice(None, 1.0, _RIDGE))
+    inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), normal)
     best = best_densities(inputs, classes)
     # The unit of the ridge is the mean variance of all features.
-    features = with_choice(gaussians, blocks, Choice(_ALONE, 1.0, _RIDGE))
+    features = with_choice(gaussians, blocks, normal)
     unit = float(inputs.pooled_variance() / features.pooled_variance())
     return Choice(_ALONE, best.shrinkage, best.shrinkage * best.ridge * unit, best.temperature)
 

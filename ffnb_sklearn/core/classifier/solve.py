@@ -9,7 +9,7 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import GaussianDistances, fit_distances, linear_temperature
+from .densities import GaussianDistances, drawn_entropy, fit_distances, linear_entropy
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
@@ -20,6 +20,9 @@ __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights",
 # Relative ridge of the linear discriminants that give one-vs-all regression its temperature: with
 # the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
 _TEMPERATURE_RIDGE = 1.0
+
+# Cross-entropy of drawn samples that is not compared with the linear one, which costs a factor.
+_NO_LOSS = 0.01
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
@@ -32,7 +35,7 @@ class Solution(NamedTuple):
     classifier : GaussianDistances, PairwiseFisher or OneVsAllRidge
         Over the features of `ffnb_sklearn.core.features.feature_map.classifier_columns`.
     choice : Choice
-        Energies, shrinkage and ridge.
+        Energies, shrinkage, ridge, and whether the classes are Gaussian.
     """
 
     classifier: Classifier
@@ -80,7 +83,7 @@ def solve(
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device)
     if settings.classifier == "ova":
         relative = replace(gaussians, absolute_ridge=False)
-        temperature = linear_temperature(relative, 1.0, _TEMPERATURE_RIDGE)
+        _, temperature = linear_entropy(relative, 1.0, _TEMPERATURE_RIDGE)
         regression = fit_one_vs_all(gaussians, epsilon=choice.epsilon, temperature=temperature)
         return Solution(regression, choice)
     if settings.classifier == "ovo":
@@ -92,7 +95,19 @@ def solve(
             half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
-    distances = fit_distances(
+    distances = _distances(gaussians, settings, choice)
+    is_open = settings.shrinkage is None and settings.epsilon is None and not choice.normal
+    if is_open and settings.covariance == "class":
+        drawn = drawn_entropy(distances, gaussians)
+        linear = choice._replace(shrinkage=1.0, epsilon=choice.epsilon / choice.shrinkage)
+        if drawn > _NO_LOSS and linear_entropy(gaussians, 1.0, linear.epsilon)[0] < drawn:
+            return Solution(_distances(gaussians, settings, linear), linear)
+    return Solution(distances, choice)
+
+
+def _distances(gaussians: ClassGaussians, settings: Settings, choice: Choice) -> GaussianDistances:
+    """Solve the distances with a choice."""
+    return fit_distances(
         gaussians,
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
@@ -100,7 +115,6 @@ def solve(
         normal=choice.normal,
         temperature=choice.density_temperature,
     )
-    return Solution(distances, choice)
 
 
 def chosen_gaussians(
@@ -116,7 +130,9 @@ def chosen_gaussians(
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if choice is None:
         # Each energy that is tried needs the Gram matrices of the blocks alone.
-        gaussians = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0)).with_row_grams(blocks)
+        if settings.shrinkage != 0.0:
+            pooled = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0))
+            gaussians = pooled.with_row_grams(blocks)
         choice = choose(gaussians, blocks, settings, features.shared)
     gaussians = with_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice

@@ -203,7 +203,7 @@ def test_the_order_of_classes_plays_no_part(samples):
         for order in (range(N_CLASSES), range(N_CLASSES)[::-1], [2, 0, 5, 1, 4, 3])
     ]
 
-    assert len({one.input_energy for one in found}) == 1
+    assert len({(one.input_energy, one.density_temperature) for one in found}) == 1
     assert_allclose([one[1:3] for one in found], [found[0][1:3]] * 3, rtol=1e-9)
 
 
@@ -250,6 +250,7 @@ def test_bands_of_the_last_task_have_no_say():
     without, beside = chosen(X, labels), chosen(X, labels, band_size=1)
 
     assert without.input_energy == beside.input_energy
+    assert without.density_temperature == beside.density_temperature
     assert_allclose(without[1:3], beside[1:3], rtol=1e-9)
 
 
@@ -277,6 +278,7 @@ def test_many_classes_are_judged_by_a_few():
     assert 0.0 < choice.shrinkage <= 1.0
     again = choice_of(model, [model.moments[k] for k in order])
     assert again.input_energy == choice.input_energy
+    assert again.density_temperature == choice.density_temperature
     assert_allclose(again[1:3], choice[1:3], rtol=1e-9)
 
 
