@@ -1,14 +1,16 @@
-"""Measure what the test of Gaussian classes is worth: where it holds, and what it changes.
+"""Measure what two checks of the classes are worth: where they hold, and what they change.
 
-The default is compared with the same estimator without the test, on generated classes of one or
-several Gaussian clusters, and on hold-outs of the training rows of real sets.
+One tests whether the classes are Gaussian; the other pools their covariances if samples drawn with
+their own covariances are not told apart. The default is compared with the same estimator without
+both, on generated classes of one or several Gaussian clusters and classes that surround others, and
+on hold-outs of the training rows of real sets.
 
     python benchmarks/gaussian_classes.py --data FOLDER --out gaussian.md gaussian.csv
     python benchmarks/gaussian_classes.py --tables tables.npz
     python benchmarks/gaussian_classes.py --quick
 """
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -18,11 +20,11 @@ from _data import Split
 from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits, study_sets, table_sets
 from defaults import hold_outs
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_circles, make_classification, make_gaussian_quantiles
 from sklearn.metrics import log_loss
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier import selection
+from ffnb_sklearn.core.classifier import selection, solve
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.left_out import LeftOutSamples
 from ffnb_sklearn.core.classifier.normality import excess_deviation
@@ -34,6 +36,9 @@ SIZES = [60, 200, 500]
 # Classes, clusters of each, features and informative features of make_classification.
 CASES = [(3, 1, 10, 5), (5, 1, 20, 10), (10, 1, 30, 15), (2, 2, 20, 5), (5, 2, 20, 10)]
 CASES += [(4, 1, 60, 10), (8, 1, 100, 30), (2, 3, 30, 15), (3, 3, 10, 5), (7, 3, 30, 12)]
+
+# Classes that surround others: two circles, or classes and features of make_gaussian_quantiles.
+SURROUNDING = ["circles", (3, 2), (2, 5), (3, 10)]
 
 REAL = ["digits", "sbu", "fpha", "cifar-40", "pendigits", "satimage", "segment", "breast-cancer"]
 N_TEST = 2000
@@ -57,6 +62,23 @@ def classification_splits(case, n_rows, n_draws):
         yield Split(f"draw {seed}", X[:n], y[:n], X[n:], y[n:])
 
 
+def surrounding_splits(case, n_rows, n_draws):
+    """Draw circles, or quantiles of one Gaussian, with a number of training rows per class."""
+    for seed in range(n_draws):
+        if case == "circles":
+            X, y = make_circles(2 * n_rows + N_TEST, noise=0.15, factor=0.6, random_state=seed)
+        else:
+            n_classes, d = case
+            X, y = make_gaussian_quantiles(
+                n_samples=n_classes * n_rows + N_TEST,
+                n_features=d,
+                n_classes=n_classes,
+                random_state=seed,
+            )
+        n = len(y) - N_TEST
+        yield Split(f"draw {seed}", X[:n], y[:n], X[n:], y[n:])
+
+
 def all_splits(options):
     """Yield the name of a set, samples per class or None, and its splits."""
     n_draws = options.draws
@@ -66,6 +88,9 @@ def all_splits(options):
         for case in options.cases:
             name = "{} classes of {} in {}".format(*case[:3])
             yield f"{name}, {n}", classification_splits(case, n, n_draws)
+        for case in options.surrounding:
+            name = case if case == "circles" else "{} quantiles in {}".format(*case)
+            yield f"{name}, {n}", surrounding_splits(case, n, n_draws)
     known = study_sets(options.data) | ({} if options.quick else _tables(options))
     for name in options.sets:
         yield name, hold_outs(known[name], n_draws)
@@ -87,11 +112,13 @@ def deviation(estimator):
 
 
 def measure(split, seed):
-    """Accuracy and log-loss with the test and without it, and the statistic."""
+    """Accuracy and log-loss with both checks and without them, and the statistic of the test."""
     found = {}
     for name in ("with", "without"):
-        without = mock.patch.object(selection, "_FEWEST_TESTED", np.inf)
-        with without if name == "without" else nullcontext():
+        with ExitStack() as stack:
+            if name == "without":
+                stack.enter_context(mock.patch.object(selection, "_FEWEST_TESTED", np.inf))
+                stack.enter_context(mock.patch.object(solve, "_NO_LOSS", np.inf))
             clf = FFNBClassifier(band_size=0, random_state=seed).fit(split.X, split.y)
             probabilities = clf.predict_proba(split.X_test)
         right = clf.classes_[probabilities.argmax(axis=1)] == split.y_test
@@ -100,6 +127,7 @@ def measure(split, seed):
         if name == "with":
             found["deviation"] = deviation(clf)
             found["normal"] = clf._solved_choice().normal
+            found["pooled"] = clf.shrinkage_ == 1.0 and not clf._solved_choice().normal
     return found
 
 
@@ -128,6 +156,7 @@ def report(records, options, environment):
                 name,
                 f"{means['deviation']:.2f}",
                 f"{sum(one['normal'] for one in here)} of {len(here)}",
+                f"{sum(one['pooled'] for one in here)} of {len(here)}",
                 f"{means['accuracy without']:.2f}",
                 f"{means['accuracy with']:.2f}",
                 f"{gain:+.2f}",
@@ -141,7 +170,8 @@ def report(records, options, environment):
         'a name ends in the samples per class; "5 classes of 2 in 20": make_classification with 2 '
         "clusters per class in 20 features",
     ]
-    columns = ["set", "deviation", "Gaussian", "accuracy without the test", "with it", "gain"]
+    columns = ["set", "deviation", "Gaussian", "pooled", "accuracy without the checks", "with them"]
+    columns += ["gain"]
     columns += ["log-loss without", "log-loss with"]
     return page("Gaussian classes", environment, notes, table(columns, rows))
 
@@ -156,10 +186,10 @@ def parse(arguments):
     add("--sets", nargs="*", default=REAL, help="real sets")
     options = parser.parse_args(arguments)
     options.kinds = ["equal", "unequal", "low-rank", "clusters"]
-    options.cases = CASES
+    options.cases, options.surrounding = CASES, SURROUNDING
     if options.quick:
         options.sizes, options.draws, options.sets = [60], 2, []
-        options.kinds, options.cases = ["unequal", "clusters"], []
+        options.kinds, options.cases, options.surrounding = ["unequal", "clusters"], [], []
     return options
 
 

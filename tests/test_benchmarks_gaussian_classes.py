@@ -23,3 +23,13 @@ def test_draws_have_so_many_rows_per_class_on_average(bench):
     assert first.X.shape == (120, 10)
     assert len(first.y_test) == module.N_TEST
     assert not np.array_equal(first.X, second.X)
+
+
+def test_classes_that_surround_others_have_so_many_rows_per_class(bench):
+    module = bench("gaussian_classes")
+
+    for case, shape in [("circles", (80, 2)), ((3, 5), (120, 5))]:
+        first, second = module.surrounding_splits(case, 40, 2)
+        assert first.X.shape == shape
+        assert len(first.y_test) == module.N_TEST
+        assert not np.array_equal(first.X, second.X)
