@@ -190,9 +190,9 @@ class FFNBClassifier(BlockClassifier):
     chosen from three candidates, by the least left-out cross-entropy of the pooled discriminant.
     This cross-entropy follows from the moments in closed form. It needs no sample, does not depend
     on the order of the tasks, and is computed for at most twelve classes of two samples or more.
-    If both are "auto" and the shared band shows that the classes are Gaussian in the inputs, the
-    Gaussian head compares the densities of the inputs, with the shrinkage and ridge of least
-    left-out cross-entropy.
+    If both are "auto", the Gaussian head compares the densities of the inputs if the shared band
+    shows that the classes are Gaussian in them, and pools the covariances of all classes if samples
+    drawn with their own ones are not told apart.
 
     The first prediction after a call that learns solves the classifier, and so takes longer than
     later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
