@@ -44,7 +44,7 @@ _RIDGES = (0.01, 1.0)
 _TEMPERATURES = 2.0 ** torch.arange(0.0, 4.5, 0.5, dtype=torch.float64, device="cpu")
 
 # Nearest opponents of each class, and draws of its samples, each with its mirror image.
-_N_OPPONENTS, _N_DRAWS = 8, 64
+_N_OPPONENTS, _N_DRAWS = 8, 128
 
 # Least share of a class's covariance that is left without a sample, and least w.
 _LEAST_LEFT, _LEAST_RATIO = 1e-3, 1e-4
