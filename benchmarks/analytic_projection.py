@@ -22,7 +22,7 @@ class AnaCP(IncrementalHead):
     another random layer, whose ridge classifier is fitted to draws from Gaussians of the class
     means and the pooled covariance.
 
-    Where the authors' code differs from the paper, it holds: all singular values grow, without the
+    The authors' code holds if it differs from the paper: all singular values grow, without the
     signs of Lemma 4.1, and the moved means are whitened a second time instead of back (Eq. 16).
 
     Parameters

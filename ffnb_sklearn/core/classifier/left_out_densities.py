@@ -17,8 +17,8 @@ of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :mat
 the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
 the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
 
-The likelihood of left-out samples would not do: it weighs all directions alike and, where most of
-them are the same in all classes, pools those that tell the classes apart.
+The likelihood of left-out samples is no substitute. It weighs all directions alike: if most of them
+are the same in all classes, it pools those that tell the classes apart.
 
 References
 ----------

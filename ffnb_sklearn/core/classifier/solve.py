@@ -21,7 +21,8 @@ __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights",
 # the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
 _TEMPERATURE_RIDGE = 1.0
 
-# Cross-entropy of drawn samples that is not compared with the linear one, which costs a factor.
+# Cross-entropy of drawn samples up to which own covariances stand without a comparison; the linear
+# one needs a factorisation of its own.
 _NO_LOSS = 0.01
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
