@@ -207,6 +207,11 @@ class DiagonalPlusGram:
         if self._rows is None:
             self._factor *= self._root[:, None]
 
+    @property
+    def diagonal(self) -> torch.Tensor:
+        r""":math:`\delta`, of shape (d,)."""
+        return self._root.square()
+
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Multiply each row by the inverse of A.
 

@@ -1,7 +1,7 @@
 r"""Left-out cross-entropy of the pooled discriminant, in closed form from the classes' moments.
 
 The outputs of the pooled discriminant are linear in a sample, so the moments of a class give their
-mean and covariance exactly, truncated or not. With the regularised pooled covariance
+mean and covariance. With the regularised pooled covariance
 :math:`B = \Sigma_{pooled} + v P`, the mean of its class moves by :math:`-z / (n - 1)` without the
 sample :math:`\mu_c + z`, and :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with
 :math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
@@ -14,6 +14,17 @@ The rotation of a class's samples is not kept, so h is their mean and the u of s
 are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes count by their weights:
 with equal shares, a class of a few samples, all of which are wrong when they are left out, would
 decide the temperature of all others.
+
+Of a class of N_c samples whose factor has fewer than N_c - 1 axes, the residual tells the energy of
+the lost axes, but not their directions, and not what they would have changed in B. The shortest
+axes that are kept stand for them. An axis of the leverage :math:`l = f^\top B^{-1} f / N` and a
+response r would have :math:`l / (1 - l)` and :math:`r / (1 - l)` if B lacked it, and one of q times
+its energy, in B again, has
+
+.. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, r}{1 - (1 - q) l} .
+
+With the residual as a diagonal instead, curved features of truncated classes look far better than
+they are.
 
 References
 ----------
@@ -41,6 +52,9 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device=
 # coincide have none but rounding.
 _LEAST_MARGIN = 0.1
 
+
+# The shortest quarter of the axes of a truncated class stands for those it has lost.
+_SHORTEST = 0.25
 
 # Least share of the pooled covariance along a sample that is left without it.
 _LEAST_LEFT = 1e-3
@@ -96,8 +110,9 @@ class LeftOutSamples:
         if not self.classes or not self._n_opponents:
             return 0.0, 1.0
         lengths = self.split(share * base.own_lengths(self._gaussians.rows, self.numbers))
+        planes, energies = share * planes, base.diagonal.reciprocal()
         judged = zip(self.classes, self._rows, lengths, strict=True)
-        margins = torch.stack([self._margins(share * planes, *one) for one in judged])
+        margins = torch.stack([self._margins(planes, energies, *one) for one in judged])
         weights = self._gaussians.weights[self.classes]
         # Squared distances are twice the logarithms of densities.
         scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
@@ -123,7 +138,12 @@ class LeftOutSamples:
         return chosen
 
     def _margins(
-        self, planes: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
+        self,
+        planes: torch.Tensor,
+        energies: torch.Tensor,
+        c: int,
+        rows: torch.Tensor,
+        lengths: torch.Tensor,
     ) -> torch.Tensor:
         """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
         gaussians = self._gaussians
@@ -132,10 +152,11 @@ class LeftOutSamples:
         gaps[c] = torch.inf
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
         difference = planes[c] - planes[nearest]
-        h = lengths.sum() / weight
         responses = rows @ difference.T
-        covariance = responses.T @ responses + (difference * gaussians.residuals[c]) @ difference.T
-        values, axes = torch.linalg.eigh(covariance / weight)
+        shortest, times, growth = self._lost_axes(energies, c, rows, lengths)
+        h = (lengths.sum() + times * growth @ lengths[shortest]) / weight
+        lost = times.sqrt() * growth[:, None] * responses[shortest]
+        values, axes = torch.linalg.eigh((responses.T @ responses + lost.T @ lost) / weight)
         # The root of an eigenvalue that is only rounding would not be.
         values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
         u = self._draws @ ((axes * values.sqrt()) @ axes.T)
@@ -144,3 +165,21 @@ class LeftOutSamples:
         own = (n / (n - 1.0)).square() * h / left
         margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
         return margins
+
+    def _lost_axes(
+        self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[slice, torch.Tensor, torch.Tensor]:
+        """Return the axes of class c that stand for the lost ones, how often, and their growth.
+
+        `energies` weights the square of each feature.
+        """
+        gaussians = self._gaussians
+        shortest = slice(int((1.0 - _SHORTEST) * len(rows)), None)
+        energy = (rows[shortest].square() @ energies).sum()
+        if not energy > 0.0:
+            return shortest, energy, torch.ones_like(lengths[shortest])
+        times = gaussians.residuals[c] @ energies / energy
+        n_lost = (self.counts[c] - 1.0 - len(rows)).clamp_min(1.0)
+        q = times * len(rows[shortest]) / n_lost
+        leverages = lengths[shortest] / gaussians.weights.sum()
+        return shortest, times, 1.0 / (1.0 - (1.0 - q) * leverages)
