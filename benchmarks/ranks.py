@@ -1,6 +1,6 @@
 """Measure how many axes of a large class are worth keeping: accuracy, seconds and megabytes.
 
-Six sets of 400 to 2,100 samples a class. The draws and hold-outs are not those that chose the
+Seven sets of 140 to 2,100 samples a class. The draws and hold-outs are not those that chose the
 constants of ``rank="auto"``.
 
     python benchmarks/ranks.py --threads 1 --out ranks.md ranks.csv
@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 from _data import Split, read_features
+from _mixtures import equal_covariances
 from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits
 from _speed_clock import seconds_of, state_megabytes
@@ -22,9 +23,12 @@ from sklearn.model_selection import train_test_split
 from ffnb_sklearn import FFNBClassifier
 
 KINDS = ["equal", "unequal", "low-rank", "clusters"]
-SETS = [*KINDS, "mixed", "cifar"]
+SETS = [*KINDS, "wide", "mixed", "cifar"]
 RANKS = [32, 64, 128, 256, "auto"]
 N_ROWS = 1000
+
+# The generated set of many inputs, and its training rows per class.
+WIDE, N_WIDE_ROWS = partial(equal_covariances, n_classes=20, d=100, distance=0.45), 140
 
 # Columns of the table by key, and their digits behind the point.
 COLUMNS = {
@@ -40,6 +44,8 @@ def load(name, n_draws, folder, n_rows=N_ROWS):
     """Return the splits of a set."""
     if name in KINDS:
         return generated_splits(f"{name}, large", _GENERATED[name][0], n_rows, n_draws)
+    if name == "wide":
+        return generated_splits("wide", WIDE, min(n_rows, N_WIDE_ROWS), n_draws)
     return [{"mixed": mixed, "cifar": partial(cifar, folder)}[name](k) for k in range(n_draws)]
 
 
@@ -145,9 +151,10 @@ def main(arguments=None):
     notes = [
         f"one fit with band_size=0, other parameters are defaults; means over {options.draws} "
         "draws, whose numbers are random_state; state: the pickled model",
-        f"{', '.join(KINDS)}: {options.rows} training rows a class, fresh test rows; mixed: "
-        "seven classes of three clusters, 54 inputs, about 2100 rows a class; cifar: 30 classes of "
-        "CIFAR-100, 400 rows of each, scored on held-out training rows",
+        f"{', '.join(KINDS)}: {options.rows} training rows a class, fresh test rows; wide: classes "
+        f"of one covariance, 100 inputs, {N_WIDE_ROWS} rows a class; mixed: seven classes of three "
+        "clusters, 54 inputs, about 2100 rows a class; cifar: 30 classes of CIFAR-100, 400 rows "
+        "of each, scored on held-out training rows",
     ]
     text = page("Axes kept of large classes", environment, notes, table_lines(records))
     publish(text, records, options.out)

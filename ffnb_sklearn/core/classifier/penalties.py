@@ -7,7 +7,7 @@ import torch
 from ..features.feature_map import Blocks
 from .gaussians import ClassGaussians
 
-__all__ = ["block_penalties"]
+__all__ = ["block_penalties", "separation_energy"]
 
 # Power of the class separation of a block in its energy.
 _SEPARATION_POWER = 2
@@ -69,22 +69,44 @@ def block_penalties(
     if pooled:
         penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
     if blocks.n_inputs and blocks.n_shared:
-        energies = within.new_tensor([_FIXED_INPUT_ENERGY, 1.0])
-        if input_energy is not None:
-            energies = within.new_tensor([input_energy, 1.0]) / max(input_energy, 1.0)
-        elif pooled:
-            separation = _separations(
-                within / penalties, between / penalties, sizes / penalties, [inputs, shared]
-            )
-            energies = (separation / separation.max()) ** _SEPARATION_POWER
-        penalties[inputs] /= energies[0]
-        penalties[shared] /= energies[1]
+        if input_energy is None and pooled:
+            input_energy = separation_energy(gaussians, blocks)
+        elif input_energy is None:
+            input_energy = _FIXED_INPUT_ENERGY
+        penalties[inputs] *= max(1.0, 1.0 / input_energy)
+        penalties[shared] *= max(1.0, input_energy)
     spread = (within + between) / penalties
     trained, rest = spread[bands].sum(), spread[: blocks.n_fixed].sum()
     rounding = _ROUNDING_SHARE * (rest + (sizes / penalties)[: blocks.n_fixed].sum())
     if trained > rounding and rest > 0.0:
         penalties[bands] = trained / rest / _BAND_ENERGY
     return penalties
+
+
+def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
+    """Return the energy of the inputs as a multiple of the shared band's, by class separation.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes over the features that the classifier sees; their penalties play no part.
+    blocks : Blocks
+        Blocks of these features: inputs, and a shared band.
+
+    Returns
+    -------
+    float
+        Positive; 1 if the separation of a block is undefined.
+    """
+    within, between = _spreads(gaussians)
+    sizes = gaussians.weights @ gaussians.means.square()
+    inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
+    penalties = torch.ones_like(within)
+    penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
+    separation = _separations(
+        within / penalties, between / penalties, sizes / penalties, [inputs, shared]
+    )
+    return float(separation[0] / separation[1]) ** _SEPARATION_POWER
 
 
 def _spreads(gaussians: ClassGaussians) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,8 +3,11 @@ r"""Shrinkage, ridge and block energies in closed form from the classes' moments
 Everything is measured in the metric of one regularised pooled covariance,
 :math:`B = \Sigma_{pooled} + v P`, in which all classes have about the same spread.
 
-*Energy of the inputs.* Each candidate is judged by the left-out cross-entropy of the pooled
-discriminant (`ffnb_sklearn.core.classifier.left_out`).
+*Energy of the inputs.* The class separation of both blocks sets it
+(`ffnb_sklearn.core.classifier.penalties`), unless the inputs separate the classes so much better
+that they may count almost alone. Whether they do is then judged by the left-out cross-entropy of
+the pooled discriminant (`ffnb_sklearn.core.classifier.left_out`). Few samples make this judgement
+uncertain, and the separation tells it from chance.
 
 *Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
@@ -59,14 +62,13 @@ from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
 from .left_out_densities import best_densities
 from .normality import excess_deviation
-from .penalties import block_penalties
+from .penalties import block_penalties, separation_energy
 
 __all__ = ["Choice", "choose", "with_choice"]
 
-# Energies of the inputs that are tried, as multiples of the shared band's; None weighs both blocks
-# by their class separation (hold-outs of the sets of benchmarks/defaults.py).
-_INPUTS = 300.0
-_ENERGIES = (None, _INPUTS, 1.0)
+# Energies of the inputs that are tried, as multiples of the shared band's, and the least energy by
+# class separation with which they are (docs/benchmarks/defaults.rst, on dominant inputs).
+_EQUAL, _INPUTS, _SEPARATED = 1.0, 300.0, 2.0
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
@@ -103,7 +105,7 @@ _ALONE = 1e6
 # Random signs of the trace of a squared covariance.
 _N_SIGNS = 64
 
-# Cross-entropies closer than this are ties, and the earlier energy stands.
+# Cross-entropies closer than this are ties, and the inputs do not dominate.
 _TIE = 1e-6
 
 
@@ -178,17 +180,16 @@ def choose(
         return Choice(None, shrinkage, epsilon)
     # Old classes are only inferred in trained neurons, and look better there than they are.
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
-    energies = _ENERGIES if min(blocks) > 0 and settings.covariance == "class" else _ENERGIES[:1]
+    has_energy = min(blocks) > 0 and settings.covariance == "class"
     left_out = LeftOutSamples(fixed)
-    is_open = shrinkage is None and epsilon is None and len(energies) > 1
-    if is_open and settings.classifier == "gaussian":
+    if has_energy and shrinkage is None and epsilon is None and settings.classifier == "gaussian":
         n_samples, fewest = float(gaussians.weights.mean()), _FEWEST_PER_INPUT * blocks.n_inputs
         large = [c for c in left_out.classes if gaussians.weights[c] >= fewest]
         if n_samples >= max(_FEWEST_TESTED, fewest) and large and len(gaussians.weights) > 1:
             deviation = excess_deviation(fixed, large, shared)
             if deviation <= _MOST_DEVIATION + _MOST_EXCESS * n_samples:
                 return _choice_of_normal(gaussians, blocks, large)
-    metric = _best_metric(left_out, fixed, blocks, energies)
+    metric = _best_metric(left_out, fixed, blocks, is_open=has_energy)
     linear = metric.energy == _INPUTS
     curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
     if shrinkage is not None:
@@ -213,20 +214,14 @@ class _Metric(NamedTuple):
 
 
 def _best_metric(
-    left_out: LeftOutSamples,
-    gaussians: ClassGaussians,
-    blocks: Blocks,
-    energies: tuple[float | None, ...],
+    left_out: LeftOutSamples, gaussians: ClassGaussians, blocks: Blocks, *, is_open: bool
 ) -> _Metric:
-    """Return the metric of least cross-entropy; the first energy stands if no class is judged."""
-    best = _metric(left_out, gaussians, blocks, energies[0])
-    least, _ = left_out.cross_entropy(best.base, best.planes)
-    for energy in energies[1:] if left_out.classes else ():
-        metric = _metric(left_out, gaussians, blocks, energy)
-        entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
-        if entropy < least - _TIE:
-            best, least = metric, entropy
-    return best
+    """Return the metric of the energy by class separation, or the better one of dominant inputs."""
+    if not is_open or not left_out.classes or separation_energy(gaussians, blocks) < _SEPARATED:
+        return _metric(left_out, gaussians, blocks, None)
+    equal, inputs = (_metric(left_out, gaussians, blocks, one) for one in (_EQUAL, _INPUTS))
+    entropies = [left_out.cross_entropy(one.base, one.planes)[0] for one in (equal, inputs)]
+    return inputs if entropies[1] < entropies[0] - _TIE else equal
 
 
 def _choice_of_normal(gaussians: ClassGaussians, blocks: Blocks, classes: Sequence[int]) -> Choice:

@@ -11,6 +11,7 @@ from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.densities import fit_distances, shared_covariance
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.left_out import LeftOutSamples
+from ffnb_sklearn.core.classifier.penalties import separation_energy
 from ffnb_sklearn.core.classifier.selection import Choice, choose, with_choice
 from ffnb_sklearn.core.classifier.solve import solve
 from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
@@ -105,6 +106,25 @@ def test_equal_covariances_are_pooled_and_unlike_ones_are_not():
     assert linear.shrinkage > 2.0 * curved.shrinkage
     assert linear.input_energy != 1.0
     assert chosen(*linear_samples(0, 30)).shrinkage == 0.9
+
+
+def test_three_samples_a_class_rarely_make_curved_classes_linear():
+    # Cross-entropy alone lets the inputs dominate in eight of twelve draws.
+    found = [chosen(*curved_samples(seed, 3)).input_energy for seed in range(12)]
+    linear = [chosen(*linear_samples(seed, 5)).input_energy for seed in range(12)]
+
+    assert found.count(300.0) <= 4
+    assert linear.count(300.0) >= 8
+
+
+@pytest.mark.parametrize("n", [3, 30])
+def test_inputs_dominate_only_where_they_separate_the_classes_twice_as_well(n):
+    for seed in range(6):
+        for samples in (linear_samples, curved_samples):
+            model = learnt(*samples(seed, n))
+            separation = separation_energy(*classes_of(model))
+            energy = choice_of(model).input_energy
+            assert (energy is None) == (separation < 2.0)
 
 
 def test_classes_keep_more_of_their_own_as_they_grow_through_the_rank():
