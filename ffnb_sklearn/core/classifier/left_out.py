@@ -56,7 +56,7 @@ _LEAST_MARGIN = 0.1
 # The shortest quarter of the axes of a truncated class stands for those it has lost.
 _SHORTEST = 0.25
 
-# Least share of the pooled covariance along a sample that is left without it.
+# Least share of the pooled covariance along a sample, or an axis, that is left without it.
 _LEAST_LEFT = 1e-3
 
 
@@ -182,4 +182,5 @@ class LeftOutSamples:
         n_lost = (self.counts[c] - 1.0 - len(rows)).clamp_min(1.0)
         q = times * len(rows[shortest]) / n_lost
         leverages = lengths[shortest] / gaussians.weights.sum()
-        return shortest, times, 1.0 / (1.0 - (1.0 - q) * leverages)
+        left = (1.0 - (1.0 - q) * leverages).clamp_min(_LEAST_LEFT)
+        return shortest, times, 1.0 / left

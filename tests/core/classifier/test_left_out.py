@@ -29,14 +29,14 @@ def curved(X):
     return np.abs(X @ rows.T)
 
 
-def entropy_of(features, labels, rank):
+def entropy_of(features, labels, rank, epsilon=1.0):
     moments = []
     for c in range(N_CLASSES):
         rows = torch.as_tensor(features[labels == c])
         moments.append(moments_of([(rows, rows.new_ones(len(rows)))], rank))
     columns = np.arange(features.shape[1])
     gaussians = ClassGaussians.from_moments(moments, columns, device=CPU)
-    base, left_out = shared_covariance(gaussians, 1.0, 1.0), LeftOutSamples(gaussians)
+    base, left_out = shared_covariance(gaussians, 1.0, epsilon), LeftOutSamples(gaussians)
     return left_out.cross_entropy(base, base.solve(left_out.means))[0]
 
 
@@ -70,3 +70,9 @@ def test_few_axes_do_not_hide_that_classes_are_linear(n):
 def test_equal_samples_have_no_axes_to_lose():
     X = np.repeat(np.eye(N_CLASSES), 5, axis=0)
     assert entropy_of(X, np.repeat(np.arange(N_CLASSES), 5), 2) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+def test_a_ridge_that_is_only_rounding_leaves_finite_numbers(rank):
+    X, labels = samples_of_one_covariance(0, 20)
+    assert np.isfinite(entropy_of(curved(X), labels, rank, epsilon=1e-20))
