@@ -58,7 +58,7 @@ class FFNBClassifier(BlockClassifier):
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class. 0 gives the class
         covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
-        Ledoit and Wolf [3]_, at most 0.9, see Notes.
+        Ledoit and Wolf [3]_ within limits, see Notes.
     epsilon : float or "auto", default="auto"
         Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
         without the limit, raised for few samples and for little known covariances of the Gaussian
@@ -183,13 +183,13 @@ class FFNBClassifier(BlockClassifier):
     With ``shrinkage="auto"`` the shrinkage is the sampling error of the class covariances divided
     by their squared distance from the pooled covariance, both measured in the metric of the pooled
     covariance [3]_. With many samples and different covariances, each class keeps its own
-    covariance; few samples or equal covariances lead towards linear discriminant analysis. The
-    limit is 0.5 for the Gaussian head, or 0.9 if the inputs outweigh the shared band, if there is
-    no shared band, or for pairs.
-    If the shrinkage or the ridge is "auto", the weight of the inputs relative to the shared band is
-    chosen from three candidates, by the least left-out cross-entropy of the pooled discriminant.
-    This cross-entropy follows from the moments in closed form. It needs no sample, does not depend
-    on the order of the tasks, and is computed for at most twelve classes of two samples or more.
+    covariance; few samples or equal covariances lead towards linear discriminant analysis. It is at
+    most 0.5 for the Gaussian head, or 0.9 for pairs or without a shared band, and at least 0.9 if
+    the inputs outweigh the shared band.
+    If the shrinkage or the ridge is "auto", the weight of the inputs relative to the shared band
+    follows from the class separation of both. If the inputs separate the classes much better, the
+    left-out cross-entropy of the pooled discriminant decides whether they count almost alone. It
+    needs no sample, and does not depend on the order of the tasks.
     If both are "auto", the Gaussian head compares the densities of the inputs if the shared band
     shows that the classes are Gaussian in them, and pools the covariances of all classes if samples
     drawn with their own ones are not told apart.

@@ -98,7 +98,7 @@ def solve(
         return Solution(pairs, choice)
     distances = _distances(gaussians, settings, choice)
     is_open = settings.shrinkage is None and settings.epsilon is None and not choice.normal
-    if is_open and settings.covariance == "class":
+    if is_open and settings.covariance == "class" and choice.shrinkage < 1.0:
         drawn = drawn_entropy(distances, gaussians)
         linear = choice._replace(shrinkage=1.0, epsilon=choice.epsilon / choice.shrinkage)
         if drawn > _NO_LOSS and linear_entropy(gaussians, 1.0, linear.epsilon)[0] < drawn:
