@@ -15,14 +15,16 @@ are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes cou
 with equal shares, a class of a few samples, all of which are wrong when they are left out, would
 decide the temperature of all others.
 
-Of a class of N_c samples whose factor has fewer than N_c - 1 axes, the residual tells the energy of
-the lost axes, but not their directions, and not what they would have changed in B. The shortest
-axes that are kept stand for them. An axis of the leverage :math:`l = f^\top B^{-1} f / N` and a
-response r would have :math:`l / (1 - l)` and :math:`r / (1 - l)` if B lacked it, and one of q times
-its energy, in B again, has
+The residual of a truncated class tells the energy of the axes it has lost, but neither their
+directions nor what they would have changed in B. The shortest axes that are kept stand for them. An
+axis f of the leverage :math:`l = f^\top B^{-1} f / N` and the response r would have
+:math:`l / (1 - l)` and :math:`r / (1 - l)` if B lacked it. With q times its energy, in B again, it
+has
 
 .. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, r}{1 - (1 - q) l} .
 
+If q decays exponentially from 1, and its sum is t, the sums of these leverages and of the squares
+of these responses are :math:`-t \log (1 - l)` and :math:`t r^2 / (1 - l)`.
 With the residual as a diagonal instead, curved features of truncated classes look far better than
 they are.
 
@@ -153,9 +155,9 @@ class LeftOutSamples:
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
         difference = planes[c] - planes[nearest]
         responses = rows @ difference.T
-        shortest, times, growth = self._lost_axes(energies, c, rows, lengths)
-        h = (lengths.sum() + times * growth @ lengths[shortest]) / weight
-        lost = times.sqrt() * growth[:, None] * responses[shortest]
+        lost_lengths, factors = self._lost_axes(energies, c, rows, lengths)
+        h = (lengths.sum() + lost_lengths) / weight
+        lost = factors[:, None] * responses[len(rows) - len(factors) :]
         values, axes = torch.linalg.eigh((responses.T @ responses + lost.T @ lost) / weight)
         # The root of an eigenvalue that is only rounding would not be.
         values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
@@ -168,19 +170,16 @@ class LeftOutSamples:
 
     def _lost_axes(
         self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[slice, torch.Tensor, torch.Tensor]:
-        """Return the axes of class c that stand for the lost ones, how often, and their growth.
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the squared lengths of lost axes, and factors of the responses of the shortest.
 
         `energies` weights the square of each feature.
         """
-        gaussians = self._gaussians
+        gaussians, total = self._gaussians, self._gaussians.weights.sum()
         shortest = slice(int((1.0 - _SHORTEST) * len(rows)), None)
         energy = (rows[shortest].square() @ energies).sum()
+        left = (1.0 - lengths[shortest] / total).clamp_min(_LEAST_LEFT)
         if not energy > 0.0:
-            return shortest, energy, torch.ones_like(lengths[shortest])
+            return energy, torch.zeros_like(left)
         times = gaussians.residuals[c] @ energies / energy
-        n_lost = (self.counts[c] - 1.0 - len(rows)).clamp_min(1.0)
-        q = times * len(rows[shortest]) / n_lost
-        leverages = lengths[shortest] / gaussians.weights.sum()
-        left = (1.0 - (1.0 - q) * leverages).clamp_min(_LEAST_LEFT)
-        return shortest, times, 1.0 / left
+        return -times * total * left.log().sum(), (times / left).sqrt()
