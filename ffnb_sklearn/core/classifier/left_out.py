@@ -15,16 +15,18 @@ are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes cou
 with equal shares, a class of a few samples, all of which are wrong when they are left out, would
 decide the temperature of all others.
 
-The residual of a truncated class tells the energy of the axes it has lost, but neither their
-directions nor what they would have changed in B. The shortest axes that are kept stand for them. An
-axis f of the leverage :math:`l = f^\top B^{-1} f / N` and the response r would have
-:math:`l / (1 - l)` and :math:`r / (1 - l)` if B lacked it. With q times its energy, in B again, it
-has
+A truncated class has fewer rows than :math:`\min(n - 1, d)`. Its residual gives the energy of the m
+axes that it has lost, but neither their directions nor their part in B. The shortest rows stand for
+them. A row f of the leverage :math:`l = f^\top B^{-1} f / N` and the response
+:math:`a = f^\top B^{-1} (\mu_c - \mu_r)` would have :math:`l / (1 - l)` and :math:`a / (1 - l)` if
+B lacked it. A row of q times its energy, contained in B, has
 
-.. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, r}{1 - (1 - q) l} .
+.. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, a}{1 - (1 - q) l} .
 
-If q decays exponentially from 1, and its sum is t, the sums of these leverages and of the squares
-of these responses are :math:`-t \log (1 - l)` and :math:`t r^2 / (1 - l)`.
+The sum of q over the lost axes, t, follows from the residual. If q decays exponentially from 1 to
+:math:`q_m = e^{-m / \tau}`, with :math:`\tau (1 - q_m) = t`, the leverages sum up to
+:math:`-\tau \log (1 - (1 - q_m) l)`, and the squares of the responses to
+:math:`t a^2 / (1 - (1 - q_m) l)`. If t exceeds m, all lost axes have :math:`q = t / m`.
 With the residual as a diagonal instead, curved features of truncated classes look far better than
 they are.
 
@@ -34,7 +36,10 @@ References
    good ridge parameter. Technometrics 21(2), 1979.
 """
 
+import math
+
 import torch
+from scipy.special import lambertw
 
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from .gaussians import ClassGaussians
@@ -55,8 +60,9 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device=
 _LEAST_MARGIN = 0.1
 
 
-# The shortest quarter of the axes of a truncated class stands for those it has lost.
-_SHORTEST = 0.25
+# The shortest quarter of the rows of a truncated class stands for the axes it has lost; their mean
+# energy from which all are equal, to avoid a difference of rounding.
+_SHORTEST, _FLAT = 0.25, 0.999
 
 # Least share of the pooled covariance along a sample, or an axis, that is left without it.
 _LEAST_LEFT = 1e-3
@@ -163,7 +169,9 @@ class LeftOutSamples:
         values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
         u = self._draws @ ((axes * values.sqrt()) @ axes.T)
         k = n / (n - 1.0) / self.counts.sum()
-        left = (1.0 - k * h).clamp_min(_LEAST_LEFT)
+        # Weights below one make h too large.
+        h = h.clamp_max((1.0 - _LEAST_LEFT) / k)
+        left = 1.0 - k * h
         own = (n / (n - 1.0)).square() * h / left
         margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
         return margins
@@ -171,15 +179,27 @@ class LeftOutSamples:
     def _lost_axes(
         self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the squared lengths of lost axes, and factors of the responses of the shortest.
+        """Return the sum of the squared lengths of the axes that class c has lost.
 
-        `energies` weights the square of each feature.
+        The second result has the factors by which the responses of its shortest rows represent
+        theirs. `energies` weights the square of each feature.
         """
-        gaussians, total = self._gaussians, self._gaussians.weights.sum()
+        total = self._gaussians.weights.sum()
         shortest = slice(int((1.0 - _SHORTEST) * len(rows)), None)
-        energy = (rows[shortest].square() @ energies).sum()
-        left = (1.0 - lengths[shortest] / total).clamp_min(_LEAST_LEFT)
-        if not energy > 0.0:
-            return energy, torch.zeros_like(left)
-        times = gaussians.residuals[c] @ energies / energy
-        return -times * total * left.log().sum(), (times / left).sqrt()
+        energy = float((rows[shortest].square() @ energies).sum())
+        lost = float(self._gaussians.residuals[c] @ energies)
+        leverages = lengths[shortest] / total
+        n_lost = min(float(self.counts[c]) - 1.0, rows.shape[1]) - len(rows)
+        if not energy > 0.0 or not n_lost > 0.0:
+            return leverages.new_zeros(()), torch.zeros_like(leverages)
+        # Each of the shortest rows stands for its share of the lost axes.
+        times = lost / energy
+        mean = times * len(leverages) / n_lost
+        if mean >= _FLAT:
+            left = 1.0 - (1.0 - mean) * leverages
+            return total * times * (leverages / left).sum(), times**0.5 / left
+        # The solution u = m / tau of (1 - exp(-u)) / u = t / m.
+        decay = 1.0 / mean + float(lambertw(-math.exp(-1.0 / mean) / mean).real)
+        last = math.exp(-decay)
+        left = (1.0 - (1.0 - last) * leverages).clamp_min(_LEAST_LEFT)
+        return -total * times / (1.0 - last) * left.log().sum(), (times / left).sqrt()

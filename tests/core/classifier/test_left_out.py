@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.densities import shared_covariance
@@ -23,17 +24,26 @@ def samples_of_one_covariance(seed, n, n_inputs=N_INPUTS, distance=0.55):
     return (distance * means[labels] + noise) * scales, labels
 
 
-def curved(X):
+def curved(X, n_neurons=300):
     """Random rectified neurons, as those of the shared band."""
-    rows = np.random.default_rng(3).standard_normal((300, X.shape[1]))
+    rows = np.random.default_rng(3).standard_normal((n_neurons, X.shape[1]))
     return np.abs(X @ rows.T)
 
 
-def entropy_of(features, labels, rank, epsilon=1.0):
+def samples_of_unlike_variances(seed, n, n_inputs=60):
+    """Classes whose means hardly differ, each large in its own pair of inputs."""
+    labels = np.repeat(np.arange(N_CLASSES), n)
+    X = np.random.default_rng([5, seed]).standard_normal((len(labels), n_inputs))
+    for c in range(N_CLASSES):
+        X[labels == c, 3 * c : 3 * c + 2] *= 3.0
+    return X + 0.3 * np.random.default_rng(8).standard_normal((N_CLASSES, n_inputs))[labels], labels
+
+
+def entropy_of(features, labels, rank, epsilon=1.0, weight=1.0):
     moments = []
     for c in range(N_CLASSES):
         rows = torch.as_tensor(features[labels == c])
-        moments.append(moments_of([(rows, rows.new_ones(len(rows)))], rank))
+        moments.append(moments_of([(rows, rows.new_full((len(rows),), weight))], rank))
     columns = np.arange(features.shape[1])
     gaussians = ClassGaussians.from_moments(moments, columns, device=CPU)
     base, left_out = shared_covariance(gaussians, 1.0, epsilon), LeftOutSamples(gaussians)
@@ -76,3 +86,31 @@ def test_equal_samples_have_no_axes_to_lose():
 def test_a_ridge_that_is_only_rounding_leaves_finite_numbers(rank):
     X, labels = samples_of_one_covariance(0, 20)
     assert np.isfinite(entropy_of(curved(X), labels, rank, epsilon=1e-20))
+
+
+@pytest.mark.parametrize("rank", [16, 32])
+@pytest.mark.parametrize("samples", [samples_of_one_covariance, samples_of_unlike_variances])
+def test_two_thousand_neurons_are_judged_as_if_they_had_all_axes(samples, rank):
+    # An endless decay of the lost axes gave twice the cross-entropy of all axes.
+    X, labels = samples(0, N_SAMPLES)
+    features = np.hstack([X, curved(X, 2000) / 40.0])
+    exact = entropy_of(features, labels, None)
+    assert entropy_of(features, labels, rank) == pytest.approx(exact, rel=0.5)
+
+
+def test_small_weights_do_not_make_samples_look_perfect():
+    X, labels = samples_of_one_covariance(0, 400, n_inputs=100)
+    features = curved(X)
+    whole = entropy_of(features, labels, 64)
+    assert entropy_of(features, labels, 64, weight=1.0 / len(X)) > 0.3 * whole
+
+
+def test_few_axes_do_not_make_probabilities_uniform():
+    X, labels = samples_of_one_covariance(4, 60)
+    X_test, y_test = samples_of_one_covariance(5, 200)
+    losses = []
+    for rank in (15, None):
+        estimator = FFNBClassifier(shrinkage=1.0, epsilon=0.01, rank=rank, random_state=0)
+        probabilities = estimator.fit(X, labels).predict_proba(X_test)
+        losses.append(log_loss(y_test, probabilities))
+    assert losses[0] < 1.5 * losses[1]
