@@ -57,7 +57,8 @@ def learn(split, order, study, seed, **parameters):
 def energy_choices(estimator, X, y):
     """Accuracy with each energy of the bands, and with the one of least left-out cross-entropy.
 
-    The bands are judged as `ffnb_sklearn.core.classifier.selection` judges the inputs.
+    The cross-entropy is the one by which `ffnb_sklearn.core.classifier.selection` judges dominant
+    inputs.
     """
     model = estimator._state.model
     columns = classifier_columns(model.features, model.settings.skip_connection)

@@ -60,9 +60,9 @@ class FFNBClassifier(BlockClassifier):
         covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
         Ledoit and Wolf [3]_ within limits, see Notes.
     epsilon : float or "auto", default="auto"
-        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
-        without the limit, raised for few samples and for little known covariances of the Gaussian
-        head, or 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
+        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity
+        without limits, or 1 if the inputs count almost alone, raised for few samples and for little
+        known covariances of the Gaussian head; it is 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class. The variance outside of the
         axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
@@ -148,7 +148,8 @@ class FFNBClassifier(BlockClassifier):
     task_classes_ : list of ndarray
         The new labels of each task.
     n_parameters_ : int
-        Number of weights in the bands and in the classifier.
+        Number of weights in the bands and in the classifier; an upper bound if all classes share
+        the covariance that was chosen.
     null_space_dims_ : list of tuple of int
         For each task that brought bands, the number of residual axes in each layer.
     n_iter_ : int
@@ -183,13 +184,12 @@ class FFNBClassifier(BlockClassifier):
     With ``shrinkage="auto"`` the shrinkage is the sampling error of the class covariances divided
     by their squared distance from the pooled covariance, both measured in the metric of the pooled
     covariance [3]_. With many samples and different covariances, each class keeps its own
-    covariance; few samples or equal covariances lead towards linear discriminant analysis. It is at
-    most 0.5 for the Gaussian head, or 0.9 for pairs or without a shared band, and at least 0.9 if
-    the inputs outweigh the shared band.
-    If the shrinkage or the ridge is "auto", the weight of the inputs relative to the shared band
-    follows from the class separation of both. If the inputs separate the classes much better, the
-    left-out cross-entropy of the pooled discriminant decides whether they count almost alone. It
-    needs no sample, and does not depend on the order of the tasks.
+    covariance; few samples or equal covariances lead towards linear discriminant analysis.
+    Unless ``shrinkage=0``, the weight of the inputs relative to the shared band follows from the
+    class separation of both. If shrinkage or ridge is "auto" and this weight is at least 2, the
+    left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone
+    or like the band. If almost alone, the shrinkage is at least 0.9. Otherwise it is at most 0.5
+    for the Gaussian head with a shared band, and 0.9 in all other cases.
     If both are "auto", the Gaussian head compares the densities of the inputs if the shared band
     shows that the classes are Gaussian in them, and pools the covariances of all classes if samples
     drawn with their own ones are not told apart.

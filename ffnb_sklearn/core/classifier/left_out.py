@@ -179,10 +179,10 @@ class LeftOutSamples:
     def _lost_axes(
         self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the sum of the squared lengths of the axes that class c has lost.
+        """Return the squared length of all axes that class c has lost.
 
-        The second result has the factors by which the responses of its shortest rows represent
-        theirs. `energies` weights the square of each feature.
+        The second result has the factors by which the responses of the shortest rows represent
+        those of the lost axes. `energies` weights the square of each feature.
         """
         total = self._gaussians.weights.sum()
         shortest = slice(int((1.0 - _SHORTEST) * len(rows)), None)
@@ -190,7 +190,7 @@ class LeftOutSamples:
         lost = float(self._gaussians.residuals[c] @ energies)
         leverages = lengths[shortest] / total
         n_lost = min(float(self.counts[c]) - 1.0, rows.shape[1]) - len(rows)
-        if not energy > 0.0 or not n_lost > 0.0:
+        if not min(energy, lost, n_lost) > 0.0:
             return leverages.new_zeros(()), torch.zeros_like(leverages)
         # Each of the shortest rows stands for its share of the lost axes.
         times = lost / energy

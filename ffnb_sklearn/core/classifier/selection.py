@@ -1,13 +1,13 @@
 r"""Shrinkage, ridge and block energies in closed form from the classes' moments.
 
-Everything is measured in the metric of one regularised pooled covariance,
+Shrinkage, ridge and cross-entropy are measured in the metric of one regularised pooled covariance,
 :math:`B = \Sigma_{pooled} + v P`, in which all classes have about the same spread.
 
-*Energy of the inputs.* The class separation of both blocks sets it
-(`ffnb_sklearn.core.classifier.penalties`), unless the inputs separate the classes so much better
-that they may count almost alone. Whether they do is then judged by the left-out cross-entropy of
-the pooled discriminant (`ffnb_sklearn.core.classifier.left_out`). Few samples make this judgement
-uncertain, and the separation tells it from chance.
+*Energy of the inputs.* The inputs keep their energy by class separation
+(`ffnb_sklearn.core.classifier.penalties`) if it is below 2. Otherwise the energies 1 and 300 are
+compared by the left-out cross-entropy of the pooled discriminant
+(`ffnb_sklearn.core.classifier.left_out`). Few samples make this comparison uncertain: without the
+threshold it often chooses 300 for classes of several clusters.
 
 *Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
@@ -20,12 +20,12 @@ lead towards linear discriminant analysis. No class is too small or too large to
 terms are those of the kept axes: with the trace outside of them in the error alone, truncated
 classes lose their covariances.
 
-The chosen energy tells which classes can share a covariance. If the inputs outweigh the random
-features, linear functions of the inputs separate the classes best: the intensity is 1 in the ridge,
-and at least 0.9 in the shrinkage, which is 1 if nothing tells the covariances apart. Otherwise the
-features are curved functions of the inputs, whose class covariances always differ, even if too few
-samples show it: half of the own covariance is left to each class of the Gaussian head. The planes
-of a pair of classes depend on the sum of their covariances, and a tenth is left to each class.
+The chosen energy decides how far classes can share a covariance. With the energy 300, linear
+functions of the inputs separate the classes best: the intensity is 1 in the ridge, and at least 0.9
+in the shrinkage, which is 1 if the estimate is. Otherwise the features are curved functions of the
+inputs, whose class covariances always differ, even if too few samples show it: half of the own
+covariance is left to each class of the Gaussian head. The planes of a pair of classes depend on the
+sum of their covariances, and a tenth is left to each class.
 
 *Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
 best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
@@ -66,15 +66,15 @@ from .penalties import block_penalties, separation_energy
 
 __all__ = ["Choice", "choose", "with_choice"]
 
-# Energies of the inputs that are tried, as multiples of the shared band's, and the least energy by
-# class separation with which they are (docs/benchmarks/defaults.rst, on dominant inputs).
+# Energies of the inputs that are compared, as multiples of the shared band's, and the least energy
+# by class separation for this comparison (docs/benchmarks/defaults.rst, on dominant inputs).
 _EQUAL, _INPUTS, _SEPARATED = 1.0, 300.0, 2.0
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
 
-# Most of the chosen shrinkage, and least where the inputs dominate: a tenth of the own covariance
-# gives unlike classes up to 3 points at 8 or 20 samples, and dominant inputs of CIFAR-100 4.
+# Largest chosen shrinkage, and smallest for dominant inputs: a tenth of the own covariance gains up
+# to 3 points on unlike classes of 8 or 20 samples (benchmarks/sizes.py, fresh draws).
 _MOST_SHRINKAGE = 0.9
 
 # The same for distances in curved features: with the larger ridge it gains 1 to 5 points on seven
@@ -105,7 +105,7 @@ _ALONE = 1e6
 # Random signs of the trace of a squared covariance.
 _N_SIGNS = 64
 
-# Cross-entropies closer than this are ties, and the inputs do not dominate.
+# Cross-entropies that differ by less are ties; a tie gives the energy 1.
 _TIE = 1e-6
 
 
@@ -218,7 +218,7 @@ class _Metric(NamedTuple):
 def _best_metric(
     left_out: LeftOutSamples, gaussians: ClassGaussians, blocks: Blocks, *, is_open: bool
 ) -> _Metric:
-    """Return the metric of the energy by class separation, or the better one of dominant inputs."""
+    """Return the metric by class separation, or the better of equal and dominant inputs."""
     if not is_open or not left_out.classes or separation_energy(gaussians, blocks) < _SEPARATED:
         return _metric(left_out, gaussians, blocks, None)
     equal, inputs = (_metric(left_out, gaussians, blocks, one) for one in (_EQUAL, _INPUTS))

@@ -82,6 +82,13 @@ def test_equal_samples_have_no_axes_to_lose():
     assert entropy_of(X, np.repeat(np.arange(N_CLASSES), 5), 2) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("rank", [None, 10, 64])
+def test_repeated_samples_have_fewer_axes_than_samples_and_lose_none(rank):
+    X, labels = samples_of_one_covariance(0, 11)
+    X, labels = np.repeat(X, 3, axis=0), np.repeat(labels, 3)
+    assert entropy_of(X, labels, rank) == pytest.approx(entropy_of(X, labels, None))
+
+
 @pytest.mark.parametrize("rank", [None, 5])
 def test_a_ridge_that_is_only_rounding_leaves_finite_numbers(rank):
     X, labels = samples_of_one_covariance(0, 20)

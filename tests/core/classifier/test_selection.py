@@ -132,7 +132,7 @@ def test_three_samples_a_class_rarely_make_curved_classes_linear():
 
 
 @pytest.mark.parametrize("n", [3, 30])
-def test_inputs_dominate_only_where_they_separate_the_classes_twice_as_well(n):
+def test_energies_are_compared_where_the_energy_by_separation_is_at_least_two(n):
     for seed in range(6):
         for samples in (linear_samples, curved_samples):
             model = learnt(*samples(seed, n))
