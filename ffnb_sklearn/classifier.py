@@ -60,9 +60,9 @@ class FFNBClassifier(BlockClassifier):
         covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
         Ledoit and Wolf [3]_ within limits, see Notes.
     epsilon : float or "auto", default="auto"
-        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity
-        without limits, or 1 if the inputs count almost alone, raised for few samples and for little
-        known covariances of the Gaussian head; it is 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
+        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
+        or 1 if the inputs count almost alone, raised for few samples and for little known
+        covariances. It is 0.3 with ``classifier="ova"`` or ``shrinkage=0``. See `units`.
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class. The variance outside of the
         axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
