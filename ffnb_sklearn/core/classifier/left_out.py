@@ -39,7 +39,6 @@ References
 import math
 
 import torch
-from scipy.special import lambertw
 
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from .gaussians import ClassGaussians
@@ -161,9 +160,9 @@ class LeftOutSamples:
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
         difference = planes[c] - planes[nearest]
         responses = rows @ difference.T
-        lost_lengths, factors = self._lost_axes(energies, c, rows, lengths)
+        lost_lengths, shortest, factors = self._lost_axes(energies, c, rows, lengths)
         h = (lengths.sum() + lost_lengths) / weight
-        lost = factors[:, None] * responses[len(rows) - len(factors) :]
+        lost = factors[:, None] * responses[shortest]
         values, axes = torch.linalg.eigh((responses.T @ responses + lost.T @ lost) / weight)
         # The root of an eigenvalue that is only rounding would not be.
         values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
@@ -178,28 +177,38 @@ class LeftOutSamples:
 
     def _lost_axes(
         self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the squared length of all axes that class c has lost.
 
-        The second result has the factors by which the responses of the shortest rows represent
-        those of the lost axes. `energies` weights the square of each feature.
+        The other results are the numbers of its shortest rows, and the factors by which their
+        responses represent those of the lost axes. `energies` weights the square of each feature.
         """
         total = self._gaussians.weights.sum()
-        shortest = slice(int((1.0 - _SHORTEST) * len(rows)), None)
-        energy = float((rows[shortest].square() @ energies).sum())
-        lost = float(self._gaussians.residuals[c] @ energies)
+        sizes = rows.square() @ energies
+        # How many rows of rounding a factor has depends on how its samples came.
+        kept = torch.nonzero(sizes > SUM_ROUNDING * sizes.sum())[:, 0]
+        shortest = kept[int((1.0 - _SHORTEST) * len(kept)) :]
+        energy, lost = float(sizes[shortest].sum()), float(self._gaussians.residuals[c] @ energies)
         leverages = lengths[shortest] / total
-        n_lost = min(float(self.counts[c]) - 1.0, rows.shape[1]) - len(rows)
+        n_lost = min(float(self.counts[c]) - 1.0, rows.shape[1]) - len(kept)
         if not min(energy, lost, n_lost) > 0.0:
-            return leverages.new_zeros(()), torch.zeros_like(leverages)
+            return leverages.new_zeros(()), shortest, torch.zeros_like(leverages)
         # Each of the shortest rows stands for its share of the lost axes.
         times = lost / energy
-        mean = times * len(leverages) / n_lost
+        mean = times * len(shortest) / n_lost
         if mean >= _FLAT:
             left = 1.0 - (1.0 - mean) * leverages
-            return total * times * (leverages / left).sum(), times**0.5 / left
-        # The solution u = m / tau of (1 - exp(-u)) / u = t / m.
-        decay = 1.0 / mean + float(lambertw(-math.exp(-1.0 / mean) / mean).real)
-        last = math.exp(-decay)
+            return total * times * (leverages / left).sum(), shortest, times**0.5 / left
+        last = math.exp(-_decay(mean))
         left = (1.0 - (1.0 - last) * leverages).clamp_min(_LEAST_LEFT)
-        return -total * times / (1.0 - last) * left.log().sum(), (times / left).sqrt()
+        lengths = -total * times / (1.0 - last) * left.log()
+        return lengths.sum(), shortest, (times / left).sqrt()
+
+
+def _decay(mean: float) -> float:
+    """Return u > 0 such that the mean of exp(-x) over x from 0 to u is `mean`, below 1."""
+    u = 1.0 / mean
+    # Newton's method; the first steps halve u if the mean is near 1.
+    for _ in range(20):
+        u -= (1.0 - math.exp(-u) - mean * u) / (math.exp(-u) - mean)
+    return u
