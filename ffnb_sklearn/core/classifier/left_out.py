@@ -59,8 +59,9 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device=
 _LEAST_MARGIN = 0.1
 
 
-# The shortest quarter of the rows of a truncated class stands for the axes it has lost; their mean
-# energy from which all are equal, to avoid a difference of rounding.
+# The shortest quarter of the rows of a truncated class stands for the axes it has lost (the set
+# "wide" of docs/benchmarks/ranks.md). Mean energy from which all lost axes are alike: the decay
+# would be a difference of rounding.
 _SHORTEST, _FLAT = 0.25, 0.999
 
 # Least share of the pooled covariance along a sample, or an axis, that is left without it.
