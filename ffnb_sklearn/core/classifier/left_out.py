@@ -58,7 +58,6 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device=
 # coincide have none but rounding.
 _LEAST_MARGIN = 0.1
 
-
 # The shortest quarter of the rows of a truncated class stands for the axes it has lost (the set
 # "wide" of docs/benchmarks/ranks.md). Mean energy from which all lost axes are alike: the decay
 # would be a difference of rounding.
