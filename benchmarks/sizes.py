@@ -10,12 +10,14 @@ with the best fixed pair of shrinkage and ridge, chosen by the test rows, and wi
 import csv
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import heads
 import numpy as np
 from _report import command_line, page, publish, run_limited, table
 from _sets import _GENERATED, generated_splits
+from sklearn.base import clone
 
 from ffnb_sklearn import FFNBClassifier
 
@@ -30,17 +32,23 @@ WIDTH = 2000
 def accuracies(split, grid, peers, seed):
     """Accuracy of the default, of each fixed pair and of each peer, by name, on one split."""
     context = heads.Context(seed, WIDTH, "cpu")
-    builds = {"default": lambda: FFNBClassifier(random_state=seed, device="cpu")}
+    default = FFNBClassifier(random_state=seed, device="cpu").fit(split.X, split.y)
+    found = {"default": default.score(split.X_test, split.y_test)}
     for shrinkage, epsilon in grid:
-        builds[f"rho={shrinkage} epsilon={epsilon}"] = lambda values=(shrinkage, epsilon): (
-            FFNBClassifier(shrinkage=values[0], epsilon=values[1], random_state=seed, device="cpu")
-        )
+        pair = with_values(default, shrinkage, epsilon)
+        found[f"rho={shrinkage} epsilon={epsilon}"] = pair.score(split.X_test, split.y_test)
     for name in peers:
-        builds[name] = lambda name=name: heads.METHODS[name].build(context)
-    return {
-        name: 100.0 * build().fit(split.X, split.y).score(split.X_test, split.y_test)
-        for name, build in builds.items()
-    }
+        peer = heads.METHODS[name].build(context).fit(split.X, split.y)
+        found[name] = peer.score(split.X_test, split.y_test)
+    return {name: 100.0 * value for name, value in found.items()}
+
+
+def with_values(clf, shrinkage, epsilon):
+    """Return a classifier with other values, on which what it has learned does not depend."""
+    state, other = clf._state, clone(clf).set_params(shrinkage=shrinkage, epsilon=epsilon)
+    settings = replace(state.model.settings, shrinkage=shrinkage, epsilon=epsilon)
+    other._state = replace(state, model=replace(state.model, settings=settings))
+    return other
 
 
 def run(options):

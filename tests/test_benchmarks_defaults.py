@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+
+from ffnb_sklearn import FFNBClassifier
 
 
 @pytest.fixture
@@ -196,6 +199,17 @@ def test_names_of_output_files_are_checked_before_any_run(bench, capsys):
     with pytest.raises(SystemExit):
         bench("defaults").main(["--quick", "--out", "table.txt"])
     assert ".md or .csv" in capsys.readouterr().err
+
+
+def test_other_values_are_those_of_a_fit_with_them(bench):
+    X, y = load_iris(return_X_y=True)
+    default = FFNBClassifier(random_state=0, device="cpu").fit(X, y)
+    fitted = FFNBClassifier(shrinkage=0.3, epsilon=0.5, random_state=0, device="cpu").fit(X, y)
+
+    other = bench("sizes").with_values(default, 0.3, 0.5)
+
+    assert_array_equal(other.predict_proba(X), fitted.predict_proba(X))
+    assert default.shrinkage_ != other.shrinkage_ == 0.3
 
 
 def test_quick_sweep_of_sizes_prints_a_row_per_size_and_draws_it(bench, capsys, tmp_path):

@@ -41,6 +41,7 @@ _READERS = {
     "input_energy": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
     "shrinkage": lambda node: node.number(0.0, 1.0),
     "epsilon": lambda node: node.number(0.0, above=True),
+    "linear_weight": lambda node: node.number(0.0, 1.0),
     "density_temperature": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
 }
 
@@ -76,9 +77,10 @@ def read_solution(node, model):
         lengths, n_rows = values["lengths"], len(values["rows"])
         holds = len(lengths) == n_classes and sum(lengths) == n_rows == len(values["shifts"])
         parts["lengths"].require(holds, f"{n_classes} numbers of together {n_rows} rows")
-    # In format 2 the choice repeats the temperature of the classifier, and no class is normal.
+    # In format 2 the choice repeats the temperature of the classifier, and no class is normal. No
+    # linear scores are mixed in up to format 3.
     names, new = {*Choice._fields, "temperature"}, "density_temperature"
-    chosen = choice.some_fields(names, set(Choice._fields) - {new})
+    chosen = choice.some_fields(names, set(Choice._fields) - {new, "linear_weight"})
     is_earlier = chosen.pop("temperature", None) is not None
     choice.require(is_earlier != (new in chosen), f"an object of {', '.join(Choice._fields)}")
     return Solution(

@@ -17,7 +17,7 @@ FILES = sorted(Path(__file__).parent.glob("golden_*.ffnb"))
 FEATURES = [17.36716546, 2.65931285, 16.57780263]
 SCATTERS = [421.7998557878013, 175.0335155297198, 403.55793147642277]
 
-# Scores of the solutions in the files of format 2 and 3.
+# Scores of the solutions in the files from format 2 on.
 SOLVED = [
     [
         [1.47023617, 47.14301489, -133.58286082],
@@ -28,6 +28,11 @@ SOLVED = [
         [0.42392876, 38.2623973, -103.50202232],
         [-27.38188613, -67.52716249, 45.55530088],
         [24.34760534, -5.44021413, -74.09059392],
+    ],
+    [
+        [3.52734834, 21.71347488, -73.87477646],
+        [-24.01761829, -54.98047251, 31.17002593],
+        [11.03728520, -6.67482506, -52.15726113],
     ],
 ]
 
@@ -46,7 +51,12 @@ def first_samples():
 
 
 def test_there_is_a_file_of_each_format():
-    assert [path.name for path in FILES] == ["golden_1.ffnb", "golden_2.ffnb", "golden_3.ffnb"]
+    assert [path.name for path in FILES] == [
+        "golden_1.ffnb",
+        "golden_2.ffnb",
+        "golden_3.ffnb",
+        "golden_4.ffnb",
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

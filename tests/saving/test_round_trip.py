@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -421,6 +422,18 @@ def test_densities_of_gaussian_classes_are_kept(tmp_path):
     assert loaded._state.model.solved.choice == model._solved_choice()
     assert loaded._state.model.solved.choice.normal
     assert_array_equal(loaded.predict_proba(X), expected)
+
+
+def test_the_weight_of_linear_scores_is_kept(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    model = classifier(shared_band_size=100, band_size=0).fit(X[:600], y[:600])
+    expected = model.predict_proba(X[600:])
+
+    loaded = round_trip(model, tmp_path)
+
+    assert loaded._state.model.solved.choice == model._solved_choice()
+    assert 0.0 < loaded._state.model.solved.choice.linear_weight < 0.7
+    assert_array_equal(loaded.predict_proba(X[600:]), expected)
 
 
 def test_a_solution_that_is_larger_than_the_moments_is_solved_again(tmp_path):

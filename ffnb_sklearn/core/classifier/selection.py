@@ -27,6 +27,12 @@ inputs, whose class covariances always differ, even if too few samples show it: 
 covariance is left to each class of the Gaussian head. The planes of a pair of classes depend on the
 sum of their covariances, and a tenth is left to each class.
 
+*Linear scores.* The better the class covariances are known, the smaller a ridge suits the pooled
+discriminant, and the more it knows that the distances do not: their ridge must suit the own
+covariances, which have fewer samples. In curved features, scores of distances are mixed with those
+of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
+:math:`0.7 (1 - \rho)^2`, with the intensity before its limits.
+
 *Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
 best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
 are enough samples for this test (`ffnb_sklearn.core.classifier.normality`) and for the covariances.
@@ -81,6 +87,10 @@ _MOST_SHRINKAGE = 0.9
 # of seventeen real tables, and loses 1 on one (docs/benchmarks/defaults.rst, on public tables).
 _MOST_CURVED = 0.5
 
+# Weight of the linear scores of a smaller ridge where covariances are known
+# (benchmarks/linear_scores.py).
+_MOST_LINEAR = 0.7
+
 # Relative ridge of one-vs-all regression, and of classes without a common covariance
 # (docs/benchmarks/defaults_holdouts.md, recorded with the earlier default).
 _EPSILON = 0.3
@@ -123,12 +133,15 @@ class Choice(NamedTuple):
     density_temperature : float or None, default=None
         Temperature of the densities of classes that were found to be Gaussian in the inputs; None
         if they were not.
+    linear_weight : float, default=0.0
+        Weight of the linear scores of a smaller ridge.
     """
 
     input_energy: float | None
     shrinkage: float
     epsilon: float
     density_temperature: float | None = None
+    linear_weight: float = 0.0
 
     @property
     def normal(self) -> bool:
@@ -192,18 +205,21 @@ def choose(
     metric = _best_metric(left_out, fixed, blocks, is_open=has_energy)
     linear = metric.energy == _INPUTS
     curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
+    linear_weight = 0.0
     if shrinkage is not None:
         intensity = shrinkage
     else:
         estimate = _intensity(left_out, metric)
         intensity = 1.0 if linear else estimate
+        if curved and epsilon is None and settings.covariance == "class":
+            linear_weight = _MOST_LINEAR * (1.0 - estimate) ** 2
         limit = _MOST_CURVED if curved else _MOST_SHRINKAGE
         shrinkage = max(estimate, limit) if linear else min(estimate, limit)
     if settings.classifier == "ova":
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON)
     if epsilon is None:
         epsilon = _ridge(metric, intensity) * (1.0 + intensity if curved else 1.0)
-    return Choice(metric.energy, shrinkage, epsilon)
+    return Choice(metric.energy, shrinkage, epsilon, linear_weight=linear_weight)
 
 
 class _Metric(NamedTuple):

@@ -9,7 +9,13 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import GaussianDistances, drawn_entropy, fit_distances, linear_entropy
+from .densities import (
+    GaussianDistances,
+    drawn_entropy,
+    fit_distances,
+    linear_entropy,
+    mix_with_linear,
+)
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
@@ -100,9 +106,13 @@ def solve(
     is_open = settings.shrinkage is None and settings.epsilon is None and not choice.normal
     if is_open and settings.covariance == "class" and choice.shrinkage < 1.0:
         drawn = drawn_entropy(distances, gaussians)
-        linear = choice._replace(shrinkage=1.0, epsilon=choice.epsilon / choice.shrinkage)
+        linear = choice._replace(
+            shrinkage=1.0, epsilon=choice.epsilon / choice.shrinkage, linear_weight=0.0
+        )
         if drawn > _NO_LOSS and linear_entropy(gaussians, 1.0, linear.epsilon)[0] < drawn:
             return Solution(_distances(gaussians, settings, linear), linear)
+    if choice.linear_weight > 0.0:
+        distances = mix_with_linear(distances, gaussians, choice.linear_weight, choice.epsilon)
     return Solution(distances, choice)
 
 

@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import densities
-from ffnb_sklearn.core.classifier.densities import drawn_entropy, fit_distances
+from ffnb_sklearn.core.classifier.densities import drawn_entropy, fit_distances, mix_with_linear
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
@@ -65,6 +65,25 @@ def test_scores_are_distances_up_to_a_term_that_all_share(d, shrinkage, rank):
         expected[:, c] = -0.5 * np.sum(solved * (x - mean), axis=1)
     size = np.abs(expected).max()
     assert_allclose(scores - scores[:, :1], expected - expected[:, :1], rtol=0.0, atol=1e-9 * size)
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_linear_scores_of_a_twentieth_of_the_ridge_are_mixed_in(rank):
+    gaussians = gaussians_of(samples(7), rank, np.linspace(1.0, 3.0, 7))
+    x = torch.as_tensor(np.concatenate(samples(7, seed=1)))
+
+    def head(shrinkage, epsilon):
+        return fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+
+    distances, linear = head(0.3, 0.3), head(1.0, 0.015)
+    mixed = mix_with_linear(head(0.3, 0.3), gaussians, 0.4, 0.3)
+
+    expected = 0.6 * distances.log_ratios(x) + 0.4 * linear.log_ratios(x)
+    assert_allclose(mixed.log_ratios(x), expected, rtol=1e-9, atol=1e-9 * expected.abs().max())
+    assert mixed.temperature == distances.temperature
+    # Own axes add to the temperature by their part in the scores.
+    own = [one._terms(x)[1] for one in (mixed, distances)]
+    assert_allclose(own[0], 0.6 * own[1], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("shrinkage", [0.3, 1.0])
@@ -150,6 +169,7 @@ def test_classes_that_surround_others_get_the_pooled_covariance(samples_of):
 
     assert clf.score(X_new, y_new) > given.score(X_new, y_new) + 0.05
     assert clf.shrinkage_ == 1.0
+    assert clf._solved_choice().linear_weight == 0.0
     assert given.shrinkage_ == 0.1
 
 

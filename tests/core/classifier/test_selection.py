@@ -184,6 +184,38 @@ def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
     assert growth <= 2.0 + 1e-12
 
 
+@pytest.mark.parametrize("n", [25, 35, 45])
+def test_linear_scores_weigh_more_the_better_covariances_are_known(n):
+    samples = curved_samples(0, n)
+    pairs, distances = chosen(*samples, classifier="ovo"), chosen(*samples, **GAUSSIAN)
+
+    assert pairs.shrinkage < 0.9  # The intensity itself.
+    assert_allclose(distances.linear_weight, 0.7 * (1.0 - pairs.shrinkage) ** 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shrinkage": 0.3},
+        {"epsilon": 0.3},
+        {"covariance": "identity"},
+        {"shared_band_size": 0},
+        {"classifier": "ovo"},
+        {"classifier": "ova"},
+    ],
+    ids=str,
+)
+def test_linear_scores_have_no_weight_beside_given_values_and_other_heads(changes):
+    samples = curved_samples(0, 30)
+
+    assert chosen(*samples, **GAUSSIAN).linear_weight > 0.0
+    assert chosen(*samples, **{**GAUSSIAN, **changes}).linear_weight == 0.0
+
+
+def test_dominant_inputs_have_linear_scores_already():
+    assert chosen(*linear_samples(0, 30), **GAUSSIAN).linear_weight == 0.0
+
+
 def test_inputs_alone_keep_the_limit_of_pairs():
     X, labels = linear_samples(0, 10)
 
