@@ -128,7 +128,7 @@ def test_keys_of_the_state_are_all_needed_and_no_other(original, tmp_path):
     for path in places(content["estimator"]):
         if not path or not isinstance(path[-1], str) or defaults & set(path):
             continue
-        # Format 1 has no solution, and its arrays would be left over; format 3 has no linear weight.
+        # Format 1 has no solution, and its arrays would be left over; format 3 has no such weight.
         left_out = (
             path[-1] == "solution" and not content["estimator"]["fitted"]["model"]["solution"]
         )
