@@ -87,9 +87,9 @@ _MOST_SHRINKAGE = 0.9
 # of seventeen real tables, and loses 1 on one (docs/benchmarks/defaults.rst, on public tables).
 _MOST_CURVED = 0.5
 
-# Weight of the linear scores of a smaller ridge where covariances are known
-# (benchmarks/linear_scores.py).
-_MOST_LINEAR = 0.7
+# Weight of the linear scores of a smaller ridge where covariances are known, and weight below which
+# they change nothing, but take a factorisation (benchmarks/linear_scores.py).
+_MOST_LINEAR, _LEAST_LINEAR = 0.7, 0.01
 
 # Relative ridge of one-vs-all regression, and of classes without a common covariance
 # (docs/benchmarks/defaults_holdouts.md, recorded with the earlier default).
@@ -212,7 +212,7 @@ def choose(
         estimate = _intensity(left_out, metric)
         intensity = 1.0 if linear else estimate
         if curved and epsilon is None and settings.covariance == "class":
-            linear_weight = _MOST_LINEAR * (1.0 - estimate) ** 2
+            linear_weight = _linear_weight(estimate)
         limit = _MOST_CURVED if curved else _MOST_SHRINKAGE
         shrinkage = max(estimate, limit) if linear else min(estimate, limit)
     if settings.classifier == "ova":
@@ -292,6 +292,12 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> float:
     if not error > 0.0:
         return 1.0
     return max(LEAST_SHRINKAGE, error / max(distance, error))
+
+
+def _linear_weight(intensity: float) -> float:
+    """Return the weight of the linear scores of a smaller ridge."""
+    weight = _MOST_LINEAR * (1.0 - intensity) ** 2
+    return weight if weight >= _LEAST_LINEAR else 0.0
 
 
 def _sampling_error(gaussians: ClassGaussians) -> float:

@@ -212,6 +212,10 @@ def test_linear_scores_have_no_weight_beside_given_values_and_other_heads(change
     assert chosen(*samples, **{**GAUSSIAN, **changes}).linear_weight == 0.0
 
 
+def test_linear_scores_that_would_change_nothing_are_not_solved():
+    assert chosen(*curved_samples(0, 15), **GAUSSIAN).linear_weight == 0.0
+
+
 def test_dominant_inputs_have_linear_scores_already():
     assert chosen(*linear_samples(0, 30), **GAUSSIAN).linear_weight == 0.0
 
