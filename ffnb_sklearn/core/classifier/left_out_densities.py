@@ -17,6 +17,12 @@ of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :mat
 the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
 the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
 
+Classes count by their weights, and their shares are the priors. With equal priors, samples of large
+classes that are taken for rare ones would make the temperature too high.
+
+The largest shrinkage is taken whose cross-entropy is within one standard error of the least [3]_:
+with thousands of samples of equal covariances, the differences are smaller than their errors.
+
 The likelihood of left-out samples is no substitute. It weighs all directions alike: if most of them
 are the same in all classes, it pools those that tell the classes apart.
 
@@ -79,7 +85,8 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     Returns
     -------
     DensityChoice
-        The earliest of those that were tried if several are best.
+        The largest shrinkage with a cross-entropy within one standard error of the least, and the
+        best ridge and temperature for it.
     """
     generator = torch.Generator().manual_seed(0)
     shape = (_N_DRAWS, gaussians.means.shape[1] + 1)
@@ -87,21 +94,27 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     # Mirror images share the last column, which drives w.
     mirrored = torch.cat([-draws[:, :-1], draws[:, -1:]], dim=1)
     draws = torch.cat([draws, mirrored]).to(gaussians.means)
-    weights = gaussians.weights[list(classes)]
+    weights = gaussians.weights
     temperatures = _TEMPERATURES.to(draws.device)[:, None, None, None, None]
-    best, least = DensityChoice(1.0, _RIDGES[-1], 1.0), torch.inf
+    parts = []
     for ridge in _RIDGES:
         metric = _Metric(gaussians, ridge)
         # Temperatures, classes, shrinkages, draws, opponents.
         margins = torch.stack([metric.margins(c, draws) for c in classes])[None]
-        logits = torch.nn.functional.pad(-0.5 * margins / temperatures, (1, 0))
-        entropies = torch.einsum("tcs,c->ts", logits.logsumexp(-1).mean(-1), weights)
-        entropy = float(entropies.min())
-        if entropy < least:
-            t, s = divmod(int(entropies.argmin()), len(_SHRINKAGES))
-            best = DensityChoice(_SHRINKAGES[s], ridge, float(_TEMPERATURES[t]))
-            least = entropy
-    return best
+        priors = torch.stack([(weights[metric.opponents(c)] / weights[c]).log() for c in classes])
+        logits = priors[:, None, None] - 0.5 * margins / temperatures
+        losses = torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1)
+        shares = weights[list(classes)] / weights[list(classes)].sum()
+        # A draw and its mirror image are no two draws.
+        losses = (losses[..., :_N_DRAWS] + losses[..., _N_DRAWS:]) / 2.0
+        parts.append(torch.einsum("tcsd,c->tsd", losses, shares))
+    losses = torch.stack(parts)
+    entropies = losses.mean(-1)
+    gaps = losses - losses.flatten(0, 2)[entropies.argmin()]
+    close = gaps.mean(-1) <= gaps.std(-1) / _N_DRAWS**0.5
+    s = int(close.any(1).any(0).nonzero().max())
+    r, t = divmod(int(entropies[:, :, s].argmin()), len(_TEMPERATURES))
+    return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]))
 
 
 class _Metric:
@@ -141,7 +154,7 @@ class _Metric:
         own += left.log() + mixed.log().sum(1, keepdim=True)
         samples = along @ axes.T + self._means[c]
         margins = []
-        for r in self._opponents(c):
+        for r in self.opponents(c):
             values, axes = self._spectrum(r)
             mixed = (1.0 - rho) * values + rho
             squares = ((samples - self._means[r]) @ axes).square()
@@ -149,7 +162,7 @@ class _Metric:
             margins.append(other - own)
         return torch.stack(margins, dim=-1)
 
-    def _opponents(self, c: int) -> list[int]:
+    def opponents(self, c: int) -> list[int]:
         """Return the classes of the nearest means."""
         gaps = (self._means - self._means[c]).square().sum(1)
         gaps[c] = torch.inf

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sklearn.datasets import make_classification
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import left_out_densities
@@ -66,7 +67,7 @@ def test_margins_are_distributed_as_if_each_sample_is_left_out(n, shrinkage):
         draws = torch.randn((200, D + 1), generator=torch.Generator().manual_seed(seed)).double()
         margins = metric.margins(1, draws)[_SHRINKAGES.index(shrinkage)].numpy()
         # The classes 0 and 2, nearest first.
-        found.append(margins if metric._opponents(1) == [0, 2] else margins[:, ::-1])
+        found.append(margins if metric.opponents(1) == [0, 2] else margins[:, ::-1])
         exact.append(exact_margins(X, y, shrinkage))
     exact, found = np.concatenate(exact), np.concatenate(found)
 
@@ -85,6 +86,25 @@ def test_covariances_are_pooled_as_far_as_they_agree():
 
     assert own.shrinkage < 0.1
     assert equal.shrinkage >= 0.6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_large_classes_of_one_covariance_share_it(seed):
+    rng, y = np.random.default_rng(seed), np.repeat(np.arange(3), 1500)
+
+    equal = best_densities(stacked(rng.standard_normal((4500, D)) + np.eye(3, D)[y], y), range(3))
+
+    # The differences of the cross-entropies are within their errors.
+    assert equal.shrinkage == 1.0
+
+
+def test_samples_of_a_large_class_near_rare_ones_do_not_raise_the_temperature():
+    X, y = make_classification(
+        4000, 10, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+        weights=[0.02, 0.05, 0.93], flip_y=0.0, class_sep=1.2, random_state=2,
+    )  # fmt: skip
+
+    assert best_densities(stacked(X[:2400], y[:2400]), range(3)).temperature == 1.0
 
 
 def test_the_order_of_classes_plays_no_part():
