@@ -127,10 +127,11 @@ def report(records, options, environment):
                 f"{means['ece default']:.3f}",
             ]
         )
-    means = np.mean(changes, axis=0)
-    gains, losses = means[: len(kept)], means[len(kept) :]
-    shown = [f"{one:+.3f}" for one in gains], [f"{one:+.4f}" for one in losses]
-    rows.append(["mean", "", "", *shown[0], "", *shown[1], "", ""])
+    n_left_out = len(names) - len(rows)
+    if changes:
+        gains, losses = np.split(np.mean(changes, axis=0), 2)
+        shown = [f"{one:+.3f}" for one in gains], [f"{one:+.4f}" for one in losses]
+        rows.append(["mean", "", "", *shown[0], "", *shown[1], "", ""])
     columns = ["set", "weight", "accuracy without", *(f"{one}: gain" for one in kept)]
     columns += ["log-loss without", *(f"{one}: change" for one in kept)]
     columns += ["ECE without", "ECE, default"]
@@ -138,7 +139,7 @@ def report(records, options, environment):
         f"means over {options.draws} draws or hold-outs; seeds: the number of the draw; "
         "band_size=0, other parameters are defaults",
         "a name ends in the samples per class, if they are not all",
-        f"sets where the weight is 0 are left out: {len(names) - len(rows) + 1} of {len(names)}",
+        f"sets where the weight is 0 are left out: {n_left_out} of {len(names)}",
         "default: largest weight 0.7, ridge 0.05 of that of the distances; each of the other "
         "variants changes one of both",
     ]

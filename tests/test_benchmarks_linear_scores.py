@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 
-def test_quick_run_gains_on_clusters_alone(run_script):
+def test_quick_run_mixes_linear_scores_into_those_of_clusters_alone(run_script):
     printed, records = run_script("linear_scores", "--quick")
 
     assert "| clusters, 60 |" in printed
@@ -24,6 +24,14 @@ def test_variants_change_the_weight_and_the_ridge(run_script):
         if one["set"] == "clusters, 60"
     ]
     assert all(len(set(one)) == 6 for one in entropies)
+
+
+def test_sets_without_linear_scores_leave_an_empty_table(bench, capsys):
+    bench("linear_scores").main(["--sizes", "3", "--draws", "1", "--sets"])
+
+    printed = capsys.readouterr().out
+    assert "left out: 4 of 4" in printed
+    assert "| mean |" not in printed
 
 
 @pytest.mark.parametrize("n", [3, 5])

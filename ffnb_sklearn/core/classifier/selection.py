@@ -31,7 +31,7 @@ sum of their covariances, and a tenth is left to each class.
 discriminant, and the more it knows that the distances do not: their ridge must suit the own
 covariances, which have fewer samples. In curved features, scores of distances are mixed with those
 of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
-:math:`0.7 (1 - \rho)^2`, with the intensity before its limits.
+:math:`0.7 (1 - \rho)^2`, with the intensity before its limits, and 0 instead of less than 0.01.
 
 *Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
 best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
