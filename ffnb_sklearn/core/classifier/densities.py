@@ -20,7 +20,9 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
 These scores can be mixed with the linear ones of :math:`\rho = 1` and a twentieth of the ridge.
-The mixture has planes, offsets and own axes like any other, so predictions cost the same.
+The mixture has planes, offsets and own axes like any other, so predictions cost the same. The
+temperatures of both discriminants, by their left-out cross-entropies, are mixed with the same
+weights.
 
 The determinants of :math:`S_c` do not enter: in the lifted features they measure the ridge more
 than the class. Only for classes that are Gaussian in the inputs, which then count alone,
@@ -353,10 +355,13 @@ def mix_with_linear(
     Returns
     -------
     GaussianDistances
-        The mixture, with the temperatures of the distances.
+        The mixture; its temperature T_B is mixed likewise.
     """
     means = gaussians.means - as_tensor(distances.centre, device=gaussians.means.device)
-    planes = shared_covariance(gaussians, 1.0, _FINE_RIDGE * epsilon).solve(means)
+    fine = _FINE_RIDGE * epsilon
+    base = shared_covariance(gaussians, 1.0, fine)
+    planes = base.solve(means)
+    _, temperature = linear_entropy(gaussians, 1.0, fine, (base, planes))
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
     for own in (distances.rows, distances.shifts):
         # Responses in own axes are squared.
@@ -365,4 +370,5 @@ def mix_with_linear(
         distances,
         planes=(1.0 - weight) * distances.planes + weight * as_array(planes),
         offsets=(1.0 - weight) * distances.offsets + weight * as_array(offsets),
+        temperature=(1.0 - weight) * distances.temperature + weight * temperature,
     )

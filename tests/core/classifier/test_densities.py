@@ -80,7 +80,9 @@ def test_linear_scores_of_a_twentieth_of_the_ridge_are_mixed_in(rank):
 
     expected = 0.6 * distances.log_ratios(x) + 0.4 * linear.log_ratios(x)
     assert_allclose(mixed.log_ratios(x), expected, rtol=1e-9, atol=1e-9 * expected.abs().max())
-    assert mixed.temperature == distances.temperature
+    temperatures = distances.temperature, linear.temperature
+    assert temperatures[0] != temperatures[1]
+    assert_allclose(mixed.temperature, 0.6 * temperatures[0] + 0.4 * temperatures[1])
     # Own axes add to the temperature by their part in the scores.
     own = [one._terms(x)[1] for one in (mixed, distances)]
     assert_allclose(own[0], 0.6 * own[1], rtol=1e-9, atol=1e-12)
