@@ -24,6 +24,7 @@ from ._validation import check_continuation, check_settings
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
+from .core.likeness import likeness_threshold
 from .core.model import empty_model
 from .training import BandTraining
 
@@ -103,6 +104,7 @@ class BlockClassifier(
         "max_epochs": [Interval(Integral, 0, None, closed="left")],
         "batch_norm": ["boolean"],
         "priors": [StrOptions({"uniform", "empirical"}), Mapping],
+        "novelty": ["boolean"],
     }
 
     def __init__(
@@ -139,6 +141,7 @@ class BlockClassifier(
         random_state=None,
         verbose=False,
         priors="uniform",
+        novelty=False,
     ):
         self.p = p
         self.band_size = band_size
@@ -171,6 +174,7 @@ class BlockClassifier(
         self.random_state = random_state
         self.verbose = verbose
         self.priors = priors
+        self.novelty = novelty
 
     @classmethod
     def as_published(cls, **parameters):
@@ -282,8 +286,8 @@ class BlockClassifier(
         is the same for all values of `priors`. The first call after a call that learns solves a
         linear system of its own.
 
-        Samples that were learned have higher scores than new samples of the same classes, so choose
-        a threshold on samples that were not learned.
+        Samples that were learned have higher scores than new samples of the same classes, so a
+        threshold needs samples that were not learned, see `novelty_threshold`.
 
         Parameters
         ----------
@@ -297,6 +301,56 @@ class BlockClassifier(
         """
         state = self._learned_state()
         return as_array(state.model.likeness(self._samples(state, X)))
+
+    def novelty_threshold(self, rate):
+        """Return a threshold of `score_samples` for a rate of false alarms.
+
+        Only an estimator that has learned with ``novelty=True`` has the threshold. It then keeps up
+        to 100 scores of left-out samples for each class. The threshold is their quantile, with the
+        shares of the classes given by `priors`. The scores were computed when the class was
+        learned, and most scores rise when new classes arrive. So scores that were computed when k
+        classes were known count in proportion to the square of k.
+
+        Parameters
+        ----------
+        rate : float
+            Share, in (0, 1), of new samples of the classes learned whose score should be below the
+            threshold.
+
+        Returns
+        -------
+        float
+            The threshold. It is uncertain for small rates of few samples.
+
+        Raises
+        ------
+        ValueError
+            If the rate is not a number in (0, 1), or no class has scores of left-out samples.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from ffnb_sklearn import FFNBClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = FFNBClassifier(novelty=True, random_state=0).fit(X[:100], y[:100])
+        >>> is_new = clf.score_samples(X) < clf.novelty_threshold(0.05)
+        >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
+        (True, True)
+        """
+        is_number = isinstance(rate, Real) and not isinstance(rate, (bool, np.bool_))
+        if not is_number or not 0.0 < rate < 1.0:
+            raise ValueError(f"rate must be a number between 0 and 1, both excluded; got {rate!r}.")
+        state = self._learned_state()
+        model, left_out = state.model, state.model.left_out
+        weights = np.array([one.weight for one in model.moments])
+        priors = class_priors(self.priors, state.arrived, weights)[: len(left_out)]
+        threshold = likeness_threshold(left_out, priors, rate)
+        if threshold is None:
+            raise ValueError(
+                "novelty_threshold needs scores of samples left out of learning, and no class has "
+                "any: set novelty=True, then call fit. A class needs at least two samples."
+            )
+        return threshold
 
     def transform(self, X):
         """Compute the features that the classifier uses.

@@ -50,7 +50,7 @@ _LARGEST, _SMALLEST = 1e70, 1e-70
 _PLAIN_TYPES = {
     int: ("band_size", "rank", "chunk_size"),
     float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
-    bool: ("skip_connection", "null_space", "batch_norm", "half_bias"),
+    bool: ("skip_connection", "null_space", "batch_norm", "half_bias", "novelty"),
     str: ("activation", "init", "covariance", "classifier", "old_statistics", "units"),
 }
 _DESCENT_TYPES = {

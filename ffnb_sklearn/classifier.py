@@ -76,10 +76,9 @@ class FFNBClassifier(BlockClassifier):
         of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
         computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
-        Number of samples whose features are held in memory at a time, in learning and in
-        prediction; predictions use the value of the last call that learned. With ``band_size=0`` no
-        other array of the size of X is created, so X may be a memory map of float64 or float32
-        numbers that is larger than memory.
+        Number of samples whose features are in memory at a time; predictions use the value of the
+        last call that learned. With ``band_size=0`` no other array of the size of X is created, so
+        X may be a memory map of float64 or float32 numbers that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.
@@ -133,6 +132,10 @@ class FFNBClassifier(BlockClassifier):
         label learned, and may contain labels that have not been seen yet. `set_params` may change
         the priors at any time: the next prediction uses them, and nothing is learned or solved
         again. See Notes.
+    novelty : bool, default=False
+        Whether to prepare `novelty_threshold`: each task is also learned without a part of its
+        samples, up to ten times, and quantiles of the scores of these samples are kept. Each time
+        takes as long as learning and a first prediction.
 
     Attributes
     ----------
@@ -174,7 +177,7 @@ class FFNBClassifier(BlockClassifier):
     `activation`, `init`, `gamma`, `null_space`, `old_statistics`, `batch_norm`), of their
     fine-tuning (`max_epochs`, `learning_rate`, `momentum`, `weight_decay`, `batch_size`,
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
-    `random_state`, `verbose`). By default the trained bands add little.
+    `random_state`, `verbose`, `novelty`). By default the trained bands add little.
 
     Every call that learns is a transaction: if it raises, the estimator predicts as before. A
     prediction in another thread uses the state before the call or the state after it. If two
@@ -262,8 +265,8 @@ class FFNBClassifier(BlockClassifier):
             Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
-            repetitions of the sample, except in mini-batches, which count samples (`max_epochs`,
-            `batch_norm`). None gives all samples the weight 1.
+            repetitions of the sample, except in mini-batches and folds, which count samples
+            (`max_epochs`, `batch_norm`, `novelty`). None gives all samples the weight 1.
 
         Returns
         -------
@@ -294,9 +297,7 @@ class FFNBClassifier(BlockClassifier):
             Labels still to come, which get their columns now. Declaring labels is optional, and a
             label that has not been seen is never predicted.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
-            repetitions of the sample, except in mini-batches, which count samples (`max_epochs`,
-            `batch_norm`). None gives all samples the weight 1.
+            Sample weights, as in `fit`.
 
         Returns
         -------

@@ -16,7 +16,7 @@ OUTSIDE = [path for path in MODULES if path not in CORE]
 FLOORS = [
     ["settings", "device", "linalg"],
     ["statistics"],
-    ["features"],
+    ["features", "likeness"],
     ["classifier"],
     ["sparse"],
     ["model"],
@@ -32,15 +32,24 @@ ARROWS = {
     "linalg": set(),
     "statistics": {"device", "linalg"},
     "features": {"device", "linalg", "statistics"},
+    "likeness": {"statistics"},
     "classifier": {"settings", "device", "linalg", "statistics", "features"},
     "sparse": {"device", "linalg", "statistics", "classifier"},
-    "model": {"settings", "device", "statistics", "features", "classifier", "sparse"},
+    "model": {
+        "settings",
+        "device",
+        "statistics",
+        "features",
+        "likeness",
+        "classifier",
+        "sparse",
+    },
     "drafts": {"device", "statistics", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
-    "revision": {"device", "statistics", "features", "model", "drafts"},
+    "revision": {"device", "statistics", "features", "likeness", "model", "drafts"},
     "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
-    "learning": {"device", "features", "model", "drafts", "tuning"},
+    "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
 }
 
 

@@ -1,13 +1,22 @@
-"""score_samples: samples of classes that were not learned score low."""
+"""score_samples and novelty_threshold: samples of classes that were not learned score low."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import (
+    FFNBClassifier,
+    JointClassifier,
+    load,
+    make_continual_pipeline,
+    partial_fit_shards,
+    save,
+)
+from ffnb_sklearn.core import learning
 from tests.separated_classes import CODES, N_FEATURES, X, learned, of
 
 DIGITS = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
@@ -16,6 +25,11 @@ PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
 
 def estimator(**parameters):
     return FFNBClassifier(**{"shared_band_size": 10, "random_state": 0, **parameters})
+
+
+def left_out(model):
+    """Values that are kept, by class in order of arrival."""
+    return [one.values for one in model._state.model.left_out]
 
 
 def novelty_auroc(model, new):
@@ -124,3 +138,148 @@ def test_rounding_leaves_no_likeness_positive():
     scores = model.score_samples(1e3 + X)
     assert (scores <= 0.0).all()
     assert_allclose(scores, 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("pairs", [[range(10)], PAIRS], ids=["at once", "in five tasks"])
+def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
+    A, B, a, _ = DIGITS
+    model = FFNBClassifier(shared_band_size=200, band_size=0, novelty=True, random_state=0)
+    for pair in pairs:
+        model.partial_fit(A[np.isin(a, pair)], a[np.isin(a, pair)])
+    scores = model.score_samples(B)
+    rates = [np.mean(scores < model.novelty_threshold(rate)) for rate in (0.05, 0.2)]
+    # On average of many sets, early tasks make the rate a little lower than asked for.
+    assert 0.02 < rates[0] < 0.08
+    assert 0.1 < rates[1] < 0.25
+    # The scores of samples that were learned give a threshold that is far too high.
+    assert np.mean(scores < np.quantile(model.score_samples(A), 0.05)) > 0.15
+
+
+def test_left_out_scores_are_those_of_models_without_the_samples(monkeypatch):
+    monkeypatch.setattr(learning, "_folds", lambda model, classes: np.arange(len(classes)) % 10)
+    model = learned(estimator(novelty=True), [0, 1], [5, 6])
+
+    first, now = learned(estimator(), [0, 1]), np.flatnonzero(np.isin(CODES, [5, 6]))
+    expected = np.empty(len(now))
+    for fold in range(10):
+        held = np.arange(len(now)) % 10 == fold
+        rest = learned(estimator(), [0, 1]).partial_fit(X[now[~held]], CODES[now[~held]])
+        expected[held] = rest.score_samples(X[now[held]])
+    found = left_out(model)
+    for values, label in zip(found[2:], [5, 6], strict=True):
+        assert_allclose(values, np.sort(expected[CODES[now] == label]), rtol=1e-9)
+    assert_array_equal(model.predict_proba(X), learned(first, [5, 6]).predict_proba(X))
+
+
+def test_the_threshold_counts_classes_by_priors_and_by_the_classes_known_then():
+    model = learned(estimator(band_size=0, novelty=True), [0, 1], [2])
+    values = np.concatenate(left_out(model))
+    weights = np.repeat([4.0, 4.0, 9.0], 20)
+
+    def quantile(weights, rate):
+        order = np.argsort(values)
+        sums = np.cumsum(weights[order])
+        return values[order][np.flatnonzero(sums >= rate * sums[-1])[0]]
+
+    for rate in (0.01, 0.3, 0.99):
+        assert model.novelty_threshold(rate) == quantile(weights, rate)
+    model.set_params(priors={0: 8, 1: 1, 2: 1})
+    shares = np.repeat([8.0, 1.0, 1.0], 20)
+    assert model.novelty_threshold(np.float32(0.3)) == quantile(shares * weights, np.float32(0.3))
+
+
+def test_samples_are_left_out_until_there_are_enough(monkeypatch):
+    monkeypatch.setattr(learning, "_ENOUGH", 9)
+    model = learned(estimator(novelty=True), [0, 1, 2])
+    # A fold has two samples of each class.
+    assert [len(values) for values in left_out(model)] == [4, 4, 4]
+
+
+def test_quantiles_are_kept_of_many_samples():
+    Y = np.random.default_rng(0).standard_normal((150, 3))
+    model = estimator(band_size=0, novelty=True).fit(Y, np.zeros(150))
+    (values,) = left_out(model)
+    assert len(values) == 100
+    rate = np.mean(model.score_samples(Y) < model.novelty_threshold(0.1))
+    assert 0.05 < rate < 0.15
+    # Further samples of the class are pooled with its earlier samples.
+    model.partial_fit(Y + 9.0, np.zeros(150))
+    (pooled,) = left_out(model)
+    assert len(pooled) == 100
+    assert np.mean(np.isin(pooled, values)) == pytest.approx(0.5, abs=0.1)
+
+
+def test_left_out_scores_follow_their_classes():
+    parameters = {"band_size": 0, "novelty": True}
+    model = learned(estimator(**parameters), [0, 1], [2])
+    first, second, third = left_out(model)
+    other = learned(estimator(**parameters), [4, 1])
+    merged = learned(estimator(**parameters), [0, 1], [2]).merge(other)
+    assert_array_equal(left_out(merged)[0], first)
+    assert_array_equal(left_out(merged)[3], left_out(other)[1])
+    assert_array_equal(left_out(merged)[1], np.sort([*second, *left_out(other)[0]]))
+    model.forget(0)
+    assert_array_equal(left_out(model)[1], third)
+    # A merge without left-out samples has none.
+    assert left_out(learned(estimator(), [0]).merge(learned(estimator(), [1]))) == []
+
+
+def test_classes_that_were_learned_without_left_out_samples_play_no_part():
+    model = learned(estimator(band_size=0, novelty=True), [0, 1])
+    threshold = model.novelty_threshold(0.3)
+    learned(model.set_params(novelty=False), [2], [3])
+    assert model.novelty_threshold(0.3) == threshold
+    learned(model.set_params(novelty=True), [4])
+    assert [len(values) for values in left_out(model)] == [20, 20, 0, 0, 20]
+    learned(model, [2])
+    assert [len(values) for values in left_out(model)] == [20, 20, 20, 0, 20]
+
+
+def test_a_single_sample_of_a_new_class_is_not_left_out():
+    model = estimator(novelty=True).fit(X[:61], CODES[:61])
+    assert [len(values) for values in left_out(model)] == [20, 20, 20, 0]
+    model.partial_fit(X[61:62], CODES[61:62])
+    assert len(left_out(model)[3]) == 1
+
+
+def test_sample_weights_count():
+    weights = np.ones(40)
+    weights[20:] = np.arange(20)
+    model = estimator(band_size=0, novelty=True).fit(X[:40], CODES[:40], sample_weight=weights)
+    assert [len(values) for values in left_out(model)] == [20, 19]
+    plain = estimator(band_size=0, novelty=True).fit(X[:40], CODES[:40])
+    assert model.novelty_threshold(0.2) != plain.novelty_threshold(0.2)
+
+
+def test_files_pipelines_and_joint_training_have_the_threshold(tmp_path):
+    model = learned(estimator(novelty=True), [0, 1], [2])
+    save(model, tmp_path / "model.ffnb")
+    assert load(tmp_path / "model.ffnb").novelty_threshold(0.1) == model.novelty_threshold(0.1)
+    pipeline = learned(make_continual_pipeline(estimator(novelty=True)), [0, 1], [2])
+    assert pipeline[-1].novelty_threshold(0.1) == model.novelty_threshold(0.1)
+    joint = JointClassifier(shared_band_size=10, novelty=True, random_state=0).fit(X, CODES)
+    assert joint.novelty_threshold(0.1) < 0.0
+
+
+def test_shards_leave_no_sample_out():
+    model = estimator(band_size=0, novelty=True)
+    partial_fit_shards(model, [(of(0, 1), np.repeat([0, 1], 20))])
+    with pytest.raises(ValueError, match="no class has any"):
+        model.novelty_threshold(0.1)
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, 1.5, np.nan, "5 %", None, True])
+def test_bad_rates_are_refused(rate):
+    model = learned(estimator(novelty=True), [0, 1])
+    with pytest.raises(ValueError, match="rate must be a number between 0 and 1, both excluded"):
+        model.novelty_threshold(rate)
+
+
+def test_a_threshold_needs_left_out_samples():
+    message = "novelty_threshold needs scores of samples left out .* set novelty=True"
+    with pytest.raises(ValueError, match=message):
+        learned(estimator(), [0, 1]).novelty_threshold(0.1)
+    with pytest.raises(ValueError, match=message):
+        estimator(novelty=True).fit(X[:1], [0]).novelty_threshold(0.1)
+    with pytest.raises(NotFittedError):
+        estimator(novelty=True).novelty_threshold(0.1)

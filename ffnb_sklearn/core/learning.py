@@ -1,15 +1,27 @@
-"""The steps of the paper for one task: null-space, bands, moments."""
+"""The steps of the paper for one task: null-space, bands, moments.
+
+With the setting `novelty`, a task is also learned without parts of its samples, up to ten times.
+The likeness of the samples left out is that of new samples, and its quantiles are kept.
+"""
 
 from dataclasses import replace
 
-from .device import few_threads
+import numpy as np
+import numpy.typing as npt
+
+from .device import as_array, few_threads
 from .drafts import append_drafts, draft_bands, grown_past
 from .features.feature_map import FeatureMap
+from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Settings, Task, updated_moments
 from .tuning.descent import SILENT, EpochWatcher
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
+
+# Folds of the samples that are left out in turn, until there are enough samples in total: with one
+# fold alone, the rate of false alarms of a threshold for 5 % is 12 % on small sets.
+_N_FOLDS, _ENOUGH = 10, 1000
 
 
 def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = SILENT) -> Model:
@@ -36,6 +48,14 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     ValueError
         If `p` leaves no axis for new neurons in some layer.
     """
+    learned = _learned(model, task, settings, watcher)
+    if not settings.novelty:
+        return learned
+    return replace(learned, left_out=_left_out(model, task, settings, len(learned.moments)))
+
+
+def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
+    """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
     with few_threads(_operations(model, task, settings)):
         if settings.band_size:
             # Bands need all samples at once in double precision.
@@ -48,6 +68,49 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
             model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
         moments = updated_moments(model, task, fresh)
         return replace(model, moments=moments, past=grown_past(model, task))
+
+
+def _left_out(
+    model: Model, task: Task, settings: Settings, n_classes: int
+) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of all classes after a task, given the model before it."""
+    classes, weights = task.classes.cpu().numpy(), as_array(task.weights)
+    folds, likeness = _folds(model, classes), np.full(len(classes), np.nan)
+    for fold in range(_N_FOLDS):
+        held = np.flatnonzero(folds == fold)
+        if not len(held):
+            continue
+        rest, without = np.flatnonzero(folds != fold), replace(model, settings=settings)
+        if len(rest):
+            without = _learned(model, task.part(rest), settings, SILENT)
+        likeness[held] = as_array(without.likeness(task.part(held).samples))
+        if np.count_nonzero(np.isfinite(likeness)) >= _ENOUGH:
+            break
+    left_out = list(model.left_out)
+    left_out += [LeftOutLikeness()] * (n_classes - len(left_out))
+    for label in np.unique(classes):
+        known = (classes == label) & np.isfinite(likeness)
+        new = LeftOutLikeness.of(likeness[known], weights[known], n_classes)
+        if label < len(model.left_out):
+            old = left_out[label], model.moments[label].weight
+            new = pooled_likeness([old, (new, float(weights[classes == label].sum()))])
+        left_out[label] = new
+    return tuple(left_out)
+
+
+def _folds(model: Model, classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the fold of each sample; each class is divided evenly and at random.
+
+    A single sample of a new class has none: without it there would be no class.
+    """
+    order = np.random.default_rng([model.seed, len(model.moments), 2]).permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    labels, starts, counts = np.unique(classes[order], return_index=True, return_counts=True)
+    folds = np.empty(len(classes), dtype=np.int64)
+    folds[order] = (np.arange(len(classes)) - np.repeat(starts, counts)) % _N_FOLDS
+    alone = labels[(counts == 1) & (labels >= len(model.moments))]
+    folds[np.isin(classes, alone)] = -1
+    return folds
 
 
 def _operations(model: Model, task: Task, settings: Settings) -> float:

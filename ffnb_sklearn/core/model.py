@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, 
 from .device import few_threads
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
+from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import (
     SparseInputs,
@@ -50,6 +51,35 @@ class Samples(Protocol):
 
 
 @dataclass(frozen=True)
+class _SomeSamples:
+    """Some of the samples, which are only copied as far as they are asked for.
+
+    Attributes
+    ----------
+    samples : Samples
+        All samples.
+    rows : ndarray of shape (n,)
+        Numbers of the samples in the part.
+    """
+
+    samples: Samples
+    rows: Any
+
+    @property
+    def device(self) -> torch.device:
+        return self.samples.device
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any, /) -> torch.Tensor:
+        return self.samples[self.rows[rows]]
+
+    def double(self) -> torch.Tensor:
+        return self.samples[self.rows].double()
+
+
+@dataclass(frozen=True)
 class Task:
     """Samples of one call.
 
@@ -71,6 +101,15 @@ class Task:
     def X(self) -> torch.Tensor:  # noqa: N802
         """psi_0 of all samples at once, in double precision."""
         return self.samples.double()
+
+    def part(self, rows: Any) -> "Task":
+        """Return the task with some of its samples, given an array of their numbers."""
+        samples = self.samples
+        if isinstance(samples, SparseInputs):
+            part = cast(Samples, samples.sparse(rows))
+        else:
+            part = _SomeSamples(samples, rows)
+        return Task(part, self.classes[rows], self.weights[rows])
 
     def weighted(self, rows: torch.Tensor) -> torch.Tensor:
         """Multiply the row of each sample, of shape (n_samples, d), by the root of its weight."""
@@ -103,6 +142,8 @@ class Model:
         merge.
     loss_curve : tuple of float
         Loss after each epoch of fine-tuning for the last task.
+    left_out : tuple of LeftOutLikeness
+        Likeness of left-out samples of each class up to the last class that has any.
     """
 
     settings: Settings
@@ -113,6 +154,7 @@ class Model:
     null_space_dims: tuple[tuple[int, ...], ...] = ()
     kept_axes: tuple[Array, ...] = ()
     loss_curve: tuple[float, ...] = ()
+    left_out: tuple[LeftOutLikeness, ...] = ()
     # The only caches: solutions, once they have been asked for. They change no result.
     _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
     _relative: list[RelativeDistances | SparseLikeness] = field(

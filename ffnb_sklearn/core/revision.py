@@ -12,6 +12,7 @@ from .device import as_array, as_tensor
 from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
+from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model
 from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
@@ -46,7 +47,8 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
         _lessened(rows, model.features.layer(layer), forgotten)
         for layer, rows in enumerate(model.past)
     )
-    return replace(model, moments=kept, past=past)
+    left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
+    return replace(model, moments=kept, past=past, left_out=left_out)
 
 
 def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
@@ -110,7 +112,23 @@ def merge_models(
         null_space_dims=first.null_space_dims + second.null_space_dims,
         kept_axes=(),
         loss_curve=(),
+        left_out=_joined_likeness(first, second, positions),
     )
+
+
+def _joined_likeness(
+    first: Model, second: Model, positions: Sequence[int]
+) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of the classes of both models."""
+    if not first.left_out and not second.left_out:
+        return ()
+    parts: list[list[tuple[LeftOutLikeness, float]]] = [
+        [] for _ in range(max(len(first.moments), 1 + max(positions)))
+    ]
+    for model, numbers in ((first, range(len(first.moments))), (second, positions)):
+        for number, one, moments in zip(numbers, model.left_out, model.moments, strict=False):
+            parts[number].append((one, moments.weight))
+    return tuple(pooled_likeness(one) if one else LeftOutLikeness() for one in parts)
 
 
 def _n_spare(model: Model, n_classes: int) -> int:

@@ -53,4 +53,5 @@ class Settings:
     units: str = "relative"
     half_bias: bool = True
     left_out: bool = True
+    novelty: bool = False
     descent: Descent = field(default_factory=Descent)

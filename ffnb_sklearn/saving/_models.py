@@ -20,6 +20,7 @@ from ..core.features.activations import ACTIVATIONS
 from ..core.features.batch_norm import BatchNorm
 from ..core.features.feature_map import Band, FeatureMap
 from ..core.features.shared_band import SharedBand
+from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
@@ -204,6 +205,7 @@ def _write_model(model, writer):
         "shared": written(model.features.shared, writer, "the shared band"),
         "bands": written(model.features.bands, writer, "a band"),
         **{name: written(getattr(model, name), writer, name) for name in names},
+        "left_out": written(model.left_out, writer, "left_out"),
         "solution": written(model.solved, writer, "solution") if is_stored(model) else None,
     }
 
@@ -212,8 +214,8 @@ def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
     names = ("settings", "seed", "shared", "bands", "moments")
     more = ("past", "null_space_dims", "kept_axes", "loss_curve")
-    # Format 1 has no solution.
-    parts = node.some_fields({*names, *more, "solution"}, {*names, *more})
+    # Format 1 has no solution, and formats up to 4 have no left-out samples.
+    parts = node.some_fields({*names, *more, "left_out", "solution"}, {*names, *more})
     settings, seed, shared, bands, moments, past, dims, kept, curve = (
         parts[name] for name in (*names, *more)
     )
@@ -235,6 +237,7 @@ def _read_model(node, n_inputs, n_classes):
         ),
         _read_kept_axes(kept, features.bands[-n_layers:], widths),
         tuple(_read_loss(one) for one in curve.entries()),
+        _read_left_out(parts["left_out"], n_classes) if "left_out" in parts else (),
     )
     solution = parts.get("solution")
     if solution is None or solution.value is None:
@@ -257,6 +260,20 @@ def _read_loss(node):
     loss = node.plain()
     node.require(type(loss) is float, "a number")
     return loss
+
+
+def _read_left_out(node, n_classes):
+    """Return the left-out likeness of the first classes, or of all."""
+    read = []
+    for one in node.entries():
+        values, known = one.fields("values", "n_classes")
+        likeness = LeftOutLikeness(values.array(None), known.integer())
+        ascending = bool((np.diff(likeness.values) >= 0.0).all())
+        values.require(ascending and (likeness.values <= 0.0).all(), "ascending and not positive")
+        known.require(likeness.n_classes > 0 or not len(likeness.values), "positive with values")
+        read.append(likeness)
+    node.require(len(read) <= n_classes, f"of at most {n_classes} classes")
+    return tuple(read)
 
 
 def _read_shared(node, n_inputs, settings):

@@ -25,7 +25,8 @@ def classifier(**parameters):
 
 def deep_classifier():
     """Return a classifier of two layers with everything that a model may hold."""
-    model = classifier(n_layers=2, batch_norm=True, random_state=np.random.RandomState(5))
+    state = np.random.RandomState(5)
+    model = classifier(n_layers=2, batch_norm=True, novelty=True, random_state=state)
     return learned(model, [4, 1], [6, 0])
 
 

@@ -5,6 +5,8 @@ import json
 import pickle
 import zipfile
 from dataclasses import fields
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pytest
@@ -88,7 +90,7 @@ def test_newer_file_is_named(original, tmp_path):
     content["format"] = 99
     content["estimator"] = {"unknown": "layout"}
     content["written_by"]["ffnb_sklearn"] = "7.1"
-    with pytest.raises(ModelFileError, match=r"format 99, which is newer than 4.*Version 7\.1"):
+    with pytest.raises(ModelFileError, match=r"format 99, which is newer than 5.*Version 7\.1"):
         load_bytes(closed(content, arrays), tmp_path / "model.ffnb")
 
 
@@ -128,11 +130,10 @@ def test_keys_of_the_state_are_all_needed_and_no_other(original, tmp_path):
     for path in places(content["estimator"]):
         if not path or not isinstance(path[-1], str) or defaults & set(path):
             continue
-        # Format 1 has no solution, and its arrays would be left over; format 3 has no such weight.
-        left_out = (
-            path[-1] == "solution" and not content["estimator"]["fitted"]["model"]["solution"]
-        )
-        if path[-1] != "linear_weight" and not left_out:
+        # Older formats have none of these, and arrays of the first two would be left over.
+        value = reduce(getitem, path, content["estimator"])
+        may_lack = path[-1] in ("solution", "left_out") and not value
+        if path[-1] != "linear_weight" and not may_lack:
             without = put(content, ("estimator", *path), None)
             check_refused(closed(without, arrays), tmp_path / "model.ffnb")
         more = put(content, ("estimator", *path[:-1], "another"), 1)

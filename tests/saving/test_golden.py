@@ -10,7 +10,7 @@ from ffnb_sklearn import ContinualPipeline, FFNBClassifier, load
 from tests.separated_classes import CODES, NAMES, X, learned
 
 # Written by `golden_pipeline` when the format was published, and never again; since format 2 the
-# classifier is solved before.
+# classifier is solved before, and since format 5 `novelty` is set.
 FILES = sorted(Path(__file__).parent.glob("golden_*.ffnb"))
 
 # Sums of the features of the first sample of each class, and of the scatter of each class.
@@ -35,11 +35,14 @@ SOLVED = [
         [11.03728520, -6.67482506, -52.15726113],
     ],
 ]
+# Format 5 changed no solution.
+SOLVED.append(SOLVED[-1])
 
 
 def golden_pipeline():
     """Return what the file of each format holds."""
     parameters = {"shared_band_size": 4, "n_layers": 2, "rank": 2, "random_state": 0}
+    parameters["novelty"] = True
     classifier = FFNBClassifier(**parameters)
     model = ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier)])
     return learned(model, [1, 2], [4], y=NAMES[CODES])
@@ -56,6 +59,7 @@ def test_there_is_a_file_of_each_format():
         "golden_2.ffnb",
         "golden_3.ffnb",
         "golden_4.ffnb",
+        "golden_5.ffnb",
     ]
 
 
@@ -77,6 +81,12 @@ def test_file_with_a_solution_predicts_the_same_whatever_solves_later():
         model = load(path)
         assert model[-1]._state.model.solved is not None
         np.testing.assert_allclose(model.decision_function(first_samples()), scores, rtol=1e-7)
+
+
+def test_file_with_left_out_samples_holds_their_threshold():
+    assert load(FILES[4])[-1].novelty_threshold(0.1) == pytest.approx(-0.6545914700170455)
+    with pytest.raises(ValueError, match="novelty_threshold needs scores of samples left out"):
+        load(FILES[3])[-1].novelty_threshold(0.1)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
