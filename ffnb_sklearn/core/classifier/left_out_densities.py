@@ -65,11 +65,14 @@ class DensityChoice(NamedTuple):
         rho, and epsilon of T.
     temperature : float
         Temperature of the logarithms of density ratios, at least 1.
+    entropy : float
+        Left-out cross-entropy with these values.
     """
 
     shrinkage: float
     ridge: float
     temperature: float
+    entropy: float
 
 
 def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> DensityChoice:
@@ -114,7 +117,8 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     close = gaps.mean(-1) <= gaps.std(-1) / _N_DRAWS**0.5
     s = int(close.any(1).any(0).nonzero().max())
     r, t = divmod(int(entropies[:, :, s].argmin()), len(_TEMPERATURES))
-    return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]))
+    entropy = float(entropies[r, t, s])
+    return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), entropy)
 
 
 class _Metric:

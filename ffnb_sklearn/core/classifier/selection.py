@@ -33,12 +33,14 @@ covariances, which have fewer samples. In curved features, scores of distances a
 of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
 :math:`0.7 (1 - \rho)^2`, with the intensity before its limits, and 0 instead of less than 0.01.
 
-*Normality.* The pooled discriminant cannot judge quadratic functions of the inputs, which are the
-best ones for Gaussian classes. The random features tell whether the classes are Gaussian, if there
-are enough samples for this test (`ffnb_sklearn.core.classifier.normality`) and for the covariances.
-Then the inputs count alone, with the densities of least left-out cross-entropy
-(`ffnb_sklearn.core.classifier.left_out_densities`). Classes with too few samples for a
-covariance of their own have the pooled one.
+*Normality.* Quadratic functions of the inputs are the best ones for Gaussian classes. The inputs
+count alone, with the densities of least left-out cross-entropy
+(`ffnb_sklearn.core.classifier.left_out_densities`), if three conditions hold. There are enough
+samples for the covariances. The random features do not show that the classes are not Gaussian
+(`ffnb_sklearn.core.classifier.normality`). The left-out cross-entropy is less than that of the
+pooled discriminant times :math:`1 - n^{-1/2}`, with the mean number n of samples per class: it
+assumes Gaussian classes, and few samples cannot show what they are. Classes with too few samples
+for a covariance of their own have the pooled one.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -53,7 +55,6 @@ References
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -103,11 +104,11 @@ _FEW_SAMPLES = 12.0
 # Least mean number of samples of a class in the test of normality, and its largest statistic, for
 # no samples and more per sample: on average of five draws Gaussian classes have up to 1.04, and
 # classes of several clusters 1.5 and more from 200 samples on (benchmarks/gaussian_classes.py).
-_FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 50.0, 1.03, 5e-4
+_FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 20.0, 1.03, 5e-4
 
 # Least number of samples per input, of the mean class and of a class with its own covariance: with
 # fewer it is too uncertain if most inputs tell nothing (benchmarks/gaussian_classes.py).
-_FEWEST_PER_INPUT = 1.5
+_FEWEST_PER_INPUT = 1.2
 
 # Energy of inputs that count alone.
 _ALONE = 1e6
@@ -195,14 +196,11 @@ def choose(
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
     has_energy = min(blocks) > 0 and settings.covariance == "class"
     left_out = LeftOutSamples(fixed)
-    if has_energy and shrinkage is None and epsilon is None and settings.classifier == "gaussian":
-        n_samples, fewest = float(gaussians.weights.mean()), _FEWEST_PER_INPUT * blocks.n_inputs
-        large = [c for c in left_out.classes if gaussians.weights[c] >= fewest]
-        if n_samples >= max(_FEWEST_TESTED, fewest) and large and len(gaussians.weights) > 1:
-            deviation = excess_deviation(fixed, large, shared)
-            if deviation <= _MOST_DEVIATION + _MOST_EXCESS * n_samples:
-                return _choice_of_normal(gaussians, blocks, large)
     metric = _best_metric(left_out, fixed, blocks, is_open=has_energy)
+    if has_energy and shrinkage is None and epsilon is None and settings.classifier == "gaussian":
+        normal = _choice_of_normal(gaussians, blocks, shared, left_out, metric)
+        if normal is not None:
+            return normal
     linear = metric.energy == _INPUTS
     curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
     linear_weight = 0.0
@@ -242,12 +240,28 @@ def _best_metric(
     return inputs if entropies[1] < entropies[0] - _TIE else equal
 
 
-def _choice_of_normal(gaussians: ClassGaussians, blocks: Blocks, classes: Sequence[int]) -> Choice:
-    """Return the choice for classes that are Gaussian in the inputs, which count alone."""
+def _choice_of_normal(
+    gaussians: ClassGaussians,
+    blocks: Blocks,
+    shared: SharedBand,
+    left_out: LeftOutSamples,
+    metric: _Metric,
+) -> Choice | None:
+    """Return the choice for classes that are Gaussian in the inputs, or None if they are not."""
+    n_samples, fewest = float(gaussians.weights.mean()), _FEWEST_PER_INPUT * blocks.n_inputs
+    large = [c for c in left_out.classes if gaussians.weights[c] >= fewest]
+    if n_samples < max(_FEWEST_TESTED, fewest) or not large or len(gaussians.weights) < 2:
+        return None
+    deviation = excess_deviation(gaussians, large, shared)
+    if deviation > _MOST_DEVIATION + _MOST_EXCESS * n_samples:
+        return None
     normal = Choice(_ALONE, 1.0, _RIDGE, density_temperature=1.0)
     inputs = gaussians.first(blocks.n_inputs)
     inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), normal)
-    best = best_densities(inputs, classes)
+    best = best_densities(inputs, large)
+    entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
+    if best.entropy >= (1.0 - n_samples**-0.5) * entropy:
+        return None
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, normal)
     unit = float(inputs.pooled_variance() / features.pooled_variance())

@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
+from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
@@ -116,7 +117,7 @@ def test_classes_that_do_not_vary_cannot_be_tested():
     assert deviation_of(clf) == np.inf
 
 
-@pytest.mark.parametrize("n", [60, 400])
+@pytest.mark.parametrize("n", [25, 60, 400])
 def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
     clf = learned(gaussian_noise, n)
     X_new, y_new = samples(gaussian_noise, 500, seed=1)
@@ -132,7 +133,7 @@ def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
     ("noise", "n", "parameters"),
     [
         (clustered_noise, 100, {}),
-        (gaussian_noise, 40, {}),
+        (gaussian_noise, 19, {}),
         (gaussian_noise, 100, {"classifier": "ovo"}),
         (gaussian_noise, 100, {"shrinkage": 0.5}),
         (gaussian_noise, 100, {"epsilon": 0.05}),
@@ -141,6 +142,15 @@ def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
 )
 def test_other_models_are_not_taken_to_be_normal(noise, n, parameters):
     assert not learned(noise, n, **parameters)._solved_choice().normal
+
+
+@pytest.mark.parametrize("n", [25, 60])
+def test_shells_pass_the_test_of_neurons_and_are_known_by_their_cross_entropy(n):
+    X, y = make_gaussian_quantiles(n_samples=3 * n, n_features=10, n_classes=3, random_state=0)
+    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
+
+    assert deviation_of(clf) < 1.0
+    assert not clf._solved_choice().normal
 
 
 def test_probabilities_of_gaussian_classes_are_calibrated():

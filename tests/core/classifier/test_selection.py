@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.classifier import selection
 from ffnb_sklearn.core.classifier.densities import fit_distances, shared_covariance
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.left_out import LeftOutSamples
@@ -24,6 +25,12 @@ OPEN = replace(
 )
 D, N_CLASSES = 20, 6
 GAUSSIAN = {"classifier": "gaussian"}
+
+
+@pytest.fixture
+def untested(monkeypatch):
+    """No classes are Gaussian in the inputs, as if there were too few samples."""
+    monkeypatch.setattr(selection, "_FEWEST_TESTED", np.inf)
 
 
 def linear_samples(seed, n):
@@ -109,6 +116,7 @@ def test_equal_covariances_are_pooled_and_unlike_ones_are_not():
     assert chosen(*linear_samples(0, 30)).shrinkage == 1.0
 
 
+@pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize("seed", [0, 2])
 def test_dominant_inputs_of_unlike_covariances_keep_a_tenth_of_their_own(seed):
     X, labels = linear_samples(seed, 45)
@@ -162,6 +170,7 @@ def test_a_tiny_class_does_not_decide_the_temperature_of_large_ones():
     assert with_few < 4.0 * without
 
 
+@pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize("n", [8, 15, 30])
 def test_linear_classes_share_their_covariance_at_any_size(n):
     choice = chosen(*linear_samples(0, n), **GAUSSIAN)
@@ -171,6 +180,7 @@ def test_linear_classes_share_their_covariance_at_any_size(n):
     assert choice.epsilon >= 1.0
 
 
+@pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize("n", [5, 10, 30])
 def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
     samples = curved_samples(0, n)
@@ -184,6 +194,7 @@ def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
     assert growth <= 2.0 + 1e-12
 
 
+@pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize("n", [25, 35, 45])
 def test_linear_scores_weigh_more_the_better_covariances_are_known(n):
     samples = curved_samples(0, n)
@@ -193,6 +204,7 @@ def test_linear_scores_weigh_more_the_better_covariances_are_known(n):
     assert_allclose(distances.linear_weight, 0.7 * (1.0 - pairs.shrinkage) ** 2, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("untested")
 @pytest.mark.parametrize(
     "changes",
     [
