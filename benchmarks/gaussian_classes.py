@@ -31,7 +31,7 @@ from ffnb_sklearn.core.classifier.normality import excess_deviation
 from ffnb_sklearn.core.features.feature_map import classifier_columns
 
 # Samples per class of the generated sets.
-SIZES = [60, 200, 500]
+SIZES = [20, 30, 60, 200, 500]
 
 # Classes, clusters of each, features and informative features of make_classification.
 CASES = [(3, 1, 10, 5), (5, 1, 20, 10), (10, 1, 30, 15), (2, 2, 20, 5), (5, 2, 20, 10)]

@@ -102,13 +102,13 @@ _EPSILON = 0.3
 _FEW_SAMPLES = 12.0
 
 # Least mean number of samples of a class in the test of normality, and its largest statistic, for
-# no samples and more per sample: on average of five draws Gaussian classes have up to 1.04, and
-# classes of several clusters 1.5 and more from 200 samples on (benchmarks/gaussian_classes.py).
+# no samples and more per sample: from 30 samples on, classes of several clusters have more on
+# average (benchmarks/gaussian_classes.py). Fewer samples lose up to 3 points on some sets.
 _FEWEST_TESTED, _MOST_DEVIATION, _MOST_EXCESS = 20.0, 1.03, 5e-4
 
-# Least number of samples per input, of the mean class and of a class with its own covariance: with
-# fewer it is too uncertain if most inputs tell nothing (benchmarks/gaussian_classes.py).
-_FEWEST_PER_INPUT = 1.2
+# Least number of samples per input, of all classes together; with 2.4, two classes of two or four
+# clusters lose up to 5 points. The mean class needs as many samples as inputs.
+_FEWEST_PER_INPUT = 3.0
 
 # Energy of inputs that count alone.
 _ALONE = 1e6
@@ -158,7 +158,7 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
     if choice.normal:
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
-        few = torch.nonzero(gaussians.weights < _FEWEST_PER_INPUT * blocks.n_inputs)[:, 0]
+        few = torch.nonzero(gaussians.weights < blocks.n_inputs)[:, 0]
         gaussians = gaussians.with_pooled(few.tolist(), blocks.n_inputs)
     return replace(gaussians, penalties=penalties)
 
@@ -248,9 +248,10 @@ def _choice_of_normal(
     metric: _Metric,
 ) -> Choice | None:
     """Return the choice for classes that are Gaussian in the inputs, or None if they are not."""
-    n_samples, fewest = float(gaussians.weights.mean()), _FEWEST_PER_INPUT * blocks.n_inputs
-    large = [c for c in left_out.classes if gaussians.weights[c] >= fewest]
-    if n_samples < max(_FEWEST_TESTED, fewest) or not large or len(gaussians.weights) < 2:
+    n_samples, n_classes = float(gaussians.weights.mean()), len(gaussians.weights)
+    fewest = max(_FEWEST_TESTED, max(1.0, _FEWEST_PER_INPUT / n_classes) * blocks.n_inputs)
+    large = [c for c in left_out.classes if gaussians.weights[c] >= blocks.n_inputs]
+    if n_samples < fewest or not large or n_classes < 2:
         return None
     deviation = excess_deviation(gaussians, large, shared)
     if deviation > _MOST_DEVIATION + _MOST_EXCESS * n_samples:
