@@ -39,8 +39,9 @@ count alone, with the densities of least left-out cross-entropy
 samples for the covariances. The random features do not show that the classes are not Gaussian
 (`ffnb_sklearn.core.classifier.normality`). The left-out cross-entropy is less than that of the
 pooled discriminant times :math:`1 - n^{-1/2}`, with the mean number n of samples per class: it
-assumes Gaussian classes, and few samples cannot show what they are. Classes with too few samples
-for a covariance of their own have the pooled one.
+assumes Gaussian classes, and few samples cannot show what they are. The last condition does not
+apply if both are linear functions of the inputs. Classes with too few samples for a covariance of
+their own have the pooled one.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -261,7 +262,9 @@ def _choice_of_normal(
     inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), normal)
     best = best_densities(inputs, large)
     entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
-    if best.entropy >= (1.0 - n_samples**-0.5) * entropy:
+    # Else the classes would be compared by linear functions of the inputs anyway.
+    is_linear = metric.energy == _INPUTS and best.shrinkage == 1.0
+    if not is_linear and best.entropy >= (1.0 - n_samples**-0.5) * entropy:
         return None
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, normal)

@@ -232,6 +232,14 @@ def test_dominant_inputs_have_linear_scores_already():
     assert chosen(*linear_samples(0, 30), **GAUSSIAN).linear_weight == 0.0
 
 
+def test_densities_of_one_covariance_replace_a_discriminant_of_the_inputs():
+    linear, few = (chosen(*linear_samples(0, n), **GAUSSIAN) for n in (60, 15))
+
+    assert linear.normal
+    assert linear.shrinkage == 1.0
+    assert not few.normal
+
+
 def test_inputs_alone_keep_the_limit_of_pairs():
     X, labels = linear_samples(0, 10)
 
