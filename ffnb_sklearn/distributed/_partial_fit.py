@@ -30,7 +30,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     The function is `FFNBClassifier.partial_fit` as a map-reduce. The workers compute the exact
     moments of the classes of each shard, sum them in a tree, truncate them to `rank` once, and send
     them to the caller, who solves the classifier at the first prediction. Samples are never sent to
-    the caller. The result is that of one `partial_fit` on all shards together, up to rounding.
+    the caller. The result is that of one `partial_fit` on all shards together, up to rounding,
+    except that no samples are left out with ``novelty=True``.
 
     Parameters
     ----------
