@@ -233,20 +233,24 @@ class DiagonalPlusGram:
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
 
-    def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor]:
-        r"""Return the inverse of A as :math:`\mathrm{diag}(\delta)^{-1} - V^\top V`.
+    def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
+        r"""Return the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
 
         Returns
         -------
         Tensor of shape (d,)
-            Inverse of the diagonal.
-        Tensor of shape (m, d)
-            V; R must have fewer rows than columns.
+            a, the inverse of the diagonal if R has fewer rows than columns, and zeros otherwise.
+        Tensor of shape (m, d) or (d, d)
+            V.
+        float
+            s: -1 if R has fewer rows than columns, and 1 otherwise.
         """
         if self._rows is None:
-            raise ValueError("the parts of the inverse need fewer rows than columns.")
+            identity = torch.diag_embed(torch.ones_like(self._root))
+            inverse = torch.linalg.solve_triangular(self._factor, identity, upper=False)
+            return torch.zeros_like(self._root), inverse, 1.0
         inner = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
-        return self._root.square().reciprocal(), inner.div_(self._root)
+        return self._root.square().reciprocal(), inner.div_(self._root), -1.0
 
     def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
         r"""Multiply rows of R by the inverse of A.

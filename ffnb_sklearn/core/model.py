@@ -20,13 +20,7 @@ from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
-from .sparse import (
-    SparseInputs,
-    SparseLikeness,
-    class_moments,
-    fit_sparse_likeness,
-    sparse_scores,
-)
+from .sparse import SparseInputs, class_moments, sparse_likeness, sparse_scores
 from .statistics import Array, ClassMoments, merge_classes, moments_of, within_state
 
 __all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
@@ -157,7 +151,7 @@ class Model:
     left_out: tuple[LeftOutLikeness, ...] = ()
     # The only caches: solutions, once they have been asked for. They change no result.
     _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
-    _relative: list[RelativeDistances | SparseLikeness] = field(
+    _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -224,13 +218,13 @@ class Model:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             with few_threads(self._operations_of_solving()):
-                self._relative.append(self._solve_novelty(X))
+                self._relative.append(self._solve_novelty(X.device))
         relative, parts = self._relative[0], []
         with few_threads(self._operations(len(X))):
             for rows in self._chunks(X):
-                if isinstance(relative, SparseLikeness) and isinstance(X, SparseInputs):
-                    parts.append(relative.likeness(X.sparse(rows)))
-                elif isinstance(relative, RelativeDistances):
+                if isinstance(X, SparseInputs):
+                    parts.append(sparse_likeness(relative, X.sparse(rows)))
+                else:
                     parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
 
@@ -244,14 +238,11 @@ class Model:
         d = self.features.n_features
         return float(d) ** 3 + self._operations(d)
 
-    def _solve_novelty(self, X: Samples) -> RelativeDistances | SparseLikeness:
-        """Solve the likeness for samples of the form of X."""
-        settings, choice = self.settings, self.solution(X.device).choice
-        gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, X.device)
-        # With as many axes as inputs the inverses are dense.
-        few = len(gaussians.rows) + len(gaussians.weights) < gaussians.means.shape[1]
-        fit = fit_sparse_likeness if isinstance(X, SparseInputs) and few else fit_relative_distances
-        return fit(
+    def _solve_novelty(self, device: torch.device) -> RelativeDistances:
+        """Solve the likeness."""
+        settings, choice = self.settings, self.solution(device).choice
+        gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
+        return fit_relative_distances(
             gaussians,
             covariance=settings.covariance,
             shrinkage=choice.shrinkage,

@@ -12,31 +12,28 @@ Of many samples X only products with a few dense columns are computed, of X and 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from .classifier.densities import GaussianDistances
-from .classifier.gaussians import ClassGaussians
-from .classifier.novelty import metrics_of
+from .classifier.novelty import InverseCovariance, RelativeDistances
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
-    DiagonalPlusGram,
     column_energies,
     is_few,
     longest_rows_of_products,
 )
-from .statistics import Array, ClassMoments, Rank, check_finite, moments_of
+from .statistics import ClassMoments, Rank, check_finite, moments_of
 
 __all__ = [
     "SparseInputs",
-    "SparseLikeness",
     "class_moments",
-    "fit_sparse_likeness",
+    "sparse_likeness",
     "sparse_scores",
 ]
 
@@ -142,75 +139,18 @@ def _reduced(
     return reduced, torch.cat([X.times(planes.T), X.times(rows.T)], dim=1)
 
 
-@dataclass(frozen=True)
-class _InverseCovariance:
-    r"""An inverse covariance :math:`\Delta^{-1} - V^\top V` and the centre of its distances.
-
-    Attributes
-    ----------
-    inverse : ndarray of shape (d,)
-        Inverse of the diagonal.
-    rows : ndarray of shape (m, d)
-        V.
-    """
-
-    inverse: Array
-    rows: Array
-
-    @classmethod
-    def of(cls, covariance: DiagonalPlusGram) -> "_InverseCovariance":
-        """Return the inverse of a covariance."""
-        inverse, rows = covariance.inverse_parts()
-        return cls(as_array(inverse), as_array(rows))
-
-    def distances(self, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
-        """Return squared distances from a centre, of shape (n_samples,)."""
-        inverse = as_tensor(self.inverse, device=_CPU)
-        rows = as_tensor(self.rows, device=_CPU)
-        scaled = inverse * centre
-        near = X.squares_times(inverse[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
-        explained = (X.times(rows.T) - rows @ centre).square().sum(1)
-        distances: torch.Tensor = (near + scaled @ centre - explained).clamp_min_(0.0)
-        return distances
+def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tensor:
+    """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
+    centre = as_tensor(relative.distances.centre, device=_CPU)
+    reduced, responses = _reduced(relative.distances, X)
+    common, remote = (_lengths(one, X, centre) for one in (relative.shared, relative.total))
+    return relative.likeness_from(reduced.log_ratios(responses).amax(1), common, remote)
 
 
-@dataclass(frozen=True)
-class SparseLikeness:
-    """`ffnb_sklearn.core.classifier.novelty.RelativeDistances` of sparse inputs.
-
-    Attributes
-    ----------
-    classes : GaussianDistances
-        Distances to the classes.
-    shared, total : _InverseCovariance
-        Inverses of B, the part of the covariances that the classes share, and of T.
-    mean_distance : float
-        p.
-    """
-
-    classes: GaussianDistances
-    shared: _InverseCovariance
-    total: _InverseCovariance
-    mean_distance: float
-
-    def likeness(self, X: SparseInputs) -> torch.Tensor:
-        """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        centre = as_tensor(self.classes.centre, device=_CPU)
-        reduced, responses = _reduced(self.classes, X)
-        ratios = reduced.log_ratios(responses).amax(1)
-        nearest = (self.shared.distances(X, centre) - 2.0 * ratios).clamp_min_(0.0)
-        return -nearest / (self.total.distances(X, centre) + self.mean_distance)
-
-
-def fit_sparse_likeness(
-    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
-) -> SparseLikeness:
-    """Solve the likeness as `fit_relative_distances` does, with fewer axes than inputs."""
-    classes, base, total_covariance, ridge = metrics_of(
-        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
-    )
-    total, shared = _InverseCovariance.of(total_covariance), _InverseCovariance.of(base)
-    # d - tr(T^-1 ridge), without the inverse.
-    explained = as_tensor(total.rows, device=_CPU).square() @ ridge.cpu()
-    left = as_tensor(total.inverse, device=_CPU) @ ridge.cpu() - explained.sum()
-    return SparseLikeness(classes, shared, total, max(len(ridge) - float(left), 1.0))
+def _lengths(inverse: InverseCovariance, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
+    """Return the squared distances of samples from a centre, of shape (n_samples,)."""
+    diagonal, rows = (as_tensor(one, device=_CPU) for one in (inverse.diagonal, inverse.rows))
+    scaled = diagonal * centre
+    near = X.squares_times(diagonal[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
+    explained = (X.times(rows.T) - rows @ centre).square_().sum(1)
+    return (near + scaled @ centre).add_(explained, alpha=inverse.sign).clamp_min_(0.0)

@@ -19,6 +19,7 @@ References
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
@@ -27,10 +28,46 @@ from ..statistics import Array
 from .densities import GaussianDistances, fit_distances, shared_covariance
 from .gaussians import ClassGaussians
 
-__all__ = ["RelativeDistances", "fit_relative_distances", "metrics_of"]
+__all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
 
 # Least mean distance p, the square of one standard deviation: a single sample has none.
 _LEAST_DISTANCE = 1.0
+
+
+@dataclass(frozen=True)
+class InverseCovariance:
+    r"""An inverse covariance :math:`\mathrm{diag}(a) + s V^\top V`.
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (d,)
+        a.
+    rows : ndarray of shape (m, d)
+        V.
+    sign : float
+        s, 1 or -1.
+    """
+
+    diagonal: Array
+    rows: Array
+    sign: float
+
+    @classmethod
+    def of(cls, covariance: DiagonalPlusGram) -> "InverseCovariance":
+        """Return the inverse of a covariance."""
+        diagonal, rows, sign = covariance.inverse_parts()
+        return cls(as_array(diagonal), as_array(rows), sign)
+
+    def lengths(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the squared lengths of rows of shape (n, d)."""
+        diagonal, rows = (as_tensor(one, device=x.device) for one in (self.diagonal, self.rows))
+        explained = (x @ rows.T).square_().sum(1)
+        return (x.square() @ diagonal).add_(explained, alpha=self.sign).clamp_min_(0.0)
+
+    def trace_with(self, diagonal: Array) -> float:
+        """Return the trace of the product with a diagonal matrix."""
+        explained = float((np.square(self.rows) @ diagonal).sum())
+        return float(self.diagonal @ diagonal) + self.sign * explained
 
 
 @dataclass(frozen=True)
@@ -41,30 +78,28 @@ class RelativeDistances:
     ----------
     distances : GaussianDistances
         Distances to the classes.
-    shared, total : ndarray of shape (d, d)
+    shared, total : InverseCovariance
         Inverses of B, the part of the covariances that the classes share, and of T.
     mean_distance : float
         p.
     """
 
     distances: GaussianDistances
-    shared: Array
-    total: Array
+    shared: InverseCovariance
+    total: InverseCovariance
     mean_distance: float
 
     def likeness(self, features: torch.Tensor) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        device = features.device
-        x = features - as_tensor(self.distances.centre, device=device)
-        common, remote = (
-            torch.linalg.vecdot(x @ as_tensor(inverse, device=device), x)
-            for inverse in (self.shared, self.total)
-        )
-        nearest = common - 2.0 * self.distances.log_ratios(features).amax(1)
-        likeness: torch.Tensor = -nearest.clamp_min(0.0) / (
-            remote.clamp_min(0.0) + self.mean_distance
-        )
-        return likeness
+        x = features - as_tensor(self.distances.centre, device=features.device)
+        ratios = self.distances.log_ratios(features).amax(1)
+        return self.likeness_from(ratios, self.shared.lengths(x), self.total.lengths(x))
+
+    def likeness_from(
+        self, ratios: torch.Tensor, common: torch.Tensor, remote: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the likeness from the largest log ratio and the squared lengths in B and T."""
+        return -(common - 2.0 * ratios).clamp_min_(0.0) / (remote + self.mean_distance)
 
 
 def fit_relative_distances(
@@ -84,24 +119,6 @@ def fit_relative_distances(
     RelativeDistances
         The distances.
     """
-    distances, base, total, ridge = metrics_of(
-        gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon
-    )
-    identity = torch.eye(len(ridge), dtype=ridge.dtype, device=ridge.device)
-    inverse = total.solve(identity)
-    mean_distance = len(ridge) - float(inverse.diagonal() @ ridge)
-    return RelativeDistances(
-        distances,
-        as_array(base.solve(identity)),
-        as_array(inverse),
-        max(mean_distance, _LEAST_DISTANCE),
-    )
-
-
-def metrics_of(
-    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
-) -> tuple[GaussianDistances, DiagonalPlusGram, DiagonalPlusGram, torch.Tensor]:
-    """Return the distances to the classes, B, T, and the ridge of T, of shape (d,)."""
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
     distances = fit_distances(
@@ -112,5 +129,12 @@ def metrics_of(
     from_centre = gaussians.means - share @ gaussians.means
     rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
     residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
-    total = DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
-    return distances, shared_covariance(gaussians, shrinkage, epsilon), total, ridge
+    total = InverseCovariance.of(
+        DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
+    )
+    return RelativeDistances(
+        distances,
+        InverseCovariance.of(shared_covariance(gaussians, shrinkage, epsilon)),
+        total,
+        max(len(ridge) - total.trace_with(as_array(ridge)), _LEAST_DISTANCE),
+    )
