@@ -159,9 +159,18 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
     if choice.normal:
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
-        few = torch.nonzero(gaussians.weights < blocks.n_inputs)[:, 0]
+        few = torch.nonzero(gaussians.weights < _own_weight(gaussians, blocks))[:, 0]
         gaussians = gaussians.with_pooled(few.tolist(), blocks.n_inputs)
     return replace(gaussians, penalties=penalties)
+
+
+def _own_weight(gaussians: ClassGaussians, blocks: Blocks) -> float:
+    """Return the least weight of a Gaussian class with a covariance of its own.
+
+    It is the number of inputs, or half of the mean weight: with one limit for all, some of equally
+    small classes have their own covariance, and others do not.
+    """
+    return min(float(blocks.n_inputs), 0.5 * float(gaussians.weights.mean()))
 
 
 def choose(
@@ -251,7 +260,8 @@ def _choice_of_normal(
     """Return the choice for classes that are Gaussian in the inputs, or None if they are not."""
     n_samples, n_classes = float(gaussians.weights.mean()), len(gaussians.weights)
     fewest = max(_FEWEST_TESTED, max(1.0, _FEWEST_PER_INPUT / n_classes) * blocks.n_inputs)
-    large = [c for c in left_out.classes if gaussians.weights[c] >= blocks.n_inputs]
+    own_weight = _own_weight(gaussians, blocks)
+    large = [c for c in left_out.classes if gaussians.weights[c] >= own_weight]
     if n_samples < fewest or not large or n_classes < 2:
         return None
     deviation = excess_deviation(gaussians, large, shared)

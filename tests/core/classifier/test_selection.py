@@ -240,6 +240,27 @@ def test_densities_of_one_covariance_replace_a_discriminant_of_the_inputs():
     assert not few.normal
 
 
+@pytest.mark.parametrize(
+    ("sizes", "pooled"),
+    [
+        ([16, 24, 20, 20, 20, 20], []),  # All are about as many as the 20 inputs.
+        ([16, 40, 60, 40, 40, 40], [0]),
+        ([19, 9, 200, 200, 200, 200], [0, 1]),
+        ([9, 20, 20, 20, 20, 20], [0]),
+    ],
+)
+def test_gaussian_classes_far_smaller_than_the_mean_have_the_pooled_covariance(sizes, pooled):
+    X, labels = curved_samples(0, max(sizes))
+    kept = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(sizes)])
+    gaussians, blocks = classes_of(learnt(X[kept], labels[kept]))
+    normal = Choice(1e6, 0.3, 1.0, density_temperature=1.0)
+
+    parts = with_choice(gaussians, blocks, normal).parts()
+
+    same = [a is b or torch.equal(a, b) for a, b in zip(parts, gaussians.parts(), strict=True)]
+    assert np.flatnonzero(np.logical_not(same)).tolist() == pooled
+
+
 def test_inputs_alone_keep_the_limit_of_pairs():
     X, labels = linear_samples(0, 10)
 
