@@ -348,7 +348,8 @@ class BlockClassifier(
         if threshold is None:
             raise ValueError(
                 "novelty_threshold needs scores of samples left out of learning, and no class has "
-                "any: set novelty=True, then call fit. A class needs at least two samples."
+                "any: set novelty=True, then learn by fit or partial_fit (partial_fit_shards "
+                "leaves no sample out). A class needs at least two samples."
             )
         return threshold
 

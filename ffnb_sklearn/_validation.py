@@ -63,6 +63,9 @@ _TRAINING_TYPES = {
     bool: ("adaptive_rate", "draws"),
 }
 
+# Settings that may differ in a merge; those of the descent are compared one by one.
+_IMMATERIAL = dict.fromkeys(("chunk_size", "novelty", "descent"))
+
 
 def check_samples(estimator, X, y, *, classes, sample_weight, state):
     """Check the arguments of `FFNBClassifier.partial_fit`.
@@ -261,7 +264,7 @@ def check_mergeable(mine, theirs):
             f"{theirs.projection} and, here, {mine.projection}."
         )
     ours, others = (
-        {"n_layers": len(one.p), **vars(one), **vars(one.descent), "chunk_size": 0, "descent": 0}
+        {"n_layers": len(one.p), **vars(one), **vars(one.descent), **_IMMATERIAL}
         for one in (mine.model.settings, theirs.model.settings)
     )
     different = [name for name, value in ours.items() if value != others[name]]

@@ -220,6 +220,9 @@ def test_left_out_scores_follow_their_classes():
     assert_array_equal(left_out(merged)[1], np.sort([*second, *left_out(other)[0]]))
     model.forget(0)
     assert_array_equal(left_out(model)[1], third)
+    # The other model may have left no sample out.
+    mixed = learned(estimator(band_size=0), [4]).merge(other)
+    assert [len(values) for values in left_out(mixed)] == [20, 20]
     # A merge without left-out samples has none.
     assert left_out(learned(estimator(), [0]).merge(learned(estimator(), [1]))) == []
 
