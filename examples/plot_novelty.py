@@ -45,7 +45,7 @@ clf.fit(X[first], y[first])
 # including unusual images of known digits. At first only a few images of a new digit are learned,
 # so more of its images are put aside in the next weeks.
 
-largest_digit = [5, 6, 6, 6, 7, 7, 7, 7, 9, 9, 9, 9]
+largest_digit = [5, 6, 6, 6, 7, 7, 7, 7, 9, 9, 9, 9, 9]
 later = np.setdiff1d(np.arange(len(y)), first)
 weeks, aside = [], []
 for week, largest in enumerate(largest_digit):

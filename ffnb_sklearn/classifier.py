@@ -135,7 +135,7 @@ class FFNBClassifier(BlockClassifier):
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`: each task is also learned without a part of its
         samples, up to ten times, and quantiles of the scores of these samples are kept. Each time
-        takes as long as learning and a first prediction.
+        takes about as long as learning and a first prediction.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
 """The steps of the paper for one task: null-space, bands, moments.
 
 With the setting `novelty`, a task is also learned without parts of its samples, up to ten times.
-The likeness of the samples left out is that of new samples, and its quantiles are kept.
+The likeness of the samples left out is that of new samples, and its quantiles are kept. Shrinkage
+and ridge are those of all samples.
 """
 
 from dataclasses import replace
@@ -51,7 +52,8 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     learned = _learned(model, task, settings, watcher)
     if not settings.novelty:
         return learned
-    return replace(learned, left_out=_left_out(model, task, settings, len(learned.moments)))
+    left_out = _left_out(model, task, learned)
+    return replace(learned, left_out=left_out).with_solution(learned.solution(task.classes.device))
 
 
 def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
@@ -70,10 +72,9 @@ def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher
         return replace(model, moments=moments, past=grown_past(model, task))
 
 
-def _left_out(
-    model: Model, task: Task, settings: Settings, n_classes: int
-) -> tuple[LeftOutLikeness, ...]:
-    """Return the left-out likeness of all classes after a task, given the model before it."""
+def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of all classes, given the models before and after a task."""
+    settings, n_classes = learned.settings, len(learned.moments)
     classes, weights = task.classes.cpu().numpy(), as_array(task.weights)
     folds, likeness = _folds(model, classes), np.full(len(classes), np.nan)
     for fold in range(_N_FOLDS):
@@ -83,7 +84,7 @@ def _left_out(
         rest, without = np.flatnonzero(folds != fold), replace(model, settings=settings)
         if len(rest):
             without = _learned(model, task.part(rest), settings, SILENT)
-        likeness[held] = as_array(without.likeness(task.part(held).samples))
+        likeness[held] = as_array(without.likeness_like(learned, task.part(held).samples))
         if np.count_nonzero(np.isfinite(likeness)) >= _ENOUGH:
             break
     left_out = list(model.left_out)

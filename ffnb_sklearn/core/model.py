@@ -217,9 +217,16 @@ class Model:
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
-            with few_threads(self._operations_of_solving()):
-                self._relative.append(self._solve_novelty(X.device))
-        relative, parts = self._relative[0], []
+            self._relative.append(self._relative_distances(self, X.device))
+        return self._likeness_in(self._relative[0], X)
+
+    def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
+        """Compute the likeness with the shrinkage and ridge of another model; nothing is cached."""
+        return self._likeness_in(self._relative_distances(other, X.device), X)
+
+    def _likeness_in(self, relative: RelativeDistances, X: Samples) -> torch.Tensor:
+        """Compute the likeness of samples from solved distances."""
+        parts = []
         with few_threads(self._operations(len(X))):
             for rows in self._chunks(X):
                 if isinstance(X, SparseInputs):
@@ -238,16 +245,17 @@ class Model:
         d = self.features.n_features
         return float(d) ** 3 + self._operations(d)
 
-    def _solve_novelty(self, device: torch.device) -> RelativeDistances:
-        """Solve the likeness."""
-        settings, choice = self.settings, self.solution(device).choice
-        gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
-        return fit_relative_distances(
-            gaussians,
-            covariance=settings.covariance,
-            shrinkage=choice.shrinkage,
-            epsilon=choice.epsilon,
-        )
+    def _relative_distances(self, chosen: "Model", device: torch.device) -> RelativeDistances:
+        """Solve the distances that the likeness compares, with the choice of a model."""
+        settings, choice = self.settings, chosen.solution(device).choice
+        with few_threads(self._operations_of_solving()):
+            gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
+            return fit_relative_distances(
+                gaussians,
+                covariance=settings.covariance,
+                shrinkage=choice.shrinkage,
+                epsilon=choice.epsilon,
+            )
 
     def _chunks(self, X: Samples) -> list[slice]:
         """Return the rows of samples whose features are computed together."""
