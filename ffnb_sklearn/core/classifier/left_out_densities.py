@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..linalg import cholesky
+from ..linalg import SUM_ROUNDING, cholesky
 from .gaussians import ClassGaussians
 
 __all__ = ["DensityChoice", "best_densities"]
@@ -144,25 +144,29 @@ class _Metric:
         The shape is (n_shrinkages, n_draws, n_opponents); c is less likely where they are negative.
         """
         values, axes = self._spectrum(c)
-        n, rho = float(self._gaussians.weights[c]), self._shrinkages
+        n, d, rho = float(self._gaussians.weights[c]), len(axes), self._shrinkages
         k = n / (n - 1.0)
         mixed = (1.0 - rho) * k * values + rho
         # Rounding may turn an axis round, or mix axes of equal values, but changes no sample.
         along = draws[:, :-1] @ axes * values.sqrt()
         leverage = (1.0 - rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
         left = (1.0 - leverage).clamp_min(_LEAST_LEFT)
-        share = leverage * (n - 1.0) / len(values)
+        share = leverage * (n - 1.0) / d
         spread = (2.0 / 9.0) * share.square() / ((n - 1.0) * left)
         ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(0.0) ** 3
         own = k**2 / left * ((1.0 / mixed) @ along.square().T) / ratio.clamp_min(_LEAST_RATIO)
-        own += left.log() + mixed.log().sum(1, keepdim=True)
+        own += left.log() + mixed.log().sum(1, keepdim=True) + (d - len(values)) * rho.log()
         samples = along @ axes.T + self._means[c]
         margins = []
         for r in self.opponents(c):
             values, axes = self._spectrum(r)
             mixed = (1.0 - rho) * values + rho
-            squares = ((samples - self._means[r]) @ axes).square()
+            gaps = samples - self._means[r]
+            squares = (gaps @ axes).square()
             other = (1.0 / mixed) @ squares.T + mixed.log().sum(1, keepdim=True)
+            if len(values) < d:
+                rest = (gaps.square().sum(1) - squares.sum(1)).clamp_min(0.0)
+                other += rest / rho + (d - len(values)) * rho.log()
             margins.append(other - own)
         return torch.stack(margins, dim=-1)
 
@@ -175,12 +179,18 @@ class _Metric:
         return nearest
 
     def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the eigenvalues of a class's covariance, and its axes."""
+        """Return the eigenvalues of a class's covariance, and its axes, but for values of zero."""
         if c not in self._spectra:
-            n = float(self._gaussians.weights[c])
-            scatter = self._parts[c].T @ self._parts[c] + self._gaussians.residuals[c].diag()
-            half = torch.linalg.solve_triangular(self._root, scatter, upper=False)
-            covariance = torch.linalg.solve_triangular(self._root, half.T, upper=False) / n
-            values, axes = torch.linalg.eigh(covariance)
+            n, residual = float(self._gaussians.weights[c]), self._gaussians.residuals[c]
+            rows = torch.linalg.solve_triangular(self._root, self._parts[c].T, upper=False).T
+            if len(rows) < len(residual) and not bool(residual.any()):
+                values, turns = torch.linalg.eigh(rows @ rows.T / n)
+                kept = values > SUM_ROUNDING * values[-1:]
+                values = values[kept]
+                axes = rows.T @ turns[:, kept] / (n * values).sqrt()
+            else:
+                half = torch.linalg.solve_triangular(self._root, residual.diag(), upper=False)
+                lost = torch.linalg.solve_triangular(self._root, half.T, upper=False)
+                values, axes = torch.linalg.eigh((rows.T @ rows + lost) / n)
             self._spectra[c] = values.clamp_min(0.0), axes
         return self._spectra[c]

@@ -156,9 +156,14 @@ def test_samples_of_small_weights_do_not_count_as_many():
     assert clf._solved_choice().shrinkage < 0.1
 
 
-@pytest.mark.parametrize(("n", "is_normal"), [(59, False), (61, True)])
-def test_classes_need_more_samples_than_inputs(n, is_normal):
-    X, y = samples(n, n_noise=40 - D)
+@pytest.mark.parametrize(
+    ("n", "n_inputs", "is_normal"),
+    [(19, 12, False), (20, 12, True), (39, 40, False), (41, 40, True)],
+)
+def test_small_classes_need_five_samples_per_input_in_total_and_others_three(
+    n, n_inputs, is_normal
+):
+    X, y = samples(n, n_noise=n_inputs - D)
 
     clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
 

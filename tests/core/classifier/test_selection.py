@@ -30,7 +30,7 @@ GAUSSIAN = {"classifier": "gaussian"}
 @pytest.fixture
 def untested(monkeypatch):
     """No classes are Gaussian in the inputs, as if there were too few samples."""
-    monkeypatch.setattr(selection, "_FEWEST_TESTED", np.inf)
+    monkeypatch.setattr(selection, "_MOST_DEVIATION", -np.inf)
 
 
 def linear_samples(seed, n):
