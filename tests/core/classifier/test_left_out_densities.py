@@ -1,5 +1,7 @@
 """The choice of Gaussian densities by their left-out cross-entropy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -168,6 +170,18 @@ def test_small_classes_need_five_samples_per_input_in_total_and_others_three(
     clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
 
     assert clf._solved_choice().normal is is_normal
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_classes_of_fewer_samples_than_inputs_have_the_margins_of_all_axes(n):
+    gaussians = stacked(*samples(n), penalties=PENALTIES)
+    # Residuals of rounding size have all axes decomposed.
+    dense = replace(gaussians, residuals=torch.full_like(gaussians.residuals, 1e-14))
+    draws = torch.randn((20, D + 1), generator=torch.Generator().manual_seed(0)).double()
+
+    found, expected = (_Metric(one, RIDGE).margins(1, draws) for one in (gaussians, dense))
+
+    assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 def truncated_classes(n_axes, share):
