@@ -7,6 +7,7 @@ on hold-outs of the training rows of real sets.
 
     python benchmarks/gaussian_classes.py --data FOLDER --out gaussian.md gaussian.csv
     python benchmarks/gaussian_classes.py --tables tables.npz
+    python benchmarks/gaussian_classes.py --sets --sizes 10 20 30 --per-input 1.5
     python benchmarks/gaussian_classes.py --quick
 """
 
@@ -110,14 +111,19 @@ def deviation(estimator):
     return deviation_score(gaussians, range(len(gaussians.weights)), model.features.shared)
 
 
-def measure(split, seed):
-    """Accuracy and log-loss with both checks and without them, and the statistic of the test."""
+def measure(split, seed, per_input=None):
+    """Accuracy and log-loss with both checks and without them, and the statistic of the test.
+
+    `per_input` is the least number of samples per input, instead of those of the package.
+    """
     found = {"pooled": False}
     for name in ("with", "without"):
         with ExitStack() as stack:
             if name == "without":
                 stack.enter_context(mock.patch.object(selection, "_MOST_DEVIATION", -np.inf))
                 stack.enter_context(mock.patch.object(solve, "_NO_LOSS", np.inf))
+            for limit in ["_PER_INPUT", "_PER_INPUT_OF_FEW"] if per_input else []:
+                stack.enter_context(mock.patch.object(selection, limit, per_input))
             clf = FFNBClassifier(band_size=0, random_state=seed).fit(split.X, split.y)
             probabilities = clf.predict_proba(split.X_test)
         right = clf.classes_[probabilities.argmax(axis=1)] == split.y_test
@@ -136,7 +142,7 @@ def measure(split, seed):
 def run(options):
     """Records of all sets and draws."""
     return [
-        {"set": name, "split": split.name, **measure(split, seed)}
+        {"set": name, "split": split.name, **measure(split, seed, options.per_input)}
         for name, splits in all_splits(options)
         for seed, split in enumerate(splits)
     ]
@@ -187,6 +193,7 @@ def parse(arguments):
     add("--draws", type=int, default=5)
     add("--tables", type=Path, help="an own .npz file of tables, NAME_X and NAME_y")
     add("--sets", nargs="*", default=REAL, help="real sets")
+    add("--per-input", type=float, help="least samples per input; default: those of the package")
     options = parser.parse_args(arguments)
     options.kinds = ["equal", "unequal", "low-rank", "clusters"]
     options.cases, options.surrounding = CASES, SURROUNDING

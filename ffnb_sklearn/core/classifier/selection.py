@@ -108,7 +108,8 @@ _FEW_SAMPLES = 12.0
 _MOST_DEVIATION = 4.0
 
 # Least number of samples per input, of all classes together, for Gaussian classes of 20 samples on
-# average, and of fewer: below, two to five classes lose up to 16 points (throw-away runs).
+# average, and of fewer: with 1.5 for both, classes of two or three clusters lose up to 3.2 points
+# (benchmarks/gaussian_classes.py --per-input 1.5).
 _PER_INPUT, _MANY, _PER_INPUT_OF_FEW = 3.0, 20.0, 5.0
 
 # Energy of inputs that count alone.
