@@ -171,6 +171,10 @@ class ClassIncrementalClassifier(
         """Return the scores of the known classes, in order of arrival."""
         return as_array(state.model.scores(self._samples(state, X)))
 
+    def _most_likely(self, state, X, order):
+        """Return the positions of the highest scores; of equal scores, of the first in `order`."""
+        return order[self._scores(state, X)[:, order].argmax(axis=1)]
+
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state=state)
@@ -217,8 +221,7 @@ class ClassIncrementalClassifier(
             Labels that have been seen.
         """
         state = self._learned_state()
-        order = np.argsort(state.arrived)
-        return state.arrived[order][self._scores(state, X)[:, order].argmax(axis=1)]
+        return state.arrived[self._most_likely(state, X, np.argsort(state.arrived))]
 
     def predict_proba(self, X):
         """Return the probabilities of the classes.

@@ -267,14 +267,24 @@ class BlockClassifier(
     def _scores(self, state, X):
         """Return the scores of the known classes, adjusted for the priors."""
         scores, model = super()._scores(state, X), state.model
-        weights = np.array([one.weight for one in model.moments])
-        priors = class_priors(self.priors, state.arrived, weights)
+        priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
         if model.settings.classifier == "ova":
             head = model.solution(resolve_device(self.device)).classifier
             return head.with_shares(scores, priors)
         return scores_with_priors(scores, model.settings.classifier, priors)
+
+    def _most_likely(self, state, X, order):
+        """Return the positions of the highest scores; of equal scores, of the first in `order`."""
+        if np.ptp(self._class_priors(state)):
+            return super()._most_likely(state, X, order)
+        return state.model.most_likely(self._samples(state, X), order).cpu().numpy()
+
+    def _class_priors(self, state):
+        """Return the prior probabilities of the known classes."""
+        weights = np.array([one.weight for one in state.model.moments])
+        return class_priors(self.priors, state.arrived, weights)
 
     def score_samples(self, X):
         """Score how similar samples are to the classes learned; low scores indicate new classes.

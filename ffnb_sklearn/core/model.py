@@ -13,7 +13,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 
+from .classifier.densities import GaussianDistances
 from .classifier.novelty import RelativeDistances, fit_relative_distances
+from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
 from .device import few_threads
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
@@ -213,6 +215,27 @@ class Model:
                 else:
                     scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
+
+    def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
+        """Return the class of the highest score of each sample, of shape (n_samples,).
+
+        Among classes of equal scores it is the first in `order`, which holds all classes.
+        """
+        classifier = self.solution(X.device).classifier
+        numbers = torch.as_tensor(order, device=X.device)
+        if isinstance(X, SparseInputs) or not isinstance(classifier, GaussianDistances):
+            return numbers[self.scores(X)[:, numbers].argmax(1)]
+        likely = torch.empty(len(X), dtype=torch.int64, device=X.device)
+        with few_threads(self._operations(len(X))):
+            for rows in self._chunks(X):
+                features = self.view(X[rows].double())
+                found = certain_classes(classifier, features)
+                unknown = found < 0
+                if unknown.any():
+                    scores = classifier.scores(features[unknown])
+                    found[unknown] = numbers[scores[:, numbers].argmax(1)]
+                likely[rows] = found
+        return likely
 
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""

@@ -135,35 +135,41 @@ class GaussianDistances:
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        scores, own = self._terms(features)
+        scores, own = self.terms(features)
         nearest = scores.argmax(1, keepdim=True)
         temperatures = own.gather(1, nearest).mul_(self.own_temperature)
         return scores.div_(temperatures.add_(self.temperature))
 
     def log_ratios(self, features: torch.Tensor) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""
-        return self._terms(features)[0]
+        return self.terms(features)[0]
 
-    def _terms(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return s and the squared lengths in own axes, both of shape (n_samples, C)."""
+    def terms(
+        self, features: torch.Tensor, dtype: torch.dtype = torch.float64
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return s and the squared lengths in own axes, both of shape (n_samples, C).
+
+        The products with own axes, which are most of the work, are computed in `dtype`.
+        """
         device = features.device
         centre, planes, offsets, rows, shifts = (
             as_tensor(one, device=device)
             for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
         )
-        scores = features.new_empty((len(features), self.n_classes))
-        own = features.new_zeros((len(features), self.n_classes))
-        together = (torch.split(one, _SAMPLES_TOGETHER) for one in (features, scores, own))
-        for part, found, squares in zip(*together, strict=True):
-            x = part - centre
-            torch.addmm(offsets, x, planes.T, out=found)
-            for c, start, stops in self._groups(max(1, int(_RESPONSE_BYTES / (8 * len(x))))):
-                axes = slice(start, stops[-1])
-                responses = torch.addmm(-shifts[axes, None], rows[axes], x.T).square_()
+        x = features - centre
+        scores = torch.addmm(offsets, x, planes.T)
+        own = torch.zeros_like(scores)
+        parts = [part.to(dtype).T for part in torch.split(x, _SAMPLES_TOGETHER)]
+        squares = torch.split(own, _SAMPLES_TOGETHER)
+        most = max(1, int(_RESPONSE_BYTES / (8 * min(len(x), _SAMPLES_TOGETHER))))
+        for c, start, stops in self._groups(most):
+            axes = slice(start, stops[-1])
+            own_rows, own_shifts = rows[axes].to(dtype), shifts[axes, None].to(dtype)
+            for part, found in zip(parts, squares, strict=True):
+                responses = torch.addmm(-own_shifts, own_rows, part).square_()
                 for k, (first, stop) in enumerate(pairwise([start, *stops])):
-                    squares[:, c + k] = responses[first - start : stop - start].sum(0)
-            found.add_(squares, alpha=0.5)
-        return scores, own
+                    found[:, c + k] = responses[first - start : stop - start].sum(0)
+        return scores.add_(own, alpha=0.5), own
 
     def _groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
         """Yield consecutive classes with up to `most` rows, or a single class.

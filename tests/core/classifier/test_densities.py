@@ -84,7 +84,7 @@ def test_linear_scores_of_a_twentieth_of_the_ridge_are_mixed_in(rank):
     assert temperatures[0] != temperatures[1]
     assert_allclose(mixed.temperature, 0.6 * temperatures[0] + 0.4 * temperatures[1])
     # Own axes add to the temperature by their part in the scores.
-    own = [one._terms(x)[1] for one in (mixed, distances)]
+    own = [one.terms(x)[1] for one in (mixed, distances)]
     assert_allclose(own[0], 0.6 * own[1], rtol=1e-9, atol=1e-12)
 
 
