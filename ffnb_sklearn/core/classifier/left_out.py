@@ -135,8 +135,8 @@ class LeftOutSamples:
         # Weights may sum up to two but for rounding.
         able = torch.nonzero(self.counts >= 2.0 - 1e-9)[:, 0]
         if len(able) > _N_JUDGED:
-            # A product would lose the digits of means that share a large offset.
-            gaps = torch.cdist(self.means, self.means, compute_mode="donot_use_mm_for_euclid_dist")
+            # The means are centred, so a product keeps the digits of their differences.
+            gaps = torch.cdist(self.means, self.means, compute_mode="use_mm_for_euclid_dist")
             # Two classes may be nearest to each other; the sum tells them apart.
             crowd = gaps.topk(self._n_opponents + 1, largest=False).values.sum(1)
             steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()

@@ -141,7 +141,7 @@ def chosen_gaussians(
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if choice is None:
         # Each energy that is tried needs the Gram matrices of the blocks alone.
-        if settings.shrinkage != 0.0:
+        if settings.shrinkage != 0.0 and None in (settings.shrinkage, settings.epsilon):
             pooled = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0))
             gaussians = pooled.with_row_grams(blocks)
         choice = choose(gaussians, blocks, settings, features.shared)
