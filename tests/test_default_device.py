@@ -45,7 +45,7 @@ def test_of_the_classifier(parameters, meta_device):
         settings = {"shared_band_size": 10, "random_state": 0, "device": "cpu", **parameters}
         model = learned(FFNBClassifier(**settings), [0, 1], [2, 3], [0, 4])
         model.forget([1])
-        return model.decision_function(X), model.transform(X)
+        return model.decision_function(X), model.transform(X), model.predict(X)
 
     expected = outcome()
     meta_device()

@@ -55,13 +55,16 @@ def certain_classes(distances: GaussianDistances, features: torch.Tensor) -> tor
         Positions of classes, or -1.
     """
     classes = torch.full((len(features),), -1, device=features.device)
-    exact = features.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+    # Torch may be set to lower precisions on CPUs too.
+    precision = torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
+    exact = features.device.type == "cpu" and precision in ("none", "ieee")
     if len(features) < _FEWEST_SAMPLES or not len(distances.rows) or not exact:
         return classes
     terms = distances.terms(features, torch.float32)
     norms = torch.linalg.vector_norm(features - as_tensor(distances.centre, device=_CPU), dim=1)
-    sizes, shifts = _own_norms(distances)
-    sums = (0.5 * _UNIT_ROUNDOFF) * (torch.tensor(distances.lengths) + 1)
+    lengths = torch.tensor(distances.lengths, device=_CPU)
+    sizes, shifts = _own_norms(distances, lengths)
+    sums = (lengths + 1).double() * (0.5 * _UNIT_ROUNDOFF)
     unit = (features.shape[1] + 3) * _UNIT_ROUNDOFF
     parts = (torch.split(one, _SAMPLES_TOGETHER) for one in (*terms, norms[:, None], classes))
     for scores, own, norm, found in zip(*parts, strict=True):
@@ -74,9 +77,11 @@ def certain_classes(distances: GaussianDistances, features: torch.Tensor) -> tor
     return classes
 
 
-def _own_norms(distances: GaussianDistances) -> tuple[torch.Tensor, torch.Tensor]:
+def _own_norms(
+    distances: GaussianDistances, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the Frobenius norms of the own axes of each class, and the norms of their shifts."""
-    classes = torch.repeat_interleave(torch.tensor(distances.lengths))
+    classes = torch.repeat_interleave(lengths)
     rows = as_tensor(distances.rows, device=_CPU)
     shifts = as_tensor(distances.shifts, device=_CPU)[:, None]
     sizes, shift_norms = (

@@ -64,15 +64,36 @@ def test_values_beyond_single_precision_are_not_certain():
     assert (certain_classes(distances, x) == -1).all()
 
 
-def test_nothing_is_certain_without_exact_products():
+def test_nothing_is_certain_for_few_samples_or_without_axes():
     distances, x = drawn_distances(), drawn_samples()
     assert (certain_classes(distances, x[: screening._FEWEST_SAMPLES - 1]) == -1).all()
     assert (certain_classes(drawn_distances(lengths=(0, 0)), x) == -1).all()
+
+
+def lower_by_one_call():
     torch.set_float32_matmul_precision("medium")
+
+
+def lower_for_all():
+    torch.backends.fp32_precision = "bf16"
+
+
+def lower_for_products():
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+
+
+@pytest.mark.parametrize("lower", [lower_by_one_call, lower_for_all, lower_for_products])
+def test_nothing_is_certain_if_the_precision_of_products_is_lowered(lower):
+    distances, x = drawn_distances(), drawn_samples()
+    assert (certain_classes(distances, x) >= 0).any()
+    lower()
     try:
         assert (certain_classes(distances, x) == -1).all()
     finally:
         torch.set_float32_matmul_precision("highest")
+        torch.backends.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+    assert (certain_classes(distances, x) >= 0).any()
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 2), (2, 1, 0)], ids=["ascending", "descending"])
