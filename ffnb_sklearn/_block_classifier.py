@@ -16,6 +16,7 @@ from ._probabilities import (
     class_priors,
     scores_with_priors,
     vote_probabilities,
+    with_unforeseen,
 )
 from ._seeds import next_seed
 from ._sparse import WideSamples
@@ -253,12 +254,12 @@ class BlockClassifier(
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""
-        scores, model = self._scores(state, X), state.model
+        logits, model = self._scores(state, X), state.model
         if model.settings.classifier == "ovo":
-            return np.log(vote_probabilities(scores))
-        if model.settings.classifier == "ova":
-            return scores / model.solution(resolve_device(self.device)).classifier.temperature
-        return scores
+            logits = np.log(vote_probabilities(logits))
+        elif model.settings.classifier == "ova":
+            logits = logits / model.solution(resolve_device(self.device)).classifier.temperature
+        return with_unforeseen(logits, sum(one.n_samples for one in model.moments))
 
     def _check_arrived(self, arrived):
         """Raise if the priors do not fit the labels that will have been seen after the call."""

@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
+from scipy.special import log_softmax
 
 from ._targets import check_labels
 
-__all__ = ["LEAST", "check_priors", "class_priors", "scores_with_priors", "vote_probabilities"]
+__all__ = [
+    "LEAST",
+    "check_priors",
+    "class_priors",
+    "scores_with_priors",
+    "vote_probabilities",
+    "with_unforeseen",
+]
 
 # Number of losses added to those of each class, which keeps probabilities away from 0 and 1.
 _SURE = 0.01
@@ -28,6 +36,19 @@ def vote_probabilities(scores):
     """
     votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + _SURE)
     return np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST)
+
+
+def with_unforeseen(logits, n_samples):
+    r"""Return logarithms of probabilities that allow for samples unlike all that were learned.
+
+    By Laplace's rule of succession, an event that none of N samples showed has the probability
+    :math:`\delta = 1 / (N + 2)`. For such a sample all C classes are equally likely, so the
+    probabilities become :math:`(1 - \delta) p_c + \delta / C`, in the same order.
+    """
+    share = 1.0 / (n_samples + 2.0)
+    return np.logaddexp(
+        log_softmax(logits, axis=1) + np.log1p(-share), np.log(share / logits.shape[1])
+    )
 
 
 def check_priors(priors, arrived):

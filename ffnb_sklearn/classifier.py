@@ -206,11 +206,11 @@ class FFNBClassifier(BlockClassifier):
     directions have a fixed seed of their own. Strong axes are exact; weak axes, which differ little
     from the next ones, are mixed with these.
 
-    With ``classifier="gaussian"``, `predict_proba` is the softmax of the scores. With "ovo", the
-    score of a class is the sum of its pair outputs, each in (-1, 1), so it lies between 1 - C and
-    C - 1 for C classes seen.
+    With ``classifier="gaussian"``, `predict_proba` is the softmax p of the scores. After N samples
+    of C classes, all heads return (1 - d) p + d / C with d = 1 / (N + 2). With "ovo", the score of
+    a class is the sum of its pair outputs, each in (-1, 1), so it lies between 1 - C and C - 1.
 
-    With ``classifier="gaussian"`` and "ovo", `priors` multiply the probabilities, which are then
+    With ``classifier="gaussian"`` and "ovo", `priors` multiply the probabilities p, which are then
     divided by their sum; a prior is a share of the classes seen. `decision_function` and `predict`
     agree with the probabilities: "gaussian" adds the logarithm of C times the prior to a score, and
     "ovo" divides the expected losses of a class by C times its prior, so scores may fall below

@@ -50,12 +50,12 @@ def unequal_classes(seed):
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_they_multiply_the_probabilities(head):
     model, weights = near(classifier=head), {0: 1.5, 1: 0.75, 2: 1.0}
-    expected = model.predict_proba(NEAR_X) * [1.5, 0.75, 1.0]
+    # One sample in 32 may be unlike the 30 that were learned, and is of any class.
+    expected = (model.predict_proba(NEAR_X) - 1 / 96) * [1.5, 0.75, 1.0]
+    expected *= 31 / 32 / expected.sum(axis=1, keepdims=True)
     model.set_params(priors=weights)
     probabilities = model.predict_proba(NEAR_X)
-    assert_allclose(
-        probabilities, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-200
-    )
+    assert_allclose(probabilities, expected + 1 / 96, rtol=1e-9)
     assert_array_equal(model.predict(NEAR_X), probabilities.argmax(axis=1))
     assert_array_equal(model.decision_function(NEAR_X).argmax(axis=1), model.predict(NEAR_X))
     assert len(np.unique(model.predict(NEAR_X))) > 1
@@ -294,10 +294,26 @@ def test_logarithms_of_probabilities(head, priors):
     assert_allclose(
         np.exp(model.predict_log_proba(NEAR_X)), model.predict_proba(NEAR_X), rtol=1e-9, atol=1e-15
     )
-    # Far away, where probabilities are rounded to zero.
+    # Far away, where the other classes have the share of samples unlike all 60 that were learned.
     far = 1e4 * X
     logarithms = learned(estimator(classifier=head), [0, 1, 2]).predict_log_proba(far)
     assert np.isfinite(logarithms).all()
-    assert logarithms.max() <= 0.0
-    assert logarithms.min() < (-2.0 if head == "ovo" else -10.0)
-    assert logarithms.min() > -650.0
+    assert logarithms.max() <= np.log1p(-2 / 3 / 62) + 1e-12
+    assert logarithms.min() < (-2.0 if head == "ovo" else -5.2)
+    assert logarithms.min() >= np.log(1 / 3 / 62) - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("weight", "least", "most"), [(1.0, 60, 60), (100.0, 6000, 6000), (1e-6, 40, 60)]
+)
+def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight, least, most):
+    model = learned(estimator(band_size=0), [0, 1, 2], sample_weight=np.full(60, weight))
+    probabilities = model.predict_proba(1e4 * X)
+    # Tiny weights do not tell how many samples there are; the axes of the classes do.
+    share = 3.0 * probabilities.min()
+    assert least - 1e-4 <= 1.0 / share - 2.0 <= most + 1e-4
+    assert_allclose(probabilities.max(), 1.0 - share * 2 / 3, rtol=1e-6)
+    # Classes that were merged and forgotten count as if they had never been there.
+    model.merge(learned(estimator(band_size=0), [3, 4], sample_weight=np.full(40, weight)))
+    model.forget([3, 4])
+    assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)

@@ -89,6 +89,15 @@ class ClassMoments:
         return len(self.blocks[0])
 
     @property
+    def n_samples(self) -> float:
+        """Number of samples: the weight, or more for small weights.
+
+        The axes of n samples are n - 1 or, by rounding, a few more. If there are twice as many, the
+        weights of single samples are below one, which does not make the samples fewer.
+        """
+        return self.weight if self.rank + 1.0 <= 2.0 * self.weight else self.rank + 1.0
+
+    @property
     def factor(self) -> Array:
         """F, of shape (r, d); a copy if it has several blocks."""
         return self.columns(slice(0, len(self.mean)))

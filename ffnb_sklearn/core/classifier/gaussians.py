@@ -79,6 +79,8 @@ class ClassGaussians:
     ----------
     weights : Tensor of shape (C,)
         Sums of sample weights.
+    counts : Tensor of shape (C,)
+        Numbers of samples.
     means : Tensor of shape (C, d)
         Class means.
     rows : Tensor of shape (R, d)
@@ -102,6 +104,7 @@ class ClassGaussians:
     """
 
     weights: torch.Tensor
+    counts: torch.Tensor
     means: torch.Tensor
     rows: torch.Tensor
     lengths: tuple[int, ...]
@@ -135,6 +138,7 @@ class ClassGaussians:
         energies = [column_energies(part) for part in torch.split(rows, lengths)]
         return cls(
             weights=as_tensor([one.weight for one in moments], device=device),
+            counts=as_tensor([one.n_samples for one in moments], device=device),
             means=as_tensor(np.stack([one.mean[seen] for one in moments]), device=device),
             rows=rows,
             lengths=tuple(lengths),
@@ -143,15 +147,6 @@ class ClassGaussians:
             energies=torch.stack(energies),
             gram=lower_gram(rows.T) if len(rows) >= len(columns) else None,
         )
-
-    def counts(self) -> torch.Tensor:
-        """Return the numbers of samples, of shape (C,): the weights, or more for small weights.
-
-        The axes of n samples are n - 1 or, by rounding, a few more. If there are twice as many, the
-        weights of single samples are below one, which does not make the samples fewer.
-        """
-        lengths = torch.tensor(self.lengths, dtype=self.weights.dtype, device=self.weights.device)
-        return torch.where(lengths + 1.0 > 2.0 * self.weights, lengths + 1.0, self.weights)
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""

@@ -88,7 +88,7 @@ class LeftOutSamples:
     """
 
     def __init__(self, gaussians: ClassGaussians) -> None:
-        self._gaussians, self.counts = gaussians, gaussians.counts()
+        self._gaussians, self.counts = gaussians, gaussians.counts
         rows, weights = gaussians.rows, gaussians.weights
         self.means = gaussians.means - weights @ gaussians.means / weights.sum()
         self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)

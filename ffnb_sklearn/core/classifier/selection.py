@@ -346,5 +346,5 @@ def _sampling_error(gaussians: ClassGaussians) -> float:
         return 0.0
     probes /= energy
     effective_rank = 1.0 / float(probes.square().sum(1).mean())
-    dof = float((gaussians.counts() - 1.0).sum())
+    dof = float((gaussians.counts - 1.0).sum())
     return effective_rank / max(dof, 1.0)

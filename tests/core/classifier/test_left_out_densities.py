@@ -196,6 +196,7 @@ def truncated_classes(n_axes, share):
     kept[:, n_axes:] = 0.0
     return ClassGaussians(
         weights=torch.full((4,), 200.0, dtype=torch.float64),
+        counts=torch.full((4,), 200.0, dtype=torch.float64),
         means=torch.eye(4, D, dtype=torch.float64),
         rows=torch.cat([one.sqrt().diag()[:n_axes] for one in kept]),
         lengths=(n_axes,) * 4,

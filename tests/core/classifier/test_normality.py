@@ -109,6 +109,7 @@ def test_two_neurons_have_the_error_of_the_formulas(t, r):
     root = np.linalg.cholesky(np.array([[1.0, r], [r, 1.0]])).T * (n - 1.0) ** 0.5
     gaussians = ClassGaussians(
         weights=torch.tensor([float(n)]).double(),
+        counts=torch.tensor([float(n)]).double(),
         means=torch.tensor(np.r_[t, (expected + off) * 0.5**0.5][None]),
         rows=torch.tensor(np.c_[root, np.zeros((2, 2))]),
         lengths=(2,),
