@@ -146,9 +146,9 @@ def report(records, options, environment):
     return page("Linear scores of a smaller ridge", environment, notes, table(columns, rows))
 
 
-def parse(arguments):
+def parse(arguments, description=__doc__):
     """Read the command line."""
-    parser = command_line(__doc__, quick="two generated sets, two draws", data=True)
+    parser = command_line(description, quick="two generated sets, two draws", data=True)
     add = parser.add_argument
     add("--sizes", nargs="+", type=int, default=SIZES, help="samples per generated class")
     add("--rows", nargs="*", type=int, default=[], help="also so many rows of each real class")

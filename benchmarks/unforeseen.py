@@ -1,0 +1,96 @@
+"""Measure what the share of samples unlike all that were learned is worth in the probabilities.
+
+After N samples of C classes the probabilities of the default are a mixture of the softmax of the
+scores, and of 1 / C with the share 1 / (N + 2). Other shares are computed from the same scores, on
+hold-outs of the training rows of real sets and on generated classes.
+
+    python benchmarks/unforeseen.py --data FOLDER --rows 10 30 120 --out unforeseen.md
+    python benchmarks/unforeseen.py --quick
+"""
+
+import numpy as np
+from _report import page, publish, run_limited, table
+from calibration import expected_calibration_error
+from linear_scores import all_splits, parse
+from scipy.special import log_softmax
+from sklearn.metrics import log_loss
+
+from ffnb_sklearn import FFNBClassifier
+
+# k in the shares k / (N + 2 k): 1 is the default, 0 the softmax alone. With C, every class counts
+# as seen once more.
+SHARES = {"softmax": 0.0, "half": 0.5, "default": 1.0, "twice": 2.0, "C times": None}
+
+
+def measure(split, seed):
+    """Log-loss and calibration error of all shares."""
+    clf = FFNBClassifier(band_size=0, random_state=seed).fit(split.X, split.y)
+    scores = clf.decision_function(split.X_test)
+    if scores.ndim == 1:
+        scores = np.stack([-scores, scores], axis=1)
+    logs, n_classes = log_softmax(scores, axis=1), len(clf.classes_)
+    numbers = np.searchsorted(clf.classes_, split.y_test)
+    found = {}
+    for name, times in SHARES.items():
+        k = n_classes if times is None else times
+        share = k / (len(split.y) + 2.0 * k)
+        mixed = (1.0 - share) * np.exp(logs) + share / n_classes
+        if not share:
+            mixed = np.maximum(mixed, np.finfo(float).tiny)
+        found[f"log_loss {name}"] = log_loss(numbers, mixed, labels=range(n_classes))
+        found[f"ece {name}"] = expected_calibration_error(np.log(mixed), numbers)
+    predicted = clf.predict_proba(split.X_test)
+    found["predicted"] = log_loss(numbers, predicted, labels=range(n_classes))
+    return found
+
+
+def run(options):
+    """Records of all sets and draws."""
+    return [
+        {"set": name, "split": split.name, **measure(split, seed)}
+        for name, splits in all_splits(options)
+        for seed, split in enumerate(splits)
+    ]
+
+
+def report(records, options, environment):
+    """The means over the draws as Markdown."""
+    others = [name for name in SHARES if name != "softmax"]
+    names = list(dict.fromkeys(one["set"] for one in records))
+    rows, found = [], []
+    for name in names:
+        here = [one for one in records if one["set"] == name]
+        means = {key: np.mean([one[key] for one in here]) for key in here[0] if " " in key}
+        changes = [means[f"log_loss {one}"] - means["log_loss softmax"] for one in others]
+        errors = [means[f"ece {one}"] for one in SHARES]
+        found.append([means["log_loss softmax"], *changes, *errors])
+        rows.append([name, *_cells(found[-1])])
+    for name, summary in [("mean", np.mean), ("least", np.min), ("largest", np.max)]:
+        rows.append([name, *_cells(summary(found, axis=0))])
+    columns = ["set", "log-loss, softmax alone", *(f"{one}: change" for one in others)]
+    columns += [f"ECE, {one}" for one in SHARES]
+    notes = [
+        f"means over {options.draws} draws or hold-outs; seeds: the number of the draw; "
+        "band_size=0, other parameters are defaults",
+        "a name ends in the samples per class, if they are not all",
+        "shares of samples unlike all that were learned: default 1 / (N + 2), half 0.5 / (N + 1), "
+        "twice 2 / (N + 4), C times C / (N + 2 C)",
+    ]
+    return page("Samples unlike all that were learned", environment, notes, table(columns, rows))
+
+
+def _cells(figures):
+    """The figures of a row: changes of the log-loss have a sign."""
+    signed = range(1, len(SHARES))
+    return [f"{one:+.3f}" if k in signed else f"{one:.3f}" for k, one in enumerate(figures)]
+
+
+def main(arguments=None):
+    """Run the comparison and print its table."""
+    options = parse(arguments, __doc__)
+    records, environment = run_limited(run, options)
+    publish(report(records, options, environment), records, options.out)
+
+
+if __name__ == "__main__":
+    main()
