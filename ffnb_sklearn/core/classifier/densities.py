@@ -156,12 +156,16 @@ class GaussianDistances:
             as_tensor(one, device=device)
             for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
         )
-        x = features - centre
-        scores = torch.addmm(offsets, x, planes.T)
+        scores = features.new_empty((len(features), self.n_classes))
         own = torch.zeros_like(scores)
-        parts = [part.to(dtype).T for part in torch.split(x, _SAMPLES_TOGETHER)]
+        parts = []
+        together = (torch.split(one, _SAMPLES_TOGETHER) for one in (features, scores))
+        for part, found in zip(*together, strict=True):
+            x = part - centre
+            torch.addmm(offsets, x, planes.T, out=found)
+            parts.append(x.to(dtype).T)
         squares = torch.split(own, _SAMPLES_TOGETHER)
-        most = max(1, int(_RESPONSE_BYTES / (8 * min(len(x), _SAMPLES_TOGETHER))))
+        most = max(1, int(_RESPONSE_BYTES / (8 * min(len(features), _SAMPLES_TOGETHER))))
         for c, start, stops in self._groups(most):
             axes = slice(start, stops[-1])
             own_rows, own_shifts = rows[axes].to(dtype), shifts[axes, None].to(dtype)

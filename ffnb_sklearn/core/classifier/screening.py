@@ -61,13 +61,14 @@ def certain_classes(distances: GaussianDistances, features: torch.Tensor) -> tor
     if len(features) < _FEWEST_SAMPLES or not len(distances.rows) or not exact:
         return classes
     terms = distances.terms(features, torch.float32)
-    norms = torch.linalg.vector_norm(features - as_tensor(distances.centre, device=_CPU), dim=1)
     lengths = torch.tensor(distances.lengths, device=_CPU)
     sizes, shifts = _own_norms(distances, lengths)
     sums = (lengths + 1).double() * (0.5 * _UNIT_ROUNDOFF)
     unit = (features.shape[1] + 3) * _UNIT_ROUNDOFF
-    parts = (torch.split(one, _SAMPLES_TOGETHER) for one in (*terms, norms[:, None], classes))
-    for scores, own, norm, found in zip(*parts, strict=True):
+    centre = as_tensor(distances.centre, device=_CPU)
+    parts = (torch.split(one, _SAMPLES_TOGETHER) for one in (*terms, features, classes))
+    for scores, own, x, found in zip(*parts, strict=True):
+        norm = torch.linalg.vector_norm(x - centre, dim=1, keepdim=True)
         slack = torch.addcmul(shifts, norm, sizes).mul_(unit)
         errors = slack * (own.sqrt() + 0.5 * slack) + own * sums
         least, best = torch.sub(scores, errors).max(1)
@@ -82,10 +83,11 @@ def _own_norms(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the Frobenius norms of the own axes of each class, and the norms of their shifts."""
     classes = torch.repeat_interleave(lengths)
-    rows = as_tensor(distances.rows, device=_CPU)
-    shifts = as_tensor(distances.shifts, device=_CPU)[:, None]
+    # The squares of all rows may not fit into memory.
+    rows = torch.linalg.vector_norm(as_tensor(distances.rows, device=_CPU), dim=1)
+    shifts = as_tensor(distances.shifts, device=_CPU)
     sizes, shift_norms = (
-        one.new_zeros(distances.n_classes).index_add_(0, classes, torch.linalg.vecdot(one, one))
+        one.new_zeros(distances.n_classes).index_add_(0, classes, one.square())
         for one in (rows, shifts)
     )
     return sizes.sqrt_(), shift_norms.sqrt_()
