@@ -71,6 +71,7 @@ def measure(options):
     after_training = peak_bytes()
     first_seconds, _ = timed(estimator.predict, X_test[:1])
     seconds, predicted = timed(estimator.predict, X_test)
+    in_double, _ = timed(estimator.decision_function, X_test)
     peak = peak_bytes()
     classes = np.array([task["classes"] for task in tasks], dtype=float)
     taken = np.array([task["seconds"] for task in tasks])
@@ -81,6 +82,7 @@ def measure(options):
         ("exponent of time against classes, later half", f"{fitted_exponent(classes, taken):.2f}"),
         ("first prediction after the stream, one row", f"{first_seconds:.2f} s"),
         (f"predictions per second ({len(X_test)} rows)", f"{len(X_test) / seconds:.0f}"),
+        ("predict, as many times as fast as decision_function", f"{in_double / seconds:.2f}"),
         ("accuracy", f"{100 * np.mean(predicted == y_test):.2f} %"),
         ("process before the stream", f"{at_start / 1e6:.0f} MB"),
         ("peak of the process, training", f"{after_training / 1e6:.0f} MB"),

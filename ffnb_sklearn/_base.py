@@ -172,7 +172,7 @@ class ClassIncrementalClassifier(
         return as_array(state.model.scores(self._samples(state, X)))
 
     def _most_likely(self, state, X, order):
-        """Return the positions of the highest scores; of equal scores, of the first in `order`."""
+        """Return the positions of the highest scores, the first in `order` of equal scores."""
         return order[self._scores(state, X)[:, order].argmax(axis=1)]
 
     def _samples(self, state, X):

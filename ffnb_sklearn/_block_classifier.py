@@ -277,7 +277,7 @@ class BlockClassifier(
         return scores_with_priors(scores, model.settings.classifier, priors)
 
     def _most_likely(self, state, X, order):
-        """Return the positions of the highest scores; of equal scores, of the first in `order`."""
+        """Return the positions of the highest scores, the first in `order` of equal scores."""
         if np.ptp(self._class_priors(state)):
             return super()._most_likely(state, X, order)
         return state.model.most_likely(self._samples(state, X), order).cpu().numpy()

@@ -261,7 +261,7 @@ def test_two_classes_have_the_probabilities_of_their_pair():
     model = estimator(classifier="ovo").partial_fit(near, np.repeat([0, 1], 20))
     output = model.decision_function(near)
     assert np.ptp(output) > 0.5
-    # One sample in 42 may be unlike the 40 that were learned, and is of either class.
+    # By the rule of succession, 1 / 42 is the share of samples unlike the 40 that were learned.
     expected = 41 / 42 * 0.5 * (1.0 + output) + 1 / 84
     assert_allclose(model.predict_proba(near)[:, 1], expected, atol=0.01)
 

@@ -50,7 +50,7 @@ def unequal_classes(seed):
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_they_multiply_the_probabilities(head):
     model, weights = near(classifier=head), {0: 1.5, 1: 0.75, 2: 1.0}
-    # One sample in 32 may be unlike the 30 that were learned, and is of any class.
+    # By the rule of succession, 1 / 32 is the share of samples unlike the 30 that were learned.
     expected = (model.predict_proba(NEAR_X) - 1 / 96) * [1.5, 0.75, 1.0]
     expected *= 31 / 32 / expected.sum(axis=1, keepdims=True)
     model.set_params(priors=weights)
