@@ -278,10 +278,17 @@ def _read_left_out(node, n_classes):
 
 def _read_shared(node, n_inputs, settings):
     """Return the shared band."""
-    rows, mirrored, n_cosines = node.fields("rows", "mirrored", "n_cosines")
-    n_neurons = settings.shared_band_size
+    names = {"rows", "mirrored", "n_cosines", "frequencies"}
+    parts, n_neurons = node.some_fields(names, {"rows", "mirrored"}), settings.shared_band_size
+    node.require(len(parts) == 3, "a shared band with either frequencies or n_cosines")
+    if "n_cosines" in parts:
+        # Up to format 5 cosines did not depend on the norm.
+        frequencies = np.zeros(parts["n_cosines"].integer(0, n_neurons))
+    else:
+        frequencies = parts["frequencies"].array(None)
+        parts["frequencies"].require(len(frequencies) <= n_neurons, f"of at most {n_neurons}")
     return SharedBand(
-        rows.array(n_neurons, n_inputs + 1), mirrored.flag(), n_cosines.integer(0, n_neurons)
+        parts["rows"].array(n_neurons, n_inputs + 1), parts["mirrored"].flag(), frequencies
     )
 
 

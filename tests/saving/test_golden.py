@@ -37,6 +37,13 @@ SOLVED = [
 ]
 # Format 5 changed no solution.
 SOLVED.append(SOLVED[-1])
+SOLVED.append(
+    [
+        [16.72402276, 31.43980408, -131.71319486],
+        [-50.83932938, -95.64872445, 62.93868581],
+        [9.07271145, -1.76499788, -90.8570816],
+    ]
+)
 
 
 def golden_pipeline():
@@ -60,6 +67,7 @@ def test_there_is_a_file_of_each_format():
         "golden_3.ffnb",
         "golden_4.ffnb",
         "golden_5.ffnb",
+        "golden_6.ffnb",
     ]
 
 

@@ -1,19 +1,21 @@
 r"""The shared band: random neurons that no task changes.
 
-Every neuron responds with :math:`z = r \cdot x + b \|x\|`. Its output is the rectified z or the
-cosine :math:`\|x\| \cos(z / \|x\|)` [1]_, so it scales with x.
+A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, so its output scales with x. A
+cosine is :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` [1]_. The other scale of x
+only changes its phase.
 
 Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
 d (d + 1) / 2 quadratic forms of d inputs separate classes with different covariances. With few
-inputs the spare neurons are cosines: random features of a local kernel, for classes with several
-clusters.
+inputs the spare neurons are cosines: random features of a local kernel of direction and logarithm
+of the norm, for classes with several clusters. Without the norm, classes would be told apart only
+by functions that are homogeneous in x.
 
 References
 ----------
 .. [1] A. Rahimi and B. Recht. Random features for large-scale kernel machines. NeurIPS 2007.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -32,7 +34,7 @@ _NEURONS_PER_FORM = 3
 
 @dataclass(frozen=True)
 class SharedBand:
-    r"""Random neurons over the inputs, all homogeneous.
+    r"""Random neurons over the inputs.
 
     Attributes
     ----------
@@ -41,13 +43,13 @@ class SharedBand:
     mirrored : bool
         Whether a rectified neuron is `|z|`, the sum of two mirrored ReLUs, or a single ReLU. If the
         classifier also sees the inputs, they carry the linear part of relu(z) = (z + abs(z)) / 2.
-    n_cosines : int, default=0
-        Number of cosines, which come last.
+    frequencies : ndarray of shape (n_cosines,)
+        Frequencies omega of the cosines, which come last.
     """
 
     rows: Array
     mirrored: bool
-    n_cosines: int = 0
+    frequencies: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def empty(cls, n_inputs: int) -> "SharedBand":
@@ -56,6 +58,11 @@ class SharedBand:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def n_cosines(self) -> int:
+        """Number of cosines."""
+        return len(self.frequencies)
 
     def moduli(self) -> slice:
         """Return the numbers of the rectified neurons without a bias."""
@@ -78,7 +85,9 @@ class SharedBand:
         else:
             rectified.relu_()
         if self.n_cosines:
-            angles = cosines.div_(norms.clamp_min(torch.finfo(norms.dtype).tiny))
+            divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
+            frequencies = as_tensor(self.frequencies, device=X.device)
+            angles = cosines.div_(divisors).addmm_(divisors.log(), frequencies[None])
             angles.cos_().mul_(norms * (2.0 / len(self)) ** 0.5)
         return outputs
 
@@ -90,10 +99,12 @@ def draw_shared_band(
 
     With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
     average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
-    :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are
-    cosines, :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + b)` with
-    :math:`r \sim N(0, I)` and b uniform on the circle: M less three times the number of quadratic
-    forms of the inputs, but no more than M / 2.
+    :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are cosines,
+    :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` with
+    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less three
+    times the number of quadratic forms of the inputs, but no more than M / 2. Since
+    :math:`\|dx\|^2 / \|x\|^2` is the sum of the squared steps of the direction and of
+    :math:`\log \|x\|`, their kernel depends on small distances relative to the norm alone.
 
     Parameters
     ----------
@@ -119,4 +130,4 @@ def draw_shared_band(
     rectified[n_biased:, -1] = 0.0
     cosines /= scale
     cosines[:, -1] = rng.uniform(0.0, 2.0 * np.pi, n_cosines)
-    return SharedBand(rows, mirrored, n_cosines)
+    return SharedBand(rows, mirrored, rng.normal(size=n_cosines))

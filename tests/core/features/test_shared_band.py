@@ -1,5 +1,7 @@
 """The shared band: what its neurons give, their energy, and what they can tell apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -52,11 +54,11 @@ def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_
     assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
 
 
-def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions():
+def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions_and_norms():
     band = drawn(40_000)
     norms = np.linalg.norm(X, axis=1)
-    directions = X.numpy() / norms[:, None]
-    gaps = np.square(directions[:, None] - directions).sum(2)
+    polar = np.column_stack([X.numpy() / norms[:, None], np.log(norms)])
+    gaps = np.square(polar[:, None] - polar).sum(2)
 
     cosines = band(X).numpy()[:, -band.n_cosines :]
 
@@ -66,10 +68,27 @@ def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions():
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6])
-def test_the_band_is_homogeneous(factor):
-    band = drawn(40)
+def test_another_scale_only_scales_the_band_and_turns_the_phases_of_its_cosines(factor):
+    band = drawn(200)
+    rows = band.rows.copy()
+    rows[-band.n_cosines :, -1] += band.frequencies * np.log(factor)
 
-    assert_allclose(band(factor * X) / factor, band(X), rtol=1e-12)
+    outputs = band(factor * X) / factor
+
+    assert band.n_cosines == 100
+    assert_allclose(outputs, replace(band, rows=rows)(X), rtol=0.0, atol=1e-12)
+    assert_allclose(outputs[:, :100], band(X)[:, :100], rtol=1e-12)
+
+
+def test_cosines_tell_apart_samples_of_one_direction():
+    radii = torch.linspace(1.0, 20.0, 40, dtype=torch.float64)
+    ray = torch.outer(radii, torch.tensor([0.6, -0.8], dtype=torch.float64))
+    rings = np.cos(2.0 * np.log(radii.numpy()))
+
+    rectified, cosines = np.split(drawn(80, 2)(ray).numpy(), 2, axis=1)
+
+    assert share_of_energy(rectified, rings) < 0.5
+    assert share_of_energy(cosines, rings) > 0.999
 
 
 def test_a_sample_of_zeros_gives_zeros():
