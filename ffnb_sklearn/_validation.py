@@ -278,6 +278,13 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
+    frequencies = [one.model.features.shared.frequencies for one in (mine, theirs)]
+    if not np.array_equal(*frequencies):
+        raise ValueError(
+            "other must have the same shared band; got one estimator from a file of format 5 or "
+            "earlier, whose cosines do not depend on the norm of a sample, and one that learned "
+            "with a later version. Let the same version learn both."
+        )
 
 
 def _check_feature_names(first, second):

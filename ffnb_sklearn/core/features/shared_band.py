@@ -1,7 +1,7 @@
 r"""The shared band: random neurons that no task changes.
 
 A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, so its output scales with x. A
-cosine is :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` [1]_. The other scale of x
+cosine is :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` [1]_. Another scale of x
 only changes its phase.
 
 Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
@@ -102,9 +102,9 @@ def draw_shared_band(
     :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are cosines,
     :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` with
     :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less three
-    times the number of quadratic forms of the inputs, but no more than M / 2. Since
-    :math:`\|dx\|^2 / \|x\|^2` is the sum of the squared steps of the direction and of
-    :math:`\log \|x\|`, their kernel depends on small distances relative to the norm alone.
+    times the number of quadratic forms of the inputs, but no more than M / 2. Equal spreads of r
+    and omega give the kernel one width along all small steps: the squared steps of the direction
+    and of :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`.
 
     Parameters
     ----------
