@@ -427,7 +427,7 @@ class FFNBClassifier(BlockClassifier):
         TypeError
             If `other` is not an `FFNBClassifier`.
         ValueError
-            If `other` differs in its features, its kind of labels, a parameter or its seed.
+            If `other` differs in its features, its kind of labels, a parameter or its shared band.
         ConcurrentLearningError
             If another thread has made the estimator learn or forget meanwhile.
 
