@@ -1,9 +1,8 @@
-"""Measure what two checks of the classes are worth: where they hold, and what they change.
+"""Measure what the test of Gaussian classes is worth: where it holds, and what it changes.
 
-One tests whether the classes are Gaussian; the other pools their covariances if samples drawn with
-their own covariances are not told apart. The default is compared with the same estimator without
-both, on generated classes of one or several Gaussian clusters and classes that surround others, and
-on hold-outs of the training rows of real sets.
+The default is compared with the same estimator without the test, on generated classes of one or
+several Gaussian clusters and classes that surround others, and on hold-outs of the training rows of
+real sets.
 
     python benchmarks/gaussian_classes.py --data FOLDER --out gaussian.md gaussian.csv
     python benchmarks/gaussian_classes.py --tables tables.npz
@@ -25,7 +24,7 @@ from sklearn.datasets import make_circles, make_classification, make_gaussian_qu
 from sklearn.metrics import log_loss
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier import selection, solve
+from ffnb_sklearn.core.classifier import selection
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.normality import deviation_score
 from ffnb_sklearn.core.features.feature_map import classifier_columns
@@ -112,16 +111,15 @@ def deviation(estimator):
 
 
 def measure(split, seed, per_input=None):
-    """Accuracy and log-loss with both checks and without them, and the statistic of the test.
+    """Accuracy and log-loss with the test and without it, and its statistic.
 
     `per_input` is the least number of samples per input, instead of those of the package.
     """
-    found = {"pooled": False}
+    found = {}
     for name in ("with", "without"):
         with ExitStack() as stack:
             if name == "without":
                 stack.enter_context(mock.patch.object(selection, "_MOST_DEVIATION", -np.inf))
-                stack.enter_context(mock.patch.object(solve, "_NO_LOSS", np.inf))
             for limit in ["_PER_INPUT", "_PER_INPUT_OF_FEW"] if per_input else []:
                 stack.enter_context(mock.patch.object(selection, limit, per_input))
             clf = FFNBClassifier(band_size=0, random_state=seed).fit(split.X, split.y)
@@ -132,10 +130,6 @@ def measure(split, seed, per_input=None):
         if name == "with":
             found["deviation"] = deviation(clf)
             found["normal"] = clf._solved_choice().normal
-            shrinkage = clf.shrinkage_
-        elif not found["normal"]:
-            # Dominant inputs of one covariance have a shrinkage of 1 without the check.
-            found["pooled"] = shrinkage > clf.shrinkage_
     return found
 
 
@@ -164,7 +158,6 @@ def report(records, options, environment):
                 name,
                 f"{means['deviation']:.1f}",
                 f"{sum(one['normal'] for one in here)} of {len(here)}",
-                f"{sum(one['pooled'] for one in here)} of {len(here)}",
                 f"{means['accuracy without']:.2f}",
                 f"{means['accuracy with']:.2f}",
                 f"{gain:+.2f}",
@@ -179,8 +172,7 @@ def report(records, options, environment):
         'a name ends in the samples per class; "5 classes of 2 in 20": make_classification with 2 '
         "clusters per class in 20 features",
     ]
-    columns = ["set", "deviation", "Gaussian", "pooled", "accuracy without the checks", "with them"]
-    columns += ["gain"]
+    columns = ["set", "deviation", "Gaussian", "accuracy without the test", "with it", "gain"]
     columns += ["log-loss without", "log-loss with"]
     return page("Gaussian classes", environment, notes, table(columns, rows))
 

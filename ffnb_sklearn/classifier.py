@@ -194,8 +194,7 @@ class FFNBClassifier(BlockClassifier):
     or like the band. If almost alone, the shrinkage is at least 0.9. Otherwise it is at most 0.5
     for the Gaussian head with a shared band, and 0.9 in all other cases.
     If both are "auto", the Gaussian head compares the densities of the inputs if the classes seem
-    Gaussian in them and the left-out cross-entropy is clearly lower, and pools the covariances of
-    all classes if samples drawn with their own ones are not told apart.
+    Gaussian in them and the left-out cross-entropy is clearly lower.
 
     The first prediction after a call that learns solves the classifier, and so takes longer than
     later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`

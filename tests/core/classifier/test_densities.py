@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from sklearn.datasets import make_circles, make_gaussian_quantiles
+from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier import densities
-from ffnb_sklearn.core.classifier.densities import drawn_entropy, fit_distances, mix_with_linear
+from ffnb_sklearn.core.classifier.densities import fit_distances, mix_with_linear
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
@@ -154,29 +153,6 @@ def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_rows):
     assert_allclose(scores(0.0), whole, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "samples_of",
-    [
-        lambda n: make_circles(n, noise=0.15, factor=0.6, random_state=0),
-        lambda n: make_gaussian_quantiles(n_samples=n, n_classes=3, random_state=0),
-    ],
-    ids=["circles", "quantiles"],
-)
-def test_classes_that_surround_others_get_the_pooled_covariance(samples_of, monkeypatch):
-    # Without cosines, which see the norm, the inner class is the nearest to few samples.
-    monkeypatch.setattr("ffnb_sklearn.core.features.shared_band._NEURONS_PER_FORM", 1000)
-    X, y = samples_of(3000)
-    X, y, X_new, y_new = X[:1500], y[:1500], X[1500:], y[1500:]
-
-    clf = FFNBClassifier(band_size=0, random_state=0).fit(X, y)
-    given = FFNBClassifier(band_size=0, random_state=0, shrinkage=0.1, epsilon=0.1).fit(X, y)
-
-    assert clf.score(X_new, y_new) > given.score(X_new, y_new) + 0.05
-    assert clf.shrinkage_ == 1.0
-    assert clf._solved_choice().linear_weight == 0.0
-    assert given.shrinkage_ == 0.1
-
-
 def test_cosines_tell_apart_classes_that_surround_others():
     X, y = make_gaussian_quantiles(n_samples=3000, n_features=5, n_classes=3, random_state=0)
 
@@ -184,32 +160,3 @@ def test_cosines_tell_apart_classes_that_surround_others():
 
     # It has 88 % here; with frequencies of 0 it had 60.
     assert clf.score(X[1500:], y[1500:]) > 0.82
-
-
-@pytest.mark.parametrize("rank", [None, 3])
-def test_drawn_samples_have_the_moments_of_their_class(rank):
-    gaussians = gaussians_of(samples(6), rank=rank)
-    drawn = []
-
-    class Recorder:
-        def log_ratios(self, features):
-            drawn.append(features.numpy())
-            return torch.zeros((len(features), len(gaussians.weights)), dtype=torch.float64)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(densities, "_N_DRAWN", 60_000)
-        entropy = drawn_entropy(Recorder(), gaussians)
-
-    assert_allclose(entropy, np.log(len(SIZES)))
-    several = [c for c, n in enumerate(SIZES) if n > 1]
-    for c, part in zip(several, np.split(drawn[0], len(several)), strict=True):
-        assert_allclose(part.mean(axis=0), gaussians.means[c], atol=1e-12)
-        scatter = gaussians.parts()[c].T @ gaussians.parts()[c] + gaussians.residuals[c].diag()
-        expected = (scatter / gaussians.weights[c]).numpy()
-        assert_allclose(np.cov(part.T), expected, atol=0.05 * np.abs(expected).max())
-
-
-def test_without_a_class_to_draw_from_nothing_is_lost():
-    gaussians = gaussians_of([one[:1] for one in samples(6)])
-
-    assert drawn_entropy(None, gaussians) == 0.0
