@@ -192,7 +192,8 @@ class FFNBClassifier(BlockClassifier):
     class separation of both. If shrinkage or ridge is "auto" and this weight is at least 2, the
     left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone
     or like the band. If almost alone, the shrinkage is at least 0.9. Otherwise it is at most 0.5
-    for the Gaussian head with a shared band, and 0.9 in all other cases.
+    for the Gaussian head with a shared band and classes that hardly overlap, and 0.9 in all other
+    cases.
     If both are "auto", the Gaussian head compares the densities of the inputs if the classes seem
     Gaussian in them and the left-out cross-entropy is clearly lower.
 

@@ -27,11 +27,22 @@ inputs, whose class covariances always differ, even if too few samples show it: 
 covariance is left to each class of the Gaussian head. The planes of a pair of classes depend on the
 sum of their covariances, and a tenth is left to each class.
 
+*Overlap.* The covariances of classes that overlap are much alike, and what differs between them is
+mostly their sampling error e, the mean of the terms of the numerator over all samples: a class of a
+few samples does not decide for all others. The means show how large differences can be expected:
+let :math:`D^2` be the squared distance of a mean from the nearest other one, on average. In curved
+features of the Gaussian head, the own covariances, in the estimate and in its limit, are multiplied
+by
+
+.. math:: a = \frac{D^8}{D^8 + e^2} ,
+
+so that :math:`1 - a (1 - \rho)` takes the place of the intensity. A tenth is left here too.
+
 *Linear scores.* The better the class covariances are known, the smaller a ridge suits the pooled
 discriminant, and the more it knows that the distances do not: their ridge must suit the own
 covariances, which have fewer samples. In curved features, scores of distances are mixed with those
 of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
-:math:`0.7 (1 - \rho)^2`, with the intensity before its limits, and 0 instead of less than 0.01.
+:math:`0.7 (1 - \rho)^2`, with the intensity :math:`\rho`, and 0 instead of less than 0.01.
 
 *Normality.* Quadratic functions of the inputs are the best ones for Gaussian classes. The inputs
 count alone, with the densities of least left-out cross-entropy
@@ -56,6 +67,7 @@ References
    matrices. Journal of Multivariate Analysis 88(2), 2004.
 """
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -218,11 +230,15 @@ def choose(
     if shrinkage is not None:
         intensity = shrinkage
     else:
-        estimate = _intensity(left_out, metric)
+        estimate, error = _intensity(left_out, metric)
+        limit = _MOST_SHRINKAGE
+        if curved:
+            own = _own_factor(left_out, metric, error)
+            estimate = 1.0 - own * (1.0 - estimate)
+            limit = min(limit, 1.0 - own * (1.0 - _MOST_CURVED))
         intensity = 1.0 if linear else estimate
         if curved and epsilon is None and settings.covariance == "class":
             linear_weight = _linear_weight(estimate)
-        limit = _MOST_CURVED if curved else _MOST_SHRINKAGE
         shrinkage = max(estimate, limit) if linear else min(estimate, limit)
     if settings.classifier == "ova":
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON)
@@ -298,8 +314,11 @@ def _metric(
     return _Metric(energy, gaussians, base, base.solve(left_out.means))
 
 
-def _intensity(left_out: LeftOutSamples, metric: _Metric) -> float:
-    """Return the intensity of the shrinkage, 1 if no class has a covariance."""
+def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]:
+    """Return the intensity of the shrinkage, and the sampling error of a sample's class covariance.
+
+    They are 1 and 0 if no class has a covariance.
+    """
     gaussians = metric.gaussians
     ridge = _RIDGE * gaussians.pooled_variance()
     errors, squares, crosses = [], [], []
@@ -314,14 +333,30 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> float:
         # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
         crosses.append(trace - ridge * (solved.square() @ gaussians.penalties).sum() / weight)
     if not errors:
-        return 1.0
-    weights, cross = gaussians.weights[left_out.classes], torch.stack(crosses)
-    pooled_square = weights @ cross / weights.sum()
+        return 1.0, 0.0
+    shares, cross = gaussians.weights[left_out.classes], torch.stack(crosses)
+    shares = shares / shares.sum()
+    pooled_square = shares @ cross
     distance = float(torch.stack(squares).mean() - 2.0 * cross.mean() + pooled_square)
     error = float(torch.stack(errors).mean())
     if not error > 0.0:
+        return 1.0, 0.0
+    intensity = max(LEAST_SHRINKAGE, error / max(distance, error))
+    return intensity, float(shares @ torch.stack(errors))
+
+
+def _own_factor(left_out: LeftOutSamples, metric: _Metric, error: float) -> float:
+    """Return the factor a of own covariances, which is small if classes overlap."""
+    products = left_out.means @ metric.planes.T
+    if len(products) < 2 or error == 0.0:
         return 1.0
-    return max(LEAST_SHRINKAGE, error / max(distance, error))
+    lengths = products.diagonal()
+    gaps = (lengths + lengths[:, None] - 2.0 * products).clamp_min(0.0)
+    gaps.fill_diagonal_(torch.inf)
+    gap = float(gaps.min(1).values.mean())
+    # The squares of large numbers overflow.
+    ratio = error / gap / gap if gap > 0.0 else math.inf
+    return 1.0 / (1.0 + ratio * ratio)
 
 
 def _linear_weight(intensity: float) -> float:

@@ -90,6 +90,25 @@ def error_of(choice, model, X, labels):
     return np.mean(found != labels)
 
 
+def own_factor_of(X, labels):
+    """The factor of own covariances in curved features, from dense matrices."""
+    model = learnt(X, labels, replace(OPEN, **GAUSSIAN))
+    gaussians, blocks = classes_of(model)
+    gaussians = with_choice(gaussians, blocks, Choice(choice_of(model).input_energy, 1.0, 1.0))
+    n, means = gaussians.weights.numpy(), gaussians.means.numpy()
+    scatters = np.array([part.T.numpy() @ part.numpy() for part in gaussians.parts()])
+    ridge = float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
+    half = np.linalg.cholesky(np.linalg.inv(scatters.sum(axis=0) / n.sum() + ridge))
+    errors = []
+    for scatter, size in zip(scatters, n, strict=True):
+        one = half.T @ scatter @ half / size
+        errors.append((np.trace(one) ** 2 + np.sum(one**2)) / size)
+    gaps = np.sum(((means[:, None] - means) @ half) ** 2, axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    error = np.average(errors, weights=n)
+    return 1.0 / (1.0 + (error / np.mean(gaps.min(axis=1)) ** 2) ** 2)
+
+
 @pytest.mark.parametrize("n", [5, 30, 300])
 @pytest.mark.parametrize("samples", [linear_samples, curved_samples])
 def test_new_samples_are_as_well_off_as_in_the_middle_of_a_grid(samples, n):
@@ -187,11 +206,52 @@ def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
     pairs, distances = chosen(*samples, classifier="ovo"), chosen(*samples, **GAUSSIAN)
 
     assert pairs.input_energy == distances.input_energy != 300.0
-    assert distances.shrinkage == min(pairs.shrinkage, 0.5)
+    own = own_factor_of(*samples)
+    expected = 1.0 - own * (1.0 - min(pairs.shrinkage, 0.5))
+    assert_allclose(distances.shrinkage, min(expected, 0.9), rtol=1e-9)
     # The intensity of pairs is limited at 0.9 in the shrinkage alone, not in the ridge.
     growth = distances.epsilon / pairs.epsilon
     assert 1.0 + pairs.shrinkage <= growth * (1.0 + 1e-12)
-    assert growth <= 2.0 + 1e-12
+    assert growth <= 2.0 / pairs.shrinkage + 1e-12
+
+
+@pytest.mark.usefixtures("untested")
+def test_classes_that_overlap_share_nine_tenths_of_their_covariance():
+    rng = np.random.default_rng(6)
+    labels = np.repeat([0, 1], 300)
+    noise = rng.standard_t(4, (len(labels), D)) * rng.uniform(0.5, 2.0, D)
+
+    overlapping, apart = (
+        chosen(noise + distance * labels[:, None] * (np.arange(D) < 2), labels, **GAUSSIAN)
+        for distance in (0.1, 8.0)
+    )
+
+    assert overlapping.shrinkage == 0.9
+    assert overlapping.linear_weight == 0.0
+    assert apart.shrinkage < 0.5
+    assert apart.input_energy == 1.0
+
+
+@pytest.mark.usefixtures("untested")
+def test_a_tiny_class_does_not_make_all_others_overlap():
+    X, labels = curved_samples(0, 100)
+    few = np.flatnonzero(labels == 0)[:3]
+    kept = np.concatenate([few, np.flatnonzero(labels > 0)])
+
+    with_few = chosen(X[kept], labels[kept], **GAUSSIAN)
+    without = chosen(X[labels > 0], labels[labels > 0] - 1, **GAUSSIAN)
+
+    assert own_factor_of(X[kept], labels[kept]) > 0.8
+    assert with_few.shrinkage < without.shrinkage + 0.2
+
+
+@pytest.mark.usefixtures("untested")
+def test_classes_of_the_same_samples_have_no_difference_to_expect():
+    X = np.random.default_rng(7).standard_normal((50, D))
+
+    choice = chosen(np.concatenate([X, X]), np.repeat([0, 1], 50), **GAUSSIAN)
+
+    assert choice.shrinkage == 0.9
 
 
 @pytest.mark.usefixtures("untested")
@@ -201,7 +261,8 @@ def test_linear_scores_weigh_more_the_better_covariances_are_known(n):
     pairs, distances = chosen(*samples, classifier="ovo"), chosen(*samples, **GAUSSIAN)
 
     assert pairs.shrinkage < 0.9  # The intensity itself.
-    assert_allclose(distances.linear_weight, 0.7 * (1.0 - pairs.shrinkage) ** 2, rtol=1e-9)
+    known = own_factor_of(*samples) * (1.0 - pairs.shrinkage)
+    assert_allclose(distances.linear_weight, 0.7 * known**2, rtol=1e-9)
 
 
 @pytest.mark.usefixtures("untested")
