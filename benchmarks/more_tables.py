@@ -34,7 +34,8 @@ def measure(split, method, seed):
     The log-loss has equal weights of the classes. Peers have none, and no accuracy with the priors
     of the training rows.
     """
-    with mock.patch.object(selection, "_own_factor", _OWN_FACTORS[method == WITHOUT]):
+    factor = (lambda *_: 1.0) if method == WITHOUT else selection._own_factor
+    with mock.patch.object(selection, "_own_factor", factor):
         if method in {DEFAULT, WITHOUT}:
             head = FFNBClassifier(random_state=seed)
         else:
@@ -57,9 +58,6 @@ def measure(split, method, seed):
             head.set_params(priors="empirical")
             found["empirical"] = 100.0 * head.score(split.X_test, split.y_test)
     return found
-
-
-_OWN_FACTORS = {False: selection._own_factor, True: lambda *_: 1.0}
 
 
 def run(options):

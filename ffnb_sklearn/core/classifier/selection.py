@@ -34,7 +34,7 @@ let :math:`D^2` be the squared distance of a mean from the nearest other one, on
 features of the Gaussian head, the own covariances, in the estimate and in its limit, are multiplied
 by
 
-.. math:: a = \frac{D^8}{D^8 + e^2} ,
+.. math:: a = \frac{1}{1 + (e / D^4)^2} ,
 
 so that :math:`1 - a (1 - \rho)` takes the place of the intensity. A tenth is left here too.
 
