@@ -38,9 +38,10 @@ CASES += [(4, 1, 60, 10), (8, 1, 100, 30), (2, 3, 30, 15), (3, 3, 10, 5), (7, 3,
 CASES += [(30, 1, 20, 10), (30, 2, 60, 30), (30, 3, 30, 12)]
 
 # Classes that surround others: two circles, or classes and features of make_gaussian_quantiles.
-SURROUNDING = ["circles", (3, 2), (2, 5), (3, 10)]
+SURROUNDING = ["circles", (3, 2), (2, 5), (3, 10), (2, 40), (2, 100)]
 
 REAL = ["digits", "sbu", "fpha", "cifar-40", "pendigits", "satimage", "segment", "breast-cancer"]
+REAL += ["many-shot"]
 N_TEST = 2000
 
 
@@ -98,7 +99,7 @@ def all_splits(options):
 
 def _tables(options):
     """Return the tables of the data folder, and of a file of one's own."""
-    paths = [options.data / "tables.npz", *([options.tables] if options.tables else [])]
+    paths = [options.data / "tables.npz", *options.tables]
     return {name: one for path in paths for name, one in table_sets(path).items()}
 
 
@@ -183,7 +184,7 @@ def parse(arguments):
     add = parser.add_argument
     add("--sizes", nargs="+", type=int, default=SIZES)
     add("--draws", type=int, default=5)
-    add("--tables", type=Path, help="an own .npz file of tables, NAME_X and NAME_y")
+    add("--tables", type=Path, nargs="*", default=[], help="own .npz of tables, NAME_X and NAME_y")
     add("--sets", nargs="*", default=REAL, help="real sets")
     add("--per-input", type=float, help="least samples per input; default: those of the package")
     options = parser.parse_args(arguments)
