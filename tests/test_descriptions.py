@@ -76,7 +76,7 @@ def test_the_choice_is_displayed_once_it_is_solved():
     assert not {"shrinkage_", "epsilon_"} & set(dir(model))
     assert "n_parameters_" in dir(model)
     assert 0.0 < model.shrinkage_ <= 1.0
-    assert model.epsilon_ >= model.shrinkage_
+    assert model.epsilon_ > 0.0
     assert {"shrinkage_", "epsilon_"} <= set(dir(model))
 
 
