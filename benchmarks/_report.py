@@ -99,6 +99,16 @@ def output_path(name):
     return Path(name)
 
 
+def run_and_publish(run, report, options):
+    """Run a benchmark with its number of threads, print its report, and write its files.
+
+    `run` returns the records of the options, and `report` takes these records, the options and the
+    lines that describe where it ran.
+    """
+    records, environment = run_limited(run, options)
+    publish(report(records, options, environment), records, options.out)
+
+
 def run_limited(run, options):
     """Run a benchmark with its number of threads.
 

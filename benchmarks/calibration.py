@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from _data import default_folder, known_problems
-from _report import command_line, publish, run_limited
+from _report import command_line, run_and_publish
 from _sets import study_sets
 from scipy.special import log_softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -166,8 +166,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.heads, options.splits = ["iris"], ["gaussian", "LDA"], 1
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, options)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import _GENERATED, generated_splits, study_sets, table_sets
 from defaults import hold_outs
 from gaussian_classes import CASES, SURROUNDING, classification_splits, surrounding_splits
@@ -183,9 +183,7 @@ def parse(arguments):
 
 def main(arguments=None):
     """Run the study and print its table."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

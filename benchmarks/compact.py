@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import torch
 from _data import default_folder
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import study_sets
 from _speed_clock import seconds_of, state_megabytes
 from defaults import hold_outs
@@ -255,9 +255,7 @@ def parse(arguments):
 
 def main(arguments=None):
     """Run the models, and print their report."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 import torch
 from _data import Split
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import _GENERATED, generated_splits, study_sets, table_sets
 from defaults import hold_outs
 from sklearn.datasets import make_circles, make_classification, make_gaussian_quantiles
@@ -198,9 +198,7 @@ def parse(arguments):
 
 def main(arguments=None):
     """Run the comparison and print its table."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 from _data import Split, known_problems
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import _GENERATED, generated_splits, study_sets, table_sets
 from calibration import expected_calibration_error
 from defaults import hold_outs
@@ -165,9 +165,7 @@ def parse(arguments, description=__doc__):
 
 def main(arguments=None):
     """Run the comparison and print its table."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from unittest import mock
 
 import heads
 import numpy as np
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import study_sets, table_sets
 from heads import Context
 from sklearn.metrics import balanced_accuracy_score, log_loss
@@ -141,9 +141,7 @@ def parse(arguments):
 
 def main(arguments=None):
     """Run the comparison and print its table."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

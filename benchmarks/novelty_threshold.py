@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 from _data import known_problems
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import study_sets, table_sets
 
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
@@ -104,8 +104,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.splits, options.tables = ["iris"], 1, []
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, options)
 
 
 if __name__ == "__main__":

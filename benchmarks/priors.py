@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from _data import Split
-from _report import command_line, page, publish, run_limited, table
+from _report import command_line, page, run_and_publish, table
 from _sets import table_sets
 from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import (
@@ -122,8 +122,7 @@ def main(arguments=None):
     known = list(all_sets(options))
     if unknown := [name for name in options.sets or () if name not in known]:
         parser.error(f"--sets must name some of {known}; got {unknown}")
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, options)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from statistics import mean
 import numpy as np
 from _data import read_arrays, test_masks
 from _paper_features import ROOTS, on_one_scale
-from _report import command_line, publish, run_limited
+from _report import command_line, run_and_publish
 from sklearn.pipeline import make_union
 
 from ffnb_sklearn import FFNBClassifier, SkeletonDescriptor, evaluate_stream
@@ -174,7 +174,7 @@ def score(candidate, X, data, test, seeds):
     return finals
 
 
-def report(records, environment, options):
+def report(records, options, environment):
     """Return the page as Markdown."""
     lines = [
         "# Descriptors of skeleton sequences",
@@ -225,9 +225,7 @@ def parse(arguments):
 
 def main(arguments=None):
     """Run the comparison and print its report."""
-    options = parse(arguments)
-    records, environment = run_limited(run, options)
-    publish(report(records, environment, options), records, options.out)
+    run_and_publish(run, report, parse(arguments))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ hold-outs of the training rows of real sets and on generated classes.
 """
 
 import numpy as np
-from _report import page, publish, run_limited, table
+from _report import page, run_and_publish, table
 from calibration import expected_calibration_error
 from linear_scores import all_splits, parse
 from scipy.special import log_softmax
@@ -87,9 +87,7 @@ def _cells(figures):
 
 def main(arguments=None):
     """Run the comparison and print its table."""
-    options = parse(arguments, __doc__)
-    records, environment = run_limited(run, options)
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parse(arguments, __doc__))
 
 
 if __name__ == "__main__":
