@@ -43,6 +43,7 @@ RULES = {
     ),
     "comparison of dominant inputs": (selection, "_SEPARATED", np.inf),
     "threshold of that comparison": (selection, "_SEPARATED", 0.0),
+    "energies between them": (selection, "_CLEAR", 1e-9),
     "axes that truncated classes have lost": (
         left_out.LeftOutSamples,
         "_lost_axes",

@@ -190,10 +190,10 @@ class FFNBClassifier(BlockClassifier):
     covariance; few samples or equal covariances lead towards linear discriminant analysis.
     Unless ``shrinkage=0``, the weight of the inputs relative to the shared band follows from the
     class separation of both. If shrinkage or ridge is "auto" and this weight is at least 2, the
-    left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone
-    or like the band. If almost alone, the shrinkage is at least 0.9. Otherwise it is at most 0.5
-    for the Gaussian head with a shared band and classes that hardly overlap, and 0.9 in all other
-    cases.
+    left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone,
+    like the band, or in between. If almost alone, the shrinkage is at least 0.9. If like the band,
+    it is at most 0.5 for the Gaussian head with a shared band and classes that hardly overlap, and
+    0.9 in all other cases.
     If both are "auto", the Gaussian head compares the densities of the inputs if the classes seem
     Gaussian in them and the left-out cross-entropy is clearly lower.
 

@@ -20,8 +20,9 @@ the approximation of Wilson and Hilferty [2]_. Other classes have been learned w
 Classes count by their weights, and their shares are the priors. With equal priors, samples of large
 classes that are taken for rare ones would make the temperature too high.
 
-The largest shrinkage is taken whose cross-entropy is within one standard error of the least [3]_:
-with thousands of samples of equal covariances, the differences are smaller than their errors.
+A ridge of a few variances shrinks the covariances of small classes towards the identity as well,
+as regularised discriminant analysis does [3]_. Densities of such covariances are too flat, so
+temperatures below one are tried too.
 
 The likelihood of left-out samples is no substitute. It weighs all directions alike: if most of them
 are the same in all classes, it pools those that tell the classes apart.
@@ -32,6 +33,8 @@ References
    1931.
 .. [2] E. B. Wilson and M. M. Hilferty. The distribution of chi-square. Proceedings of the National
    Academy of Sciences 17(12), 1931.
+.. [3] J. H. Friedman. Regularized discriminant analysis. Journal of the American Statistical
+   Association 84(405), 1989.
 """
 
 from collections.abc import Sequence
@@ -44,10 +47,11 @@ from .gaussians import ClassGaussians
 
 __all__ = ["DensityChoice", "best_densities"]
 
-# Shrinkages, ridges of T and temperatures that are tried.
-_SHRINKAGES = (0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0)
-_RIDGES = (0.01, 1.0)
-_TEMPERATURES = 2.0 ** torch.arange(0.0, 4.5, 0.5, dtype=torch.float64, device="cpu")
+# Shrinkages, ridges of T and temperatures that are tried. The first ones are taken if no sample is
+# in doubt.
+_SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
+_RIDGES = (0.01, 3.0)
+_TEMPERATURES = 2.0 ** torch.arange(-1.0, 4.5, 0.5, dtype=torch.float64, device="cpu")
 
 # Nearest opponents of each class, and draws of its samples, each with its mirror image.
 _N_OPPONENTS, _N_DRAWS = 8, 128
@@ -64,7 +68,7 @@ class DensityChoice(NamedTuple):
     shrinkage, ridge : float
         rho, and epsilon of T.
     temperature : float
-        Temperature of the logarithms of density ratios, at least 1.
+        Temperature of the logarithms of density ratios.
     entropy : float
         Left-out cross-entropy with these values.
     """
@@ -88,8 +92,7 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     Returns
     -------
     DensityChoice
-        The largest shrinkage with a cross-entropy within one standard error of the least, and the
-        best ridge and temperature for it.
+        The best shrinkage, ridge and temperature.
     """
     generator = torch.Generator().manual_seed(0)
     shape = (_N_DRAWS, gaussians.means.shape[1] + 1)
@@ -99,25 +102,23 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     draws = torch.cat([draws, mirrored]).to(gaussians.means)
     weights = gaussians.weights
     temperatures = _TEMPERATURES.to(draws.device)[:, None, None, None, None]
+    metrics = [_Metric(gaussians, ridge) for ridge in _RIDGES]
+    # The same samples and opponents for all ridges: others would differ by chance.
+    samples = [metrics[0].samples(c, draws[:, :-1]) for c in classes]
+    opponents = [metrics[0].opponents(c) for c in classes]
+    judged = list(zip(classes, opponents, samples, strict=True))
+    priors = torch.stack([(weights[o] / weights[c]).log() for c, o, _ in judged])[:, None, None]
+    shares = weights[list(classes)] / weights[list(classes)].sum()
     parts = []
-    for ridge in _RIDGES:
-        metric = _Metric(gaussians, ridge)
+    for metric in metrics:
         # Temperatures, classes, shrinkages, draws, opponents.
-        margins = torch.stack([metric.margins(c, draws) for c in classes])[None]
-        priors = torch.stack([(weights[metric.opponents(c)] / weights[c]).log() for c in classes])
-        logits = priors[:, None, None] - 0.5 * margins / temperatures
-        losses = torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1)
-        shares = weights[list(classes)] / weights[list(classes)].sum()
-        # A draw and its mirror image are no two draws.
-        losses = (losses[..., :_N_DRAWS] + losses[..., _N_DRAWS:]) / 2.0
-        parts.append(torch.einsum("tcsd,c->tsd", losses, shares))
-    losses = torch.stack(parts)
-    entropies = losses.mean(-1)
-    gaps = losses - losses.flatten(0, 2)[entropies.argmin()]
-    close = gaps.mean(-1) <= gaps.std(-1) / _N_DRAWS**0.5
-    s = int(close.any(1).any(0).nonzero().max())
-    r, t = divmod(int(entropies[:, :, s].argmin()), len(_TEMPERATURES))
-    entropy = float(entropies[r, t, s])
+        margins = torch.stack([metric.margins(*one, draws[:, -1]) for one in judged])[None]
+        logits = priors - 0.5 * margins / temperatures
+        losses = torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1).mean(-1)
+        parts.append(torch.einsum("tcs,c->st", losses, shares))
+    entropies = torch.stack(parts, dim=1)
+    s, r, t = (int(k) for k in torch.unravel_index(entropies.argmin(), entropies.shape))
+    entropy = float(entropies[s, r, t])
     return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), entropy)
 
 
@@ -138,30 +139,43 @@ class _Metric:
         self._shrinkages = means.new_tensor(_SHRINKAGES)[:, None]
         self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def margins(self, c: int, draws: torch.Tensor) -> torch.Tensor:
+    def samples(self, c: int, draws: torch.Tensor) -> torch.Tensor:
+        """Turn standard normal draws into samples of class c, less its mean."""
+        values, axes = self._spectrum(c)
+        # Rounding may turn an axis round, or mix axes of equal values, but changes no sample.
+        return (draws @ axes * values.sqrt()) @ axes.T @ self._root.T
+
+    def margins(
+        self, c: int, opponents: Sequence[int], samples: torch.Tensor, draws: torch.Tensor
+    ) -> torch.Tensor:
         """Return minus twice the logarithms of the density ratios of left-out samples of class c.
 
-        The shape is (n_shrinkages, n_draws, n_opponents); c is less likely where they are negative.
+        The shape is (n_shrinkages, n_samples, n_opponents); c is less likely where they are
+        negative. The samples are relative to the mean, and one normal draw of each drives its w.
         """
         values, axes = self._spectrum(c)
         n, d, rho = float(self._gaussians.weights[c]), len(axes), self._shrinkages
         k = n / (n - 1.0)
         mixed = (1.0 - rho) * k * values + rho
-        # Rounding may turn an axis round, or mix axes of equal values, but changes no sample.
-        along = draws[:, :-1] @ axes * values.sqrt()
+        white = torch.linalg.solve_triangular(self._root, samples.T, upper=False).T
         leverage = (1.0 - rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
         left = (1.0 - leverage).clamp_min(_LEAST_LEFT)
         share = leverage * (n - 1.0) / d
         spread = (2.0 / 9.0) * share.square() / ((n - 1.0) * left)
-        ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(0.0) ** 3
-        own = k**2 / left * ((1.0 / mixed) @ along.square().T) / ratio.clamp_min(_LEAST_RATIO)
+        ratio = (1.0 - spread + draws * spread.sqrt()).clamp_min(0.0) ** 3
+        own = (
+            k**2
+            / left
+            * ((1.0 / mixed) @ (white @ axes).square().T)
+            / ratio.clamp_min(_LEAST_RATIO)
+        )
         own += left.log() + mixed.log().sum(1, keepdim=True) + (d - len(values)) * rho.log()
-        samples = along @ axes.T + self._means[c]
+        white += self._means[c]
         margins = []
-        for r in self.opponents(c):
+        for r in opponents:
             values, axes = self._spectrum(r)
             mixed = (1.0 - rho) * values + rho
-            gaps = samples - self._means[r]
+            gaps = white - self._means[r]
             squares = (gaps @ axes).square()
             other = (1.0 / mixed) @ squares.T + mixed.log().sum(1, keepdim=True)
             if len(values) < d:

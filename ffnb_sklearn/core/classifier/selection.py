@@ -6,8 +6,15 @@ Shrinkage, ridge and cross-entropy are measured in the metric of one regularised
 *Energy of the inputs.* The inputs keep their energy by class separation
 (`ffnb_sklearn.core.classifier.penalties`) if it is below 2. Otherwise the energies 1 and 300 are
 compared by the left-out cross-entropy of the pooled discriminant
-(`ffnb_sklearn.core.classifier.left_out`). Few samples make this comparison uncertain: without the
-threshold it often chooses 300 for classes of several clusters.
+(`ffnb_sklearn.core.classifier.left_out`). With the cross-entropies :math:`H_1` and
+:math:`H_{300}`, the energy is
+
+.. math:: 300^t , \qquad
+          t = \min\Bigl(\max\Bigl(\frac{1}{2} + 5 \, \frac{H_1 - H_{300}}{\max(H_1, 10^{-3})} ,
+              0\Bigr), 1\Bigr) .
+
+Few samples make the comparison uncertain: without the threshold, classes of several clusters often
+get 300, and between entropies that hardly differ a firm choice is wrong half of the time.
 
 *Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
@@ -20,12 +27,14 @@ lead towards linear discriminant analysis. No class is too small or too large to
 terms are those of the kept axes: with the trace outside of them in the error alone, truncated
 classes lose their covariances.
 
-The chosen energy decides how far classes can share a covariance. With the energy 300, linear
+The same comparison decides how far classes can share a covariance. If :math:`t = 1`, linear
 functions of the inputs separate the classes best: the intensity is 1 in the ridge, and at least 0.9
-in the shrinkage, which is 1 if the estimate is. Otherwise the features are curved functions of the
-inputs, whose class covariances always differ, even if too few samples show it: half of the own
-covariance is left to each class of the Gaussian head. The planes of a pair of classes depend on the
-sum of their covariances, and a tenth is left to each class.
+in the shrinkage, which is 1 if the estimate is. If :math:`t \le 1/2`, or the energies are not
+compared, the features are curved functions of the inputs, whose class covariances always differ,
+even if too few samples show it: half of the own covariance is left to each class of the Gaussian
+head. The planes of a pair of classes depend on the sum of their covariances, and a tenth is left to
+each class. In between, shrinkage and intensity are the share :math:`2 t - 1` of the way from the
+second case to the first.
 
 *Overlap.* The covariances of classes that overlap are much alike, and what differs between them is
 mostly their sampling error e, the mean of the terms of the numerator over all samples: a class of a
@@ -42,18 +51,19 @@ so that :math:`1 - a (1 - \rho)` takes the place of the intensity. A tenth is le
 discriminant, and the more it knows that the distances do not: their ridge must suit the own
 covariances, which have fewer samples. In curved features, scores of distances are mixed with those
 of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
-:math:`0.7 (1 - \rho)^2`, with the intensity :math:`\rho`, and 0 instead of less than 0.01.
+:math:`0.7 (1 - \rho)^2`, with the intensity :math:`\rho`, and 0 instead of less than 0.01. It
+falls to 0 as t goes from a half to 1.
 
 *Normality.* Quadratic functions of the inputs are the best ones for Gaussian classes. The inputs
 count alone, with the densities of least left-out cross-entropy
 (`ffnb_sklearn.core.classifier.left_out_densities`), if three conditions hold. There are enough
 samples for the covariances. The random features do not show that the classes are not Gaussian: they
 deviate by at most three standard errors (`ffnb_sklearn.core.classifier.normality`). The left-out
-cross-entropy is less than that of the pooled discriminant times :math:`0.85 + n / 2500`, with the
+cross-entropy is less than that of the pooled discriminant times :math:`0.82 + n / 2500`, with the
 mean number n of samples per class: it assumes Gaussian classes, and a few samples show in the test
-of normality only what is far from them. The last condition does not apply if both are linear
-functions of the inputs. Classes with too few samples for a covariance of their own have the pooled
-one.
+of normality only what is far from them. The last condition does not apply if the densities have one
+covariance and :math:`t > 1/2`. Classes with too few samples for a covariance of their own have the
+pooled one.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
@@ -90,6 +100,11 @@ __all__ = ["Choice", "choose", "with_choice"]
 # Energies of the inputs that are compared, as multiples of the shared band's, and the least energy
 # by class separation for this comparison (docs/benchmarks/defaults.rst, on dominant inputs).
 _EQUAL, _INPUTS, _SEPARATED = 1.0, 300.0, 2.0
+
+# Relative difference of the cross-entropies that decides for one of them
+# (docs/benchmarks/choice_rules.md), and least entropy that it is relative to: where hardly a sample
+# is in doubt, both are small errors.
+_CLEAR, _LEAST_ENTROPY = 0.1, 1e-3
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
 _RIDGE = 1.0
@@ -128,16 +143,13 @@ _PER_INPUT, _MANY, _PER_INPUT_OF_FEW = 3.0, 20.0, 5.0
 # samples per class that raise it by one: no Gaussian set of benchmarks/gaussian_classes.py loses
 # more than 0.5 points, and no classes that surround others pass. Without the limit, these lose 4.5
 # points on average (docs/benchmarks/choice_rules.md).
-_MOST_ENTROPY, _RISE = 0.85, 2500.0
+_MOST_ENTROPY, _RISE = 0.82, 2500.0
 
 # Energy of inputs that count alone.
 _ALONE = 1e6
 
 # Random signs of the trace of a squared covariance.
 _N_SIGNS = 64
-
-# Cross-entropies that differ by less are ties; a tie gives the energy 1.
-_TIE = 1e-6
 
 
 class Choice(NamedTuple):
@@ -230,47 +242,61 @@ def choose(
         normal = _choice_of_normal(gaussians, blocks, shared, left_out, metric)
         if normal is not None:
             return normal
-    linear = metric.energy == _INPUTS
-    curved = settings.classifier == "gaussian" and blocks.n_shared > 0 and not linear
+    curved = settings.classifier == "gaussian" and blocks.n_shared > 0
     linear_weight = 0.0
     if shrinkage is not None:
         intensity = shrinkage
     else:
-        estimate, error = _intensity(left_out, metric)
-        limit = _MOST_SHRINKAGE
+        intensity, error = _intensity(left_out, metric)
+        least, most = max(intensity, _MOST_SHRINKAGE), _MOST_SHRINKAGE
         if curved:
             own = _own_factor(left_out, metric, error)
-            estimate = 1.0 - own * (1.0 - estimate)
-            limit = min(limit, 1.0 - own * (1.0 - _MOST_CURVED))
-        intensity = 1.0 if linear else estimate
-        if curved and epsilon is None and settings.covariance == "class":
-            linear_weight = _linear_weight(estimate)
-        shrinkage = max(estimate, limit) if linear else min(estimate, limit)
+            intensity = 1.0 - own * (1.0 - intensity)
+            most = min(most, 1.0 - own * (1.0 - _MOST_CURVED))
+            if epsilon is None and settings.covariance == "class":
+                linear_weight = (1.0 - metric.linear) * _linear_weight(intensity)
+        shrinkage = _between(min(intensity, most), least, metric.linear)
+        intensity = _between(intensity, 1.0, metric.linear)
     if settings.classifier == "ova":
         return Choice(metric.energy, shrinkage, epsilon or _EPSILON)
     if epsilon is None:
-        epsilon = _ridge(metric, intensity) * (1.0 + intensity if curved else 1.0)
+        curvature = 1.0 - metric.linear if curved else 0.0
+        epsilon = _ridge(metric, intensity) * (1.0 + curvature * intensity)
     return Choice(metric.energy, shrinkage, epsilon, linear_weight=linear_weight)
 
 
+def _between(first: float, last: float, share: float) -> float:
+    """Return the number at a share of the way from the first to the last."""
+    return first + share * (last - first)
+
+
 class _Metric(NamedTuple):
-    """Energy of the inputs, the classes with its penalties, B, and centred means times inv(B)."""
+    """Energy of the inputs, the classes with its penalties, B, and centred means times inv(B).
+
+    `linear` is the share of the way from curved features to linear functions of the inputs.
+    """
 
     energy: float | None
     gaussians: ClassGaussians
     base: DiagonalPlusGram
     planes: torch.Tensor
+    linear: float = 0.0
 
 
 def _best_metric(
     left_out: LeftOutSamples, gaussians: ClassGaussians, blocks: Blocks, *, is_open: bool
 ) -> _Metric:
-    """Return the metric by class separation, or the better of equal and dominant inputs."""
+    """Return the metric by class separation, or by the comparison of equal and dominant inputs."""
     if not is_open or not left_out.classes or separation_energy(gaussians, blocks) < _SEPARATED:
         return _metric(left_out, gaussians, blocks, None)
     equal, inputs = (_metric(left_out, gaussians, blocks, one) for one in (_EQUAL, _INPUTS))
-    entropies = [left_out.cross_entropy(one.base, one.planes)[0] for one in (equal, inputs)]
-    return inputs if entropies[1] < entropies[0] - _TIE else equal
+    first, last = (left_out.cross_entropy(one.base, one.planes)[0] for one in (equal, inputs))
+    gain = (first - last) / max(first, _LEAST_ENTROPY) / _CLEAR
+    if gain <= -1.0:
+        return equal
+    if gain < 1.0:
+        inputs = _metric(left_out, gaussians, blocks, _INPUTS ** (0.5 + 0.5 * gain))
+    return inputs._replace(linear=min(max(gain, 0.0), 1.0))
 
 
 def _choice_of_normal(
@@ -298,7 +324,7 @@ def _choice_of_normal(
     entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
     limit = _MOST_ENTROPY + n_samples / _RISE
     # Else the classes would be compared by linear functions of the inputs anyway.
-    is_linear = metric.energy == _INPUTS and best.shrinkage == 1.0
+    is_linear = metric.linear > 0.0 and best.shrinkage == 1.0
     if not is_linear and best.entropy >= limit * entropy:
         return None
     # The unit of the ridge is the mean variance of all features.
