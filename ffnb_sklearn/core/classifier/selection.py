@@ -9,8 +9,8 @@ compared by the left-out cross-entropy of the pooled discriminant
 (`ffnb_sklearn.core.classifier.left_out`). With the cross-entropies :math:`H_1` and
 :math:`H_{300}`, the energy is
 
-.. math:: 300^t , \qquad
-          t = \min\Bigl(\max\Bigl(\frac{1}{2} + 5 \, \frac{H_1 - H_{300}}{\max(H_1, 10^{-3})} ,
+.. math:: 300^\theta , \qquad
+          \theta = \min\Bigl(\max\Bigl(\frac{1}{2} + 5 \, \frac{H_1 - H_{300}}{\max(H_1, 10^{-3})} ,
               0\Bigr), 1\Bigr) .
 
 Few samples make the comparison uncertain: without the threshold, classes of several clusters often
@@ -27,14 +27,14 @@ lead towards linear discriminant analysis. No class is too small or too large to
 terms are those of the kept axes: with the trace outside of them in the error alone, truncated
 classes lose their covariances.
 
-The same comparison decides how far classes can share a covariance. If :math:`t = 1`, linear
+The same comparison decides how far classes can share a covariance. If :math:`\theta = 1`, linear
 functions of the inputs separate the classes best: the intensity is 1 in the ridge, and at least 0.9
-in the shrinkage, which is 1 if the estimate is. If :math:`t \le 1/2`, or the energies are not
+in the shrinkage, which is 1 if the estimate is. If :math:`\theta \le 1/2`, or the energies are not
 compared, the features are curved functions of the inputs, whose class covariances always differ,
 even if too few samples show it: half of the own covariance is left to each class of the Gaussian
 head. The planes of a pair of classes depend on the sum of their covariances, and a tenth is left to
-each class. In between, shrinkage and intensity are the share :math:`2 t - 1` of the way from the
-second case to the first.
+each class. In between, shrinkage and intensity are the share :math:`2 \theta - 1` of the way from
+the second case to the first.
 
 *Overlap.* The covariances of classes that overlap are much alike, and what differs between them is
 mostly their sampling error e, the mean of the terms of the numerator over all samples: a class of a
@@ -52,7 +52,7 @@ discriminant, and the more it knows that the distances do not: their ridge must 
 covariances, which have fewer samples. In curved features, scores of distances are mixed with those
 of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
 :math:`0.7 (1 - \rho)^2`, with the intensity :math:`\rho`, and 0 instead of less than 0.01. It
-falls to 0 as t goes from a half to 1.
+falls to 0 as :math:`\theta` goes from a half to 1.
 
 *Normality.* Quadratic functions of the inputs are the best ones for Gaussian classes. The inputs
 count alone, with the densities of least left-out cross-entropy
@@ -62,8 +62,8 @@ deviate by at most three standard errors (`ffnb_sklearn.core.classifier.normalit
 cross-entropy is less than that of the pooled discriminant times :math:`0.82 + n / 2500`, with the
 mean number n of samples per class: it assumes Gaussian classes, and a few samples show in the test
 of normality only what is far from them. The last condition does not apply if the densities have one
-covariance and :math:`t > 1/2`. Classes with too few samples for a covariance of their own have the
-pooled one.
+covariance and :math:`\theta > 1/2`. Classes with too few samples for a covariance of their own have
+the pooled one.
 
 *Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
 the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
