@@ -52,7 +52,7 @@ RULES = {
     "limit 0.9 of the shrinkage": (selection, "_MOST_SHRINKAGE", 1.0),
     "limit 0.5 for distances": (selection, "_MOST_CURVED", 0.9),
     "factor of overlap": (selection, "_own_factor", lambda *_: 1.0),
-    "linear scores": (selection, "_linear_weight", lambda _: 0.0),
+    "linear scores": (selection, "_linear_weight", lambda *_: 0.0),
     "ridge of few samples": (selection, "_FEW_SAMPLES", 0.0),
     "Gaussian classes": (selection, "_choice_of_normal", lambda *_: None),
     "their test of normality": (selection, "_MOST_DEVIATION", np.inf),

@@ -254,7 +254,7 @@ def choose(
             intensity = 1.0 - own * (1.0 - intensity)
             most = min(most, 1.0 - own * (1.0 - _MOST_CURVED))
             if epsilon is None and settings.covariance == "class":
-                linear_weight = (1.0 - metric.linear) * _linear_weight(intensity)
+                linear_weight = _linear_weight(intensity, metric.linear)
         shrinkage = _between(min(intensity, most), least, metric.linear)
         intensity = _between(intensity, 1.0, metric.linear)
     if settings.classifier == "ova":
@@ -392,9 +392,9 @@ def _own_factor(left_out: LeftOutSamples, metric: _Metric, error: float) -> floa
     return 1.0 / (1.0 + ratio * ratio)
 
 
-def _linear_weight(intensity: float) -> float:
+def _linear_weight(intensity: float, linear: float) -> float:
     """Return the weight of the linear scores of a smaller ridge."""
-    weight = _MOST_LINEAR * (1.0 - intensity) ** 2
+    weight = _MOST_LINEAR * (1.0 - intensity) ** 2 * (1.0 - linear)
     return weight if weight >= _LEAST_LINEAR else 0.0
 
 
