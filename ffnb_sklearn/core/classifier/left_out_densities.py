@@ -47,8 +47,8 @@ from .gaussians import ClassGaussians
 
 __all__ = ["DensityChoice", "best_densities"]
 
-# Shrinkages, ridges of T and temperatures that are tried. The first ones are taken if no sample is
-# in doubt.
+# Shrinkages, ridges of T and temperatures that are tried (docs/benchmarks/defaults.rst, on Gaussian
+# classes). The first ones are taken if no sample is in doubt.
 _SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 _RIDGES = (0.01, 3.0)
 _TEMPERATURES = 2.0 ** torch.arange(-1.0, 4.5, 0.5, dtype=torch.float64, device="cpu")

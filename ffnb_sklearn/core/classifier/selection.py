@@ -14,7 +14,7 @@ compared by the left-out cross-entropy of the pooled discriminant
               0\Bigr), 1\Bigr) .
 
 Few samples make the comparison uncertain: without the threshold, classes of several clusters often
-get 300, and between entropies that hardly differ a firm choice is wrong half of the time.
+get 300, and a firm choice between entropies that hardly differ is often wrong.
 
 *Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
 covariance over its squared distance from the pooled one,
@@ -101,9 +101,9 @@ __all__ = ["Choice", "choose", "with_choice"]
 # by class separation for this comparison (docs/benchmarks/defaults.rst, on dominant inputs).
 _EQUAL, _INPUTS, _SEPARATED = 1.0, 300.0, 2.0
 
-# Relative difference of the cross-entropies that decides for one of them
-# (docs/benchmarks/choice_rules.md), and least entropy that it is relative to: where hardly a sample
-# is in doubt, both are small errors.
+# Relative difference of the cross-entropies that decides for one of them, and least entropy that it
+# is relative to: if hardly a sample is in doubt, both are small errors
+# (docs/benchmarks/defaults.rst, on dominant inputs).
 _CLEAR, _LEAST_ENTROPY = 0.1, 1e-3
 
 # Ridge of the judged covariance, relative to the mean variance within classes.

@@ -106,7 +106,7 @@ def test_large_classes_of_one_covariance_share_some_of_it():
         noise = np.random.default_rng(seed).standard_normal((4500, D)) * np.linspace(0.3, 3.0, D)
         found.append(best_densities(stacked(noise + np.eye(3, D)[y], y), range(3)).shrinkage)
 
-    # So many samples know their own covariance nearly as well.
+    # The samples of each class are enough for a good covariance of its own.
     assert min(found) >= 0.3
 
 
