@@ -50,3 +50,16 @@ def test_no_other_temperature_is_much_better(samples, n_rows, parameters):
     # Less shrinkage than few samples support needs a higher temperature than their moments tell.
     unsupported = n_rows == 200 and parameters.get("shrinkage") == 0.3
     assert log_loss(logs, y_new) < (1.35 if unsupported else 1.15) * best + 0.05
+
+
+def test_large_classes_are_as_sure_as_they_are_right(shared_data):
+    with np.load(shared_data / "tables.npz") as tables:
+        X, y, train = (tables[f"satimage_{name}"] for name in ("X", "y", "train"))
+    clf = FFNBClassifier(random_state=0).fit(X[train], y[train])
+
+    logs = clf.predict_log_proba(X[~train])
+
+    numbers = np.searchsorted(clf.classes_, y[~train])
+    # Own axes raised the temperature twice as far as these classes need: 0.39, and 0.77.
+    assert -np.mean(logs[np.arange(len(numbers)), numbers]) < 0.36
+    assert np.exp(logs.max(axis=1)).mean() > 0.83

@@ -307,13 +307,15 @@ def test_logarithms_of_probabilities(head, priors):
     ("weight", "least", "most"), [(1.0, 60, 60), (100.0, 6000, 6000), (1e-6, 40, 60)]
 )
 def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight, least, most):
-    model = learned(estimator(band_size=0), [0, 1, 2], sample_weight=np.full(60, weight))
+    # Without own axes, whose temperature grows with the distance, far samples are certain.
+    parameters = {"band_size": 0, "shrinkage": 1.0}
+    model = learned(estimator(**parameters), [0, 1, 2], sample_weight=np.full(60, weight))
     probabilities = model.predict_proba(1e4 * X)
     # Tiny weights do not tell how many samples there are; the axes of the classes do.
     share = 3.0 * probabilities.min()
     assert least - 1e-4 <= 1.0 / share - 2.0 <= most + 1e-4
     assert_allclose(probabilities.max(), 1.0 - share * 2 / 3, rtol=1e-5)
     # Classes that were merged and forgotten count as if they had never been there.
-    model.merge(learned(estimator(band_size=0), [3, 4], sample_weight=np.full(40, weight)))
+    model.merge(learned(estimator(**parameters), [3, 4], sample_weight=np.full(40, weight)))
     model.forget([3, 4])
     assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)

@@ -36,7 +36,13 @@ own axes of a class add to it as far as they contribute to the score of the near
 more the fewer samples there are for their covariances, whose relative sampling error is
 :math:`\rho`, and the more features:
 
-.. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
+.. math:: T(x) = T_B + a f \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
+
+With a factor :math:`f_0` the distances would be as sure as the linear scores, which know their
+temperature: both would have the same mean entropy for typical samples
+(`ffnb_sklearn.core.classifier.typical`). Distances are often better than linear scores, so f goes
+half of the way, :math:`f = f_0^{1/2}`. Left-out samples are compared with up to eight other
+classes. If there are more, f goes that share of the way, :math:`f = f_0^{4 / (C - 1)}`.
 
 Classes that are Gaussian in the inputs have a = 0: their scores are logarithms of density ratios.
 
@@ -56,13 +62,13 @@ from ..device import as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky
 from ..statistics import Array
 from .gaussians import ClassGaussians
-from .left_out import LeftOutSamples
+from .left_out import N_OPPONENTS, LeftOutSamples
 
 __all__ = [
     "LEAST_SHRINKAGE",
     "GaussianDistances",
     "fit_distances",
-    "linear_entropy",
+    "fit_linear",
     "mix_with_linear",
     "shared_covariance",
 ]
@@ -72,9 +78,14 @@ __all__ = [
 _SAMPLES_TOGETHER = 1024
 _RESPONSE_BYTES = 8e6
 
-# Temperature a of the own axes of a class: with 0, 100, 300 and 2000 random features, the mean
-# cross-entropy on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
+# Temperature a of the own axes of a class, chosen with f = 1: with 0, 100, 300 and 2000 random
+# features, the mean cross-entropy on hold-outs of 16 sets is within 0.02 of that of the best factor
+# of each.
 _OWN_TEMPERATURE = 0.013
+
+# Largest power of f_0 (docs/benchmarks/choice_rules.md, on its fit to typical samples); largest f_0
+# and 1 / f_0, as a power of two, and bisections.
+_MOST_POWER, _MOST_DOUBLINGS, _N_HALVINGS = 0.5, 5.0, 20
 
 # Ridge of the linear scores that are mixed in, relative to that of the distances: a fiftieth gains
 # on some tables, and costs log-loss (benchmarks/linear_scores.py).
@@ -206,13 +217,13 @@ def shared_covariance(
     )
 
 
-def linear_entropy(
+def fit_linear(
     gaussians: ClassGaussians,
     shrinkage: float,
     epsilon: float,
     solved: tuple[DiagonalPlusGram, torch.Tensor] | None = None,
-) -> tuple[float, float]:
-    """Return the least left-out cross-entropy of linear scores, and its temperature.
+) -> GaussianDistances:
+    """Return linear scores with the temperature of least left-out cross-entropy.
 
     They are those of the discriminant of B, divided by its share of the pooled covariance. `solved`
     holds B and the centred means times its inverse, if they are known.
@@ -221,7 +232,18 @@ def linear_entropy(
     if solved is None or share > shrinkage:
         base = shared_covariance(gaussians, share, epsilon)
         solved = base, base.solve(left_out.means)
-    return left_out.cross_entropy(*solved, share)
+    _, temperature = left_out.cross_entropy(*solved, share)
+    planes = share * solved[1]
+    return GaussianDistances(
+        as_array(gaussians.weights @ gaussians.means / gaussians.weights.sum()),
+        as_array(planes),
+        as_array(-0.5 * torch.linalg.vecdot(planes, left_out.means)),
+        as_array(gaussians.rows[:0]),
+        as_array(planes[:0, 0]),
+        (0,) * len(planes),
+        temperature,
+        0.0,
+    )
 
 
 def fit_distances(
@@ -232,6 +254,8 @@ def fit_distances(
     epsilon: float,
     normal: bool = False,
     temperature: float | None = None,
+    linear_weight: float = 0.0,
+    samples: torch.Tensor | None = None,
 ) -> GaussianDistances:
     """Solve the distances to all classes.
 
@@ -248,7 +272,11 @@ def fit_distances(
     normal : bool, default=False
         Whether the classes are Gaussian, so that scores are logarithms of density ratios.
     temperature : float or None, default=None
-        Temperature of the linear scores; None is that of `linear_entropy`.
+        Temperature T_B; None is that of `fit_linear`.
+    linear_weight : float, default=0.0
+        Weight of the linear scores of a smaller ridge that are mixed in.
+    samples : Tensor of shape (n_samples, d) or None, default=None
+        Typical samples, to which the temperature of own axes is fitted.
 
     Returns
     -------
@@ -268,41 +296,76 @@ def fit_distances(
     centre = weights @ gaussians.means / weights.sum()
     means = gaussians.means - centre
     planes = base.solve(means)
-    if shrinkage == 1.0:
-        rows = gaussians.rows[:0]
-    elif shrinkage:
-        rows = base.solve_own(gaussians.rows)
-    else:
-        rows = base.solve(gaussians.rows)
-    lengths = (0,) * len(weights) if shrinkage == 1.0 else gaussians.lengths
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
-    shifts = rows.new_empty(len(rows))
-    stop = 0
-    for c, (length, own) in enumerate(zip(lengths, gaussians.parts(), strict=True)):
+    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means)
+    linear = None
+    if temperature is None:
+        linear = fit_linear(learned, shrinkage, epsilon, (base, planes))
+        temperature = linear.temperature
+    known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
+    distances = GaussianDistances(
+        as_array(centre),
+        as_array(planes),
+        as_array(offsets - halves if normal else offsets),
+        as_array(rows),
+        as_array(shifts),
+        gaussians.lengths if len(rows) else (0,) * len(weights),
+        temperature,
+        0.0 if normal else _OWN_TEMPERATURE * known**0.25,
+    )
+    if linear_weight > 0.0:
+        distances = mix_with_linear(distances, gaussians, linear_weight, epsilon)
+    if linear is not None and samples is not None and len(rows):
+        distances = _as_sure(distances, linear, samples)
+    return distances
+
+
+def _own_axes(
+    gaussians: ClassGaussians, base: DiagonalPlusGram, shrinkage: float, means: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return own axes, their responses to the means, and halves of the log-determinants."""
+    halves = torch.zeros_like(gaussians.weights)
+    if shrinkage == 1.0:
+        return gaussians.rows[:0], means[:0, 0], halves
+    rows = base.solve_own(gaussians.rows) if shrinkage else base.solve(gaussians.rows)
+    shifts, stop = rows.new_empty(len(rows)), 0
+    for c, (length, own) in enumerate(zip(gaussians.lengths, gaussians.parts(), strict=True)):
         start, stop = stop, stop + length
         if length:
-            solved, factor = rows[start:stop], ((1.0 - shrinkage) / weights[c]).sqrt()
+            solved, factor = rows[start:stop], ((1.0 - shrinkage) / gaussians.weights[c]).sqrt()
             system = (own @ solved.T).mul_(factor.square())
             system.diagonal().add_(1.0)
             lower = cholesky(system, name=f"the covariance of class {c}")
             solved *= factor
             torch.linalg.solve_triangular(lower, solved, upper=False, out=solved)
             shifts[start:stop] = solved @ means[c]
-            if normal:
-                offsets[c] -= lower.diagonal().log().sum()
-    if temperature is None:
-        temperature = linear_entropy(learned, shrinkage, epsilon, (base, planes))[1]
-    known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
-    return GaussianDistances(
-        as_array(centre),
-        as_array(planes),
-        as_array(offsets),
-        as_array(rows),
-        as_array(shifts),
-        tuple(lengths),
-        temperature,
-        0.0 if normal else _OWN_TEMPERATURE * known**0.25,
-    )
+            halves[c] = lower.diagonal().log().sum()
+    return rows, shifts, halves
+
+
+def _as_sure(
+    distances: GaussianDistances, linear: GaussianDistances, samples: torch.Tensor
+) -> GaussianDistances:
+    """Return distances that are about as sure of typical samples as linear scores."""
+    scores, own = distances.terms(samples)
+    own = own.gather(1, scores.argmax(1, keepdim=True)) * distances.own_temperature
+    entropy = _mean_entropy(linear.scores(samples))
+    least, most = -_MOST_DOUBLINGS, _MOST_DOUBLINGS
+    for _ in range(_N_HALVINGS):
+        middle = 0.5 * (least + most)
+        if _mean_entropy(scores / (distances.temperature + 2.0**middle * own)) < entropy:
+            least = middle
+        else:
+            most = middle
+    power = _MOST_POWER * min(1.0, N_OPPONENTS / (distances.n_classes - 1))
+    factor = 2.0 ** (power * 0.5 * (least + most))
+    return replace(distances, own_temperature=factor * distances.own_temperature)
+
+
+def _mean_entropy(logits: torch.Tensor) -> float:
+    """Return the mean entropy of the softmax."""
+    logs = logits.log_softmax(1)
+    return -float((logs.exp() * logs).sum(1).mean())
 
 
 def mix_with_linear(
@@ -326,18 +389,13 @@ def mix_with_linear(
     GaussianDistances
         The mixture; its temperature T_B is mixed likewise.
     """
-    means = gaussians.means - as_tensor(distances.centre, device=gaussians.means.device)
-    fine = _FINE_RIDGE * epsilon
-    base = shared_covariance(gaussians, 1.0, fine)
-    planes = base.solve(means)
-    _, temperature = linear_entropy(gaussians, 1.0, fine, (base, planes))
-    offsets = -0.5 * torch.linalg.vecdot(planes, means)
+    linear = fit_linear(gaussians, 1.0, _FINE_RIDGE * epsilon)
     for own in (distances.rows, distances.shifts):
         # Responses in own axes are squared.
         own *= (1.0 - weight) ** 0.5
     return replace(
         distances,
-        planes=(1.0 - weight) * distances.planes + weight * as_array(planes),
-        offsets=(1.0 - weight) * distances.offsets + weight * as_array(offsets),
-        temperature=(1.0 - weight) * distances.temperature + weight * temperature,
+        planes=(1.0 - weight) * distances.planes + weight * linear.planes,
+        offsets=(1.0 - weight) * distances.offsets + weight * linear.offsets,
+        temperature=(1.0 - weight) * distances.temperature + weight * linear.temperature,
     )

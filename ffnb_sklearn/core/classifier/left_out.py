@@ -43,10 +43,10 @@ import torch
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from .gaussians import ClassGaussians
 
-__all__ = ["LeftOutSamples"]
+__all__ = ["N_OPPONENTS", "LeftOutSamples"]
 
 # Classes that are judged, and nearest opponents of each.
-_N_JUDGED, _N_OPPONENTS = 12, 8
+_N_JUDGED, N_OPPONENTS = 12, 8
 
 # Draws of a left-out sample's outputs, each with its mirror image.
 _N_DRAWS = 64
@@ -91,7 +91,7 @@ class LeftOutSamples:
         self._gaussians, self.counts = gaussians, gaussians.counts
         rows, weights = gaussians.rows, gaussians.weights
         self.means = gaussians.means - weights @ gaussians.means / weights.sum()
-        self._n_opponents = min(_N_OPPONENTS, len(weights) - 1)
+        self._n_opponents = min(N_OPPONENTS, len(weights) - 1)
         self.classes = self._choose_classes()
         parts = gaussians.parts()
         self._rows = [parts[c] for c in self.classes]

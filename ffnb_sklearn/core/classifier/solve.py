@@ -9,11 +9,13 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import GaussianDistances, fit_distances, linear_entropy, mix_with_linear
+from .densities import GaussianDistances, fit_distances, fit_linear
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
+from .left_out import LeftOutSamples
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
 from .selection import Choice, choose, with_choice
+from .typical import typical_samples
 
 __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 
@@ -77,10 +79,11 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
+    given = choice is not None
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device)
     if settings.classifier == "ova":
         relative = replace(gaussians, absolute_ridge=False)
-        _, temperature = linear_entropy(relative, 1.0, _TEMPERATURE_RIDGE)
+        temperature = fit_linear(relative, 1.0, _TEMPERATURE_RIDGE).temperature
         regression = fit_one_vs_all(gaussians, epsilon=choice.epsilon, temperature=temperature)
         return Solution(regression, choice)
     if settings.classifier == "ovo":
@@ -92,6 +95,9 @@ def solve(
             half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
+    samples = None
+    if not (given or choice.normal):
+        samples = _samples(features, moments, gaussians, settings, choice.shrinkage)
     distances = fit_distances(
         gaussians,
         covariance=settings.covariance,
@@ -99,10 +105,32 @@ def solve(
         epsilon=choice.epsilon,
         normal=choice.normal,
         temperature=choice.density_temperature,
+        linear_weight=choice.linear_weight,
+        samples=samples,
     )
-    if choice.linear_weight > 0.0:
-        distances = mix_with_linear(distances, gaussians, choice.linear_weight, choice.epsilon)
     return Solution(distances, choice)
+
+
+def _samples(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    gaussians: ClassGaussians,
+    settings: Settings,
+    shrinkage: float,
+) -> torch.Tensor | None:
+    """Return typical samples of several classes with covariances of their own, or None."""
+    if shrinkage == 1.0 or settings.covariance == "identity" or len(moments) < 2:
+        return None
+    classes = LeftOutSamples(gaussians).classes
+    if not classes:
+        return None
+    return typical_samples(
+        features,
+        moments,
+        classes,
+        skip_connection=settings.skip_connection,
+        device=gaussians.rows.device,
+    )
 
 
 def chosen_gaussians(

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax
 from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier.densities import fit_distances, mix_with_linear
+from ffnb_sklearn.core.classifier import densities
+from ffnb_sklearn.core.classifier.densities import fit_distances, fit_linear, mix_with_linear
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
@@ -106,6 +108,51 @@ def test_the_temperature_grows_with_the_own_part_of_the_nearest_class(shrinkage)
     expected = 2.0 + 0.013 * (5.0 * shrinkage) ** 0.25 * own
     assert_allclose(scores * expected[:, None], ratios, rtol=1e-9, atol=1e-9 * np.abs(ratios).max())
     assert np.ptp(expected) > 0.005 or shrinkage == 1.0
+
+
+def mean_entropy(logits):
+    logs = log_softmax(logits, axis=1)
+    return -np.mean((np.exp(logs) * logs).sum(1))
+
+
+@pytest.mark.parametrize("linear_weight", [0.0, 0.4])
+@pytest.mark.parametrize("shrinkage", [0.02, 0.3])
+def test_own_axes_make_distances_as_sure_as_linear_scores(shrinkage, linear_weight, monkeypatch):
+    monkeypatch.setattr(densities, "_MOST_POWER", 1.0)
+    monkeypatch.setattr(densities, "_MOST_DOUBLINGS", 10.0)
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(30, 5)) @ rng.normal(size=(5, 5)) for _ in range(4)]
+    gaussians, x = gaussians_of(parts), torch.as_tensor(np.concatenate(parts))
+
+    head = fit_distances(
+        gaussians,
+        covariance="class",
+        shrinkage=shrinkage,
+        epsilon=0.3,
+        linear_weight=linear_weight,
+        samples=x,
+    )
+
+    linear = fit_linear(gaussians, shrinkage, 0.3)
+    sure = mean_entropy(head.scores(x).numpy())
+    assert sure == pytest.approx(mean_entropy(linear.scores(x).numpy()), rel=1e-3)
+
+
+@pytest.mark.parametrize(("n_classes", "power"), [(4, 0.5), (9, 0.5), (17, 0.25)])
+def test_temperatures_go_half_of_the_way_and_less_with_many_classes(n_classes, power, monkeypatch):
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(12, 6)) + rng.normal(size=6) for _ in range(n_classes)]
+    gaussians, x = gaussians_of(parts), torch.as_tensor(np.concatenate(parts))
+
+    def own_temperature(most, samples=x):
+        monkeypatch.setattr(densities, "_MOST_POWER", most)
+        given = {"covariance": "class", "shrinkage": 0.3, "epsilon": 0.3}
+        return fit_distances(gaussians, **given, samples=samples).own_temperature
+
+    start = own_temperature(0.5, None)
+    whole = own_temperature(max(1.0, (n_classes - 1) / 8)) / start
+    assert own_temperature(0.5) / start == pytest.approx(whole**power)
+    assert abs(np.log(whole)) > 0.1
 
 
 def test_the_pooled_covariance_decides_as_linear_discriminant_analysis():

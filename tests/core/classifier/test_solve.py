@@ -11,6 +11,7 @@ from ffnb_sklearn.core.classifier.fisher import PairwiseFisher
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge
 from ffnb_sklearn.core.classifier.solve import n_classifier_weights, solve
+from ffnb_sklearn.core.classifier.typical import typical_samples
 from ffnb_sklearn.core.features.feature_map import classifier_columns
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from ffnb_sklearn.core.model import empty_model
@@ -93,3 +94,28 @@ def test_weights_of_distances_are_counted_as_they_are_solved(rank):
     counted = n_classifier_weights(model.features, model.moments, model.settings)
     parts = (found.centre, found.planes, found.offsets, found.rows, found.shifts)
     assert counted == sum(one.size for one in parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fitted"),
+    [
+        ({}, True),
+        ({"shrinkage": 1.0}, False),
+        ({"covariance": "identity", "shrinkage": 0.0}, False),
+    ],
+    ids=str,
+)
+def test_typical_samples_serve_classes_with_covariances_of_their_own(changes, fitted, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "ffnb_sklearn.core.classifier.solve.typical_samples",
+        lambda *of, **how: drawn.append(of) or typical_samples(*of, **how),
+    )
+    given = {"classifier": "gaussian", "shrinkage": 0.3, "epsilon": 0.3, **changes}
+    model = learnt([task(0, 1), task(2, 3)], band_size=0)
+
+    solved(model, **given)
+    # A single class is certain.
+    solved(model, model.moments[:1], **given)
+
+    assert len(drawn) == fitted
