@@ -64,6 +64,8 @@ def _deviations(one: ClassMoments, n_inputs: int, normal: torch.Tensor) -> torch
     """Turn standard normal rows, for kept and lost axes, into deviations from the mean."""
     rows = as_tensor(one.columns(slice(0, n_inputs)), device=normal.device)
     residual = as_tensor(one.residual[:n_inputs], device=normal.device)
+    if len(rows) > n_inputs:
+        rows = torch.linalg.qr(rows, mode="r").R
     values, turns = torch.linalg.eigh(rows @ rows.T)
     # The symmetric root of the covariance does not depend on how its factor came.
     kept = values > SUM_ROUNDING * values[-1:]
