@@ -42,7 +42,8 @@ With a factor :math:`f_0` the distances would be as sure as the linear scores, w
 temperature: both would have the same mean entropy for typical samples
 (`ffnb_sklearn.core.classifier.typical`). Distances are often better than linear scores, so f goes
 half of the way, :math:`f = f_0^{1/2}`. Left-out samples are compared with up to eight other
-classes. If there are more, f goes that share of the way, :math:`f = f_0^{4 / (C - 1)}`.
+classes. If there are more, f goes that share of the way, :math:`f = f_0^{4 / (C - 1)}`; with more
+than 33 it is 1.
 
 Classes that are Gaussian in the inputs have a = 0: their scores are logarithms of density ratios.
 
