@@ -277,7 +277,8 @@ def fit_distances(
     linear_weight : float, default=0.0
         Weight of the linear scores of a smaller ridge that are mixed in.
     samples : Tensor of shape (n_samples, d) or None, default=None
-        Typical samples, to which the temperature of own axes is fitted.
+        Typical samples, to which the temperature of own axes is fitted unless `temperature` is
+        given.
 
     Returns
     -------

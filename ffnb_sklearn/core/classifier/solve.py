@@ -23,8 +23,8 @@ __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights",
 # the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
 _TEMPERATURE_RIDGE = 1.0
 
-# Most classes whose temperature is fitted to typical samples: with more, the factor is that of less
-# than an eighth of the way, and the samples would take a sixth of the time of solving 45 classes.
+# Most classes whose temperature is fitted to typical samples. With more, f is less than the eighth
+# root of f_0, and the samples take a tenth or more of the first prediction of 45 classes.
 _MOST_CLASSES = 4 * N_OPPONENTS + 1
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
@@ -66,7 +66,8 @@ def solve(
     device : torch.device
         Device of the computation.
     choice : Choice or None, default=None
-        Values to solve with; None chooses those that the settings leave open.
+        Values to solve with; the temperature is then not fitted to typical samples. None chooses
+        those that the settings leave open.
 
     Returns
     -------
