@@ -55,20 +55,6 @@ def run(options):
 
 def report(records, options, environment):
     """The means over the draws as Markdown."""
-    others = [name for name in SHARES if name != "softmax"]
-    names = list(dict.fromkeys(one["set"] for one in records))
-    rows, found = [], []
-    for name in names:
-        here = [one for one in records if one["set"] == name]
-        means = {key: np.mean([one[key] for one in here]) for key in here[0] if " " in key}
-        changes = [means[f"log_loss {one}"] - means["log_loss softmax"] for one in others]
-        errors = [means[f"ece {one}"] for one in SHARES]
-        found.append([means["log_loss softmax"], *changes, *errors])
-        rows.append([name, *_cells(found[-1])])
-    for name, summary in [("mean", np.mean), ("least", np.min), ("largest", np.max)]:
-        rows.append([name, *_cells(summary(found, axis=0))])
-    columns = ["set", "log-loss, softmax alone", *(f"{one}: change" for one in others)]
-    columns += [f"ECE, {one}" for one in SHARES]
     notes = [
         f"means over {options.draws} draws or hold-outs; seeds: the number of the draw; "
         "band_size=0, other parameters are defaults",
@@ -76,12 +62,31 @@ def report(records, options, environment):
         "shares of samples unlike all that were learned: default 1 / (N + 2), half 0.5 / (N + 1), "
         "twice 2 / (N + 4), C times C / (N + 2 C)",
     ]
-    return page("Samples unlike all that were learned", environment, notes, table(columns, rows))
+    changes = table_of_changes(records, list(SHARES))
+    return page("Samples unlike all that were learned", environment, notes, changes)
 
 
-def _cells(figures):
-    """The figures of a row: changes of the log-loss have a sign."""
-    signed = range(1, len(SHARES))
+def table_of_changes(records, variants):
+    """The log-loss of the first variant, its change with the others, and errors of all."""
+    first, *others = variants
+    rows, found = [], []
+    for name in dict.fromkeys(one["set"] for one in records):
+        here = [one for one in records if one["set"] == name]
+        losses, errors = (
+            [np.mean([one[f"{figure} {variant}"] for one in here]) for variant in variants]
+            for figure in ("log_loss", "ece")
+        )
+        found.append([losses[0], *(one - losses[0] for one in losses[1:]), *errors])
+        rows.append([name, *_cells(found[-1], len(others))])
+    for name, summary in [("mean", np.mean), ("least", np.min), ("largest", np.max)]:
+        rows.append([name, *_cells(summary(found, axis=0), len(others))])
+    columns = ["set", f"log-loss, {first}", *(f"{one}: change" for one in others)]
+    return table([*columns, *(f"ECE, {one}" for one in variants)], rows)
+
+
+def _cells(figures, n_changes):
+    """The figures of a row: changes of the log-loss, from the second figure on, have a sign."""
+    signed = range(1, 1 + n_changes)
     return [f"{one:+.3f}" if k in signed else f"{one:.3f}" for k, one in enumerate(figures)]
 
 

@@ -258,7 +258,7 @@ class BlockClassifier(
         if model.settings.classifier == "ovo":
             logits = np.log(vote_probabilities(logits))
         elif model.settings.classifier == "ova":
-            logits = logits / model.solution(resolve_device(self.device)).classifier.temperature
+            logits = model.solution(resolve_device(self.device)).classifier.logits(logits)
         return with_unforeseen(logits, sum(one.n_samples for one in model.moments))
 
     def _check_arrived(self, arrived):

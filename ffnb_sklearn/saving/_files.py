@@ -18,7 +18,7 @@ __all__ = ["load", "save"]
 
 # Version of the content. A change of its meaning requires a higher version, a `load` that reads all
 # older versions, and a file of the new version in tests/saving.
-_VERSION = 6
+_VERSION = 7
 
 
 def save(estimator, path):

@@ -240,9 +240,8 @@ def _read_model(node, n_inputs, n_classes):
         _read_left_out(parts["left_out"], n_classes) if "left_out" in parts else (),
     )
     solution = parts.get("solution")
-    if solution is None or solution.value is None:
-        return model
-    return model.with_solution(read_solution(solution, model))
+    solved = solution and solution.optional(lambda one: read_solution(one, model))
+    return model if solved is None else model.with_solution(solved)
 
 
 def _read_kept_axes(node, newest, widths):

@@ -37,6 +37,7 @@ _READERS = {
     "lengths": lambda node: tuple(one.integer() for one in node.entries()),
     "n_classes": lambda node: node.integer(1),
     "temperature": lambda node: node.number(0.0, above=True),
+    "power": lambda node: node.number(0.0, above=True),
     "own_temperature": lambda node: node.number(0.0),
     "input_energy": lambda node: node.optional(lambda one: one.number(0.0, above=True)),
     "shrinkage": lambda node: node.number(0.0, 1.0),
@@ -57,14 +58,21 @@ def is_stored(model):
 
 
 def read_solution(node, model):
-    """Return the solution of a model that has none, if it fits the classes and features."""
+    """Return the solution of a model that has none, if it fits the classes and features.
+
+    It is None for one-vs-all regression of an older file, which has to be solved again.
+    """
     classifier, choice = node.fields("classifier", "choice")
     made, shapes = _CLASSIFIERS[model.settings.classifier]
     n_classes = len(model.moments)
     columns = classifier_columns(model.features, model.settings.skip_connection)
     sizes = {"C": n_classes, "P": math.comb(n_classes, 2), "d": len(columns), "R": None}
-    names = list(made.__dataclass_fields__)
-    parts = dict(zip(names, classifier.fields(*names), strict=True))
+    names = made.__dataclass_fields__.keys()
+    # Up to format 6 one-vs-all regression has the temperature of a softmax instead of a power.
+    earlier = {"temperature" if name == "power" else name for name in names}
+    parts = classifier.some_fields(names | earlier)
+    is_known = parts.keys() == names
+    classifier.require(is_known or parts.keys() == earlier, f"an object of {', '.join(names)}")
     values = {
         name: one.array(*(sizes[size] for size in shapes[name]))
         if name in shapes
@@ -83,6 +91,5 @@ def read_solution(node, model):
     chosen = choice.some_fields(names, set(Choice._fields) - {new, "linear_weight"})
     is_earlier = chosen.pop("temperature", None) is not None
     choice.require(is_earlier != (new in chosen), f"an object of {', '.join(Choice._fields)}")
-    return Solution(
-        made(**values), Choice(**{name: _READERS[name](one) for name, one in chosen.items()})
-    )
+    chosen = Choice(**{name: _READERS[name](one) for name, one in chosen.items()})
+    return Solution(made(**values), chosen) if is_known else None

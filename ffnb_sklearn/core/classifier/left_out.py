@@ -43,7 +43,7 @@ import torch
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram
 from .gaussians import ClassGaussians
 
-__all__ = ["N_OPPONENTS", "LeftOutSamples"]
+__all__ = ["LEAST_LEFT", "N_OPPONENTS", "LeftOutSamples"]
 
 # Classes that are judged, and nearest opponents of each.
 _N_JUDGED, N_OPPONENTS = 12, 8
@@ -51,12 +51,12 @@ _N_JUDGED, N_OPPONENTS = 12, 8
 # Draws of a left-out sample's outputs, each with its mirror image.
 _N_DRAWS = 64
 
-# Ratios of neighbouring temperatures among which the cross-entropy is least.
-_TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.0, 0.5, dtype=torch.float64, device="cpu")
+# Temperatures among which the cross-entropy is least, as powers of two times the typical margin,
+# and their number per factor of two.
+_LOWEST, _HIGHEST, _STEPS = -6, 2, 2
 
-# Least typical margin, a squared distance in standard deviations within classes; classes that
-# coincide have none but rounding.
-_LEAST_MARGIN = 0.1
+# Least typical margin of logits; classes that coincide have none but rounding.
+_LEAST_MARGIN = 0.05
 
 # The shortest quarter of the rows of a truncated class stands for the axes it has lost (the set
 # "wide" of docs/benchmarks/ranks.md). Mean energy from which all lost axes are alike: the decay
@@ -64,7 +64,7 @@ _LEAST_MARGIN = 0.1
 _SHORTEST, _FLAT = 0.25, 0.999
 
 # Least share of the pooled covariance along a sample, or an axis, that is left without it.
-_LEAST_LEFT = 1e-3
+LEAST_LEFT = 1e-3
 
 
 class LeftOutSamples:
@@ -118,17 +118,26 @@ class LeftOutSamples:
             return 0.0, 1.0
         lengths = self.split(share * base.own_lengths(self._gaussians.rows, self.numbers))
         planes, energies = share * planes, base.diagonal.reciprocal()
-        judged = zip(self.classes, self._rows, lengths, strict=True)
-        margins = torch.stack([self._margins(planes, energies, *one) for one in judged])
+        margins = [self._margins(planes, energies, k, one) for k, one in enumerate(lengths)]
+        return self.least_cross_entropy(margins)
+
+    def least_cross_entropy(
+        self, margins: list[torch.Tensor], steps: int = _STEPS
+    ) -> tuple[float, float]:
+        """Return the least cross-entropy over temperatures, and its temperature.
+
+        `margins` has the logits of each class that is judged less those of k others, for draws of
+        its samples: tensors of shape (n_draws, k). `steps` temperatures are tried per factor of 2.
+        """
+        logits = torch.nn.functional.pad(-torch.stack(margins), (1, 0))
         weights = self._gaussians.weights[self.classes]
-        # Squared distances are twice the logarithms of densities.
-        scale = 0.5 * margins.abs().median().clamp_min(_LEAST_MARGIN)
-        # The first axis is that of the temperatures.
-        scales = scale * _TEMPERATURES.to(margins.device)[:, None, None, None]
-        logits = torch.nn.functional.pad(-0.5 * margins / scales, (1, 0))
-        entropies = logits.logsumexp(-1).mean(-1) @ weights / weights.sum()
+        scale = logits[..., 1:].abs().median().clamp_min(_LEAST_MARGIN)
+        powers = torch.arange(_LOWEST * steps, _HIGHEST * steps, device=scale.device) / steps
+        scales = scale * 2.0 ** powers.to(scale.dtype)
+        entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
+        entropies = entropies @ weights / weights.sum()
         least = int(entropies.argmin())
-        return float(entropies[least]), float(scale * _TEMPERATURES[least])
+        return float(entropies[least]), float(scales[least])
 
     def _choose_classes(self) -> list[int]:
         """Return classes of two samples or more, at even steps from crowded to remote ones."""
@@ -145,35 +154,54 @@ class LeftOutSamples:
         return chosen
 
     def _margins(
-        self,
-        planes: torch.Tensor,
-        energies: torch.Tensor,
-        c: int,
-        rows: torch.Tensor,
-        lengths: torch.Tensor,
+        self, planes: torch.Tensor, energies: torch.Tensor, number: int, lengths: torch.Tensor
     ) -> torch.Tensor:
-        """Return D_r - D_c for draws of left-out samples of class c, nearest opponents first."""
-        gaussians = self._gaussians
-        n, weight = self.counts[c], gaussians.weights[c]
+        """Return (D_r - D_c) / 2 for draws of left-out samples, nearest opponents first."""
+        c = self.classes[number]
+        n = self.counts[c]
         gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
         gaps[c] = torch.inf
         apart, nearest = gaps.topk(self._n_opponents, largest=False)
-        difference = planes[c] - planes[nearest]
-        responses = rows @ difference.T
-        lost_lengths, shortest, factors = self._lost_axes(energies, c, rows, lengths)
-        h = (lengths.sum() + lost_lengths) / weight
-        lost = factors[:, None] * responses[shortest]
-        values, axes = torch.linalg.eigh((responses.T @ responses + lost.T @ lost) / weight)
-        # The root of an eigenvalue that is only rounding would not be.
-        values = torch.where(values > SUM_ROUNDING * values[-1], values, 0.0)
-        u = self._draws @ ((axes * values.sqrt()) @ axes.T)
+        h, root = self.spread(number, lengths, energies, planes[c] - planes[nearest])
+        u = self._draws @ root
         k = n / (n - 1.0) / self.counts.sum()
         # Weights below one make h too large.
-        h = h.clamp_max((1.0 - _LEAST_LEFT) / k)
+        h = h.clamp_max((1.0 - LEAST_LEFT) / k)
         left = 1.0 - k * h
         own = (n / (n - 1.0)).square() * h / left
         margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
-        return margins
+        return 0.5 * margins
+
+    def spread(
+        self, number: int, lengths: torch.Tensor, energies: torch.Tensor, functions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return how the samples of a class deviate from its mean.
+
+        Parameters
+        ----------
+        number : int
+            Number of the class among those that are judged.
+        lengths : Tensor of shape (r,)
+            Squared lengths of its rows in the inverse of B.
+        energies : Tensor of shape (d,)
+            Weights of the squared features in that inverse.
+        functions : Tensor of shape (k, d)
+            Linear functions.
+
+        Returns
+        -------
+        Tensor of shape ()
+            Mean squared length of the deviations in the inverse of B.
+        Tensor of shape (k, k)
+            Symmetric root of the covariance of their products with the functions.
+        """
+        rows, c = self._rows[number], self.classes[number]
+        lost_lengths, shortest, factors = self._lost_axes(energies, c, rows, lengths)
+        products = rows @ functions.T
+        products = torch.cat([products, factors[:, None] * products[shortest]])
+        weight = self._gaussians.weights[c]
+        _, sizes, axes = torch.linalg.svd(products / weight.sqrt(), full_matrices=False)
+        return (lengths.sum() + lost_lengths) / weight, (axes.T * sizes) @ axes
 
     def _lost_axes(
         self, energies: torch.Tensor, c: int, rows: torch.Tensor, lengths: torch.Tensor
@@ -200,7 +228,7 @@ class LeftOutSamples:
             left = 1.0 - (1.0 - mean) * leverages
             return total * times * (leverages / left).sum(), shortest, times**0.5 / left
         last = math.exp(-_decay(mean))
-        left = (1.0 - (1.0 - last) * leverages).clamp_min(_LEAST_LEFT)
+        left = (1.0 - (1.0 - last) * leverages).clamp_min(LEAST_LEFT)
         lengths = -total * times / (1.0 - last) * left.log()
         return lengths.sum(), shortest, (times / left).sqrt()
 

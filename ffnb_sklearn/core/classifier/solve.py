@@ -9,7 +9,7 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
-from .densities import GaussianDistances, fit_distances, fit_linear
+from .densities import GaussianDistances, fit_distances
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
 from .left_out import N_OPPONENTS, LeftOutSamples
@@ -18,10 +18,6 @@ from .selection import Choice, choose, with_choice
 from .typical import typical_samples
 
 __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
-
-# Relative ridge of the linear discriminants that give one-vs-all regression its temperature: with
-# the ridge of the regression, 0.3, the calibration error on hold-outs of FPHA is 0.23, not 0.08.
-_TEMPERATURE_RIDGE = 1.0
 
 # Most classes whose temperature is fitted to typical samples. With more, f is less than the eighth
 # root of f_0, and the samples take a tenth or more of the first prediction of 45 classes.
@@ -87,10 +83,7 @@ def solve(
     given = choice is not None
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device)
     if settings.classifier == "ova":
-        relative = replace(gaussians, absolute_ridge=False)
-        temperature = fit_linear(relative, 1.0, _TEMPERATURE_RIDGE).temperature
-        regression = fit_one_vs_all(gaussians, epsilon=choice.epsilon, temperature=temperature)
-        return Solution(regression, choice)
+        return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     if settings.classifier == "ovo":
         pairs = fit_pairwise(
             gaussians,

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge, fit_one_vs_all
+from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge, fit_one_vs_all, left_out_values
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
 from ffnb_sklearn.core.statistics import moments_of
 
@@ -76,36 +77,84 @@ def test_a_penalty_is_a_scaled_feature():
     assert_allclose(scaled.offsets, penalised.offsets, rtol=1e-9)
 
 
-@pytest.mark.parametrize("d", [5, 60])
-def test_the_temperature_is_that_of_the_discriminants_on_the_scale_of_the_values(d):
-    X, y, weights = samples(d)
-    _, gaussians = fitted(X, y, weights, np.ones(d))
+def regression_without(X, y, out, ridge):
+    """Means about their mean, and T, without some samples; the scatter is divided as before."""
+    kept = [X[(y == c) & ~out] for c in range(4)]
+    means = np.array([one.mean(0) for one in kept])
+    within = sum((one - one.mean(0)).T @ (one - one.mean(0)) for one in kept) / len(y)
+    centre = means.mean(0)
+    M = means - centre
+    return centre, M, within + ridge + M.T @ M / 4
 
-    cold, warm = (
-        fit_one_vs_all(gaussians, epsilon=0.3, temperature=one).temperature for one in (0.0, 2.0)
+
+@pytest.mark.parametrize("d", [5, 60])
+def test_left_out_values_are_those_of_the_regression_without_the_sample(d):
+    X, y, _ = samples(d)
+    ridge = 0.3 * np.eye(d)
+    _, M, T = regression_without(X, y, np.zeros(40, bool), ridge)
+    inverse = np.linalg.inv(T)
+    for i in (0, 5, 11):
+        z = X[i] - X[y == 0].mean(0)
+        h, v = z @ inverse @ z, z @ inverse @ M.T
+        numbers = (torch.tensor(one, dtype=torch.float64) for one in (h, v[None], 12.0, 0.3))
+
+        values = left_out_values(torch.as_tensor(M @ inverse @ M.T), *numbers)
+
+        centre, M_without, T_without = regression_without(X, y, np.arange(40) == i, ridge)
+        exact = (1.0 + M_without @ np.linalg.solve(T_without, X[i] - centre)) / 4
+        assert_allclose(values[0], exact, rtol=1e-8, atol=1e-10)
+
+
+def cross_entropy(values, y, power):
+    logits = log_softmax(power * np.arcsinh(values), axis=1)
+    return -np.mean(logits[np.arange(len(y)), y])
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 5), (10, 60), (40, 60)])
+def test_the_power_is_about_the_best_of_real_left_out_samples(n, d):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), n)
+    X = rng.normal(size=(4 * n, d)) + 1.2 * rng.normal(size=(4, d))[y] * (5 / d) ** 0.5
+    head, _ = fitted(X, y, np.ones(4 * n), np.ones(d))
+    values = np.concatenate(
+        [
+            fitted(np.delete(X, i, 0), np.delete(y, i), np.ones(4 * n - 1), np.ones(d))[0]
+            .scores(torch.as_tensor(X[i : i + 1]))
+            .numpy()
+            for i in range(4 * n)
+        ]
     )
 
-    within = sum(
-        weights[y == c].sum() * np.cov(X[y == c].T, aweights=weights[y == c], ddof=0)
-        for c in range(4)
-    ) / weights.sum() + 0.3 * float(gaussians.pooled_variance()) * np.eye(d)
-    means = gaussians.means.numpy()
-    gaps = means[:, None] - means
-    margins = 0.5 * np.einsum("tri,ij,trj->tr", gaps, np.linalg.inv(within), gaps)
-    np.fill_diagonal(margins, np.inf)
-    scores = fit_one_vs_all(gaussians, epsilon=0.3).scores(gaussians.means).numpy()
-    nearest = margins.argmin(1)
-    rows = np.arange(4)
-    ratios = margins[rows, nearest] / (scores[rows, rows] - scores[rows, nearest])
-    # Torch's median is the lower one of two.
-    assert_allclose(warm**2 - cold**2, (2.0 / np.sort(ratios)[1]) ** 2, rtol=1e-6)
-    assert cold == 0.045
+    powers = 2.0 ** np.arange(-3, 9, 0.25)
+    best = min(cross_entropy(values, y, one) for one in powers)
+    assert cross_entropy(values, y, head.power) < 1.05 * best
+    if d > n:
+        # Samples that were learned are far more certain.
+        learned = head.scores(torch.as_tensor(X)).numpy()
+        surest = powers[np.argmin([cross_entropy(learned, y, one) for one in powers])]
+        assert cross_entropy(values, y, surest) > 1.05 * best
 
 
-def test_a_single_class_has_a_temperature():
+def test_the_power_does_not_depend_on_the_order_of_the_classes():
+    X, y, weights = samples(60)
+    order = np.array([2, 0, 3, 1])
+
+    powers = [fitted(X, one, weights, np.ones(60))[0].power for one in (y, order[y])]
+
+    assert_allclose(powers[0], powers[1], rtol=1e-9)
+
+
+def test_probabilities_have_the_order_of_the_values():
+    head = OneVsAllRidge(np.zeros((4, 1)), np.zeros(4), np.zeros((4, 4)), 3.0)
+    values = np.array([[-0.9, -0.1, 0.8, 1.2]])
+    y = values + np.sqrt(values**2 + 1.0)
+    assert_allclose(head.logits(values), 3.0 * np.log(y))
+
+
+def test_a_single_class_has_a_power():
     moments = [moments_of([(torch.ones(3, 2).double(), torch.ones(3).double())])]
     gaussians = ClassGaussians.from_moments(moments, np.arange(2), np.ones(2), device=CPU)
-    assert np.isfinite(fit_one_vs_all(gaussians, epsilon=0.3).temperature)
+    assert fit_one_vs_all(gaussians, epsilon=0.3).power == 1.0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])

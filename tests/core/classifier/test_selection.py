@@ -77,7 +77,8 @@ def chosen(X, labels, **changes):
 
 def temperature_of(model, **changes):
     settings = replace(model.settings, **{"classifier": "gaussian", **changes})
-    return solve(model.features, model.moments, settings, device=CPU).classifier.temperature
+    found = solve(model.features, model.moments, settings, device=CPU).classifier
+    return 1.0 / found.power if settings.classifier == "ova" else found.temperature
 
 
 def error_of(choice, model, X, labels):
