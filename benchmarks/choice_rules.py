@@ -23,6 +23,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import densities, left_out, penalties, selection
+from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 
 ALL, SIZES = "none", [5, 10, 20, 60, 200]
 
@@ -59,7 +60,7 @@ RULES = {
     "their limit of cross-entropy": (selection, "_RISE", 1e-9),
     "their samples per input": (selection, "_PER_INPUT", 1.0),
     "more of them if classes are small": (selection, "_PER_INPUT_OF_FEW", selection._PER_INPUT),
-    "pooled covariance of rare classes": (selection, "_own_weight", lambda *_: 0.0),
+    "shrinkage by the size of a class": (ClassGaussians, "with_shrunk", lambda own, *_: own),
     "temperature of own axes": (densities, "_OWN_TEMPERATURE", 0.0),
     "its fit to typical samples": (densities, "_MOST_POWER", 0.0),
 }

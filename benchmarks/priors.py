@@ -37,6 +37,14 @@ GENERATED = {
         {"n_samples": 10000, "n_features": 20, "n_informative": 10, "n_clusters_per_class": 2},
     ),
 }
+# Samples of each class, number of inputs, and spread of the logarithms of the standard deviations
+# along the axes of each class, which are turned at random.
+GAUSSIAN = {
+    "five rare of ten, alike": ([15] * 5 + [300] * 5, 20, 0.1),
+    "five rare of ten, unlike": ([15] * 5 + [300] * 5, 20, 0.5),
+    "6 to 800 samples, alike": ([6, 12, 25, 50, 100, 200, 400, 800], 15, 0.1),
+    "6 to 800 samples, unlike": ([6, 12, 25, 50, 100, 200, 400, 800], 15, 0.5),
+}
 FIGURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "log_loss": "log-loss"}
 
 
@@ -62,11 +70,31 @@ def generated_splits(shares, options, n_draws):
         yield Split(f"draw {seed}", X, y, X_test, y_test)
 
 
+def gaussian_splits(sizes, d, spread, n_draws):
+    """Draw Gaussian classes of these sizes, and test rows in proportion."""
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        means = 0.8 * rng.standard_normal((len(sizes), d))
+        roots = [
+            np.linalg.qr(rng.standard_normal((d, d))).Q * np.exp(spread * rng.standard_normal(d))
+            for _ in sizes
+        ]
+        parts = []
+        for times in (1, 4):
+            y = np.repeat(np.arange(len(sizes)), times * np.array(sizes))
+            X = np.einsum("nj,nij->ni", rng.standard_normal((len(y), d)), np.array(roots)[y])
+            parts += [X + means[y], y]
+        yield Split(f"draw {seed}", *parts)
+
+
 def all_sets(options):
     """Return a function that makes the splits of each set, by name."""
     n_draws = options.splits
     if options.tables is None:
-        return {name: partial(generated_splits, *one, n_draws) for name, one in GENERATED.items()}
+        sets = {name: partial(generated_splits, *one, n_draws) for name, one in GENERATED.items()}
+        return sets | {
+            name: partial(gaussian_splits, *one, n_draws) for name, one in GAUSSIAN.items()
+        }
     tables = table_sets(options.tables)
     return {name: lambda one=one: one.splits()[:n_draws] for name, one in tables.items()}
 

@@ -8,7 +8,7 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import LENGTH_ROUNDING, column_energies, lower_gram
+from ..linalg import LENGTH_ROUNDING, cholesky, column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -186,26 +186,35 @@ class ClassGaussians:
             return self.row_grams.scaled(diagonal)
         return self.gram
 
-    def with_pooled(self, classes: Sequence[int], n_inputs: int) -> "ClassGaussians":
-        """Return the same classes, some of which have the pooled covariance of the inputs.
+    def with_shrunk(self, shares: torch.Tensor, ridge: torch.Tensor) -> "ClassGaussians":
+        """Return the same classes with covariances of the first features that are shrunk.
 
-        The other features do not vary within these classes.
+        Class c keeps the share t of its covariance, and gets the share 1 - t of the pooled
+        covariance plus a ridge. Other features do not vary within classes of t < 1.
+
+        Parameters
+        ----------
+        shares : Tensor of shape (C,)
+            t of each class, in [0, 1].
+        ridge : Tensor of shape (d',)
+            Positive ridge of the first d' features.
         """
-        if not classes:
-            return self
-        weights, inputs = self.weights, slice(0, n_inputs)
-        pooled = self.rows[:, inputs].T @ self.rows[:, inputs]
-        pooled.diagonal().add_(self.residuals[:, inputs].sum(0))
-        values, axes = torch.linalg.eigh(pooled / weights.sum())
-        factor = self.rows.new_zeros((n_inputs, self.rows.shape[1]))
-        factor[:, inputs] = axes.T * values.clamp_min(0.0).sqrt()[:, None]
+        inputs = slice(0, len(ridge))
+        target = self.rows[:, inputs].T @ self.rows[:, inputs]
+        target.diagonal().add_(self.residuals[:, inputs].sum(0))
+        target /= self.weights.sum()
+        target.diagonal().add_(ridge)
         parts, residuals, energies = (
             list(self.parts()),
             self.residuals.clone(),
             self.energies.clone(),
         )
-        for c in classes:
-            parts[c] = factor * weights[c].sqrt()
+        for c in torch.nonzero(shares < 1.0)[:, 0].tolist():
+            own = parts[c][:, inputs].T @ parts[c][:, inputs]
+            own.diagonal().add_(residuals[c, inputs])
+            mixed = shares[c] * own + (1.0 - shares[c]) * self.weights[c] * target
+            parts[c] = parts[c].new_zeros((len(ridge), parts[c].shape[1]))
+            parts[c][:, inputs] = cholesky(mixed, name=f"the shrunk covariance of class {c}").T
             residuals[c], energies[c] = 0.0, column_energies(parts[c])
         return replace(
             self,

@@ -17,8 +17,14 @@ of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :mat
 the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
 the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
 
-Classes count by their weights, and their shares are the priors. With equal priors, samples of large
-classes that are taken for rare ones would make the temperature too high.
+As many samples of T count in every class, so the smaller a class is, the more it is shrunk. With
+:math:`\rho` for a class of the mean weight :math:`\bar n`, a class of n samples has
+
+.. math:: \rho_c = \frac{\rho \bar n}{\rho \bar n + (1 - \rho) n} ,
+
+the mean of an inverse Wishart distribution [4]_. Classes count by their weights, and their shares
+are the priors. With equal priors, samples of large classes that are taken for rare ones would make
+the temperature too high.
 
 A ridge of a few variances shrinks the covariances of small classes towards the identity as well,
 as regularised discriminant analysis does [3]_. Densities of such covariances are too flat, so
@@ -35,6 +41,8 @@ References
    Academy of Sciences 17(12), 1931.
 .. [3] J. H. Friedman. Regularized discriminant analysis. Journal of the American Statistical
    Association 84(405), 1989.
+.. [4] C.-F. Chen. Bayesian inference for a normal dispersion matrix and its application to
+   stochastic multiple regression analysis. Journal of the Royal Statistical Society B 41(2), 1979.
 """
 
 from collections.abc import Sequence
@@ -45,7 +53,7 @@ import torch
 from ..linalg import SUM_ROUNDING, cholesky
 from .gaussians import ClassGaussians
 
-__all__ = ["DensityChoice", "best_densities"]
+__all__ = ["DensityChoice", "best_densities", "shrinkages"]
 
 # Shrinkages, ridges of T and temperatures that are tried (docs/benchmarks/defaults.rst, on Gaussian
 # classes). The first ones are taken if no sample is in doubt.
@@ -66,11 +74,12 @@ class DensityChoice(NamedTuple):
     Attributes
     ----------
     shrinkage, ridge : float
-        rho, and epsilon of T.
+        rho of a class of the mean weight, and epsilon of T.
     temperature : float
         Temperature of the logarithms of density ratios.
     entropy : float
-        Left-out cross-entropy with these values.
+        Left-out cross-entropy with these values. Classes of fewer samples than inputs, and of less
+        than half of the mean weight, do not count: they are hard for any classifier.
     """
 
     shrinkage: float
@@ -115,11 +124,26 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
         margins = torch.stack([metric.margins(*one, draws[:, -1]) for one in judged])[None]
         logits = priors - 0.5 * margins / temperatures
         losses = torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1).mean(-1)
-        parts.append(torch.einsum("tcs,c->st", losses, shares))
-    entropies = torch.stack(parts, dim=1)
-    s, r, t = (int(k) for k in torch.unravel_index(entropies.argmin(), entropies.shape))
-    entropy = float(entropies[s, r, t])
+        parts.append(losses)
+    # Shrinkages, ridges, temperatures, classes.
+    entropies = torch.stack(parts).permute(3, 0, 1, 2)
+    means = entropies @ shares
+    s, r, t = (int(k) for k in torch.unravel_index(means.argmin(), means.shape))
+    # Of equally small classes either all count or none.
+    least = (0.5 * weights.mean()).clamp_max(gaussians.means.shape[1])
+    large = torch.where(weights[list(classes)] >= least, shares, 0.0)
+    if not bool(large.any()):
+        large = shares
+    entropy = float(entropies[s, r, t] @ large / large.sum())
     return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), entropy)
+
+
+def shrinkages(
+    weights: torch.Tensor, shrinkage: float | torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
+    """Return the shrinkages of classes of some weights, given that of a class of `weight`."""
+    pooled = shrinkage * weight
+    return pooled / (pooled + (1.0 - shrinkage) * weights)
 
 
 class _Metric:
@@ -154,7 +178,7 @@ class _Metric:
         negative. The samples are relative to the mean, and one normal draw of each drives its w.
         """
         values, axes = self._spectrum(c)
-        n, d, rho = float(self._gaussians.weights[c]), len(axes), self._shrinkages
+        n, d, rho = float(self._gaussians.weights[c]), len(axes), self._shrinkages_of(c)
         k = n / (n - 1.0)
         mixed = (1.0 - rho) * k * values + rho
         white = torch.linalg.solve_triangular(self._root, samples.T, upper=False).T
@@ -174,6 +198,7 @@ class _Metric:
         margins = []
         for r in opponents:
             values, axes = self._spectrum(r)
+            rho = self._shrinkages_of(r)
             mixed = (1.0 - rho) * values + rho
             gaps = white - self._means[r]
             squares = (gaps @ axes).square()
@@ -183,6 +208,11 @@ class _Metric:
                 other += rest / rho + (d - len(values)) * rho.log()
             margins.append(other - own)
         return torch.stack(margins, dim=-1)
+
+    def _shrinkages_of(self, c: int) -> torch.Tensor:
+        """Return the shrinkages of class c that are tried, of shape (n_shrinkages, 1)."""
+        weights = self._gaussians.weights
+        return shrinkages(weights[c], self._shrinkages, weights.mean())
 
     def opponents(self, c: int) -> list[int]:
         """Return the classes of the nearest means."""

@@ -91,7 +91,7 @@ from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
-from .left_out_densities import best_densities
+from .left_out_densities import best_densities, shrinkages
 from .normality import deviation_score
 from .penalties import block_penalties, separation_energy
 
@@ -160,7 +160,7 @@ class Choice(NamedTuple):
     input_energy : float or None
         Energy of the inputs as a multiple of the shared band's; None: by class separation.
     shrinkage : float
-        rho.
+        rho; of Gaussian classes, that of the largest class.
     epsilon : float
         Ridge, relative to the mean variance within classes.
     density_temperature : float or None, default=None
@@ -190,18 +190,14 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
     if choice.normal:
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
-        few = torch.nonzero(gaussians.weights < _own_weight(gaussians, blocks))[:, 0]
-        gaussians = gaussians.with_pooled(few.tolist(), blocks.n_inputs)
-    return replace(gaussians, penalties=penalties)
-
-
-def _own_weight(gaussians: ClassGaussians, blocks: Blocks) -> float:
-    """Return the least weight of a Gaussian class with a covariance of its own.
-
-    It is the number of inputs, or half of the mean weight: with one limit for all, some of equally
-    small classes have their own covariance, and others do not.
-    """
-    return min(float(blocks.n_inputs), 0.5 * float(gaussians.weights.mean()))
+    gaussians = replace(gaussians, penalties=penalties)
+    if not choice.normal or choice.shrinkage == 1.0:
+        return gaussians
+    # The shrinkage of the choice is that of the largest class.
+    largest = gaussians.weights.max()
+    shares = 1.0 - shrinkages(gaussians.weights, choice.shrinkage, largest)
+    ridge = choice.epsilon / choice.shrinkage * gaussians.ridge_unit() * penalties
+    return gaussians.with_shrunk(shares / shares.max(), ridge[: blocks.n_inputs])
 
 
 def choose(
@@ -310,17 +306,15 @@ def _choice_of_normal(
     n_samples, n_classes = float(gaussians.weights.mean()), len(gaussians.weights)
     per_input = _PER_INPUT if n_samples >= _MANY else _PER_INPUT_OF_FEW
     enough = n_samples * n_classes >= per_input * blocks.n_inputs
-    own_weight = _own_weight(gaussians, blocks)
-    large = [c for c in left_out.classes if gaussians.weights[c] >= own_weight]
-    if not (enough and large) or n_classes < 2:
+    if not (enough and left_out.classes) or n_classes < 2:
         return None
-    tested = torch.nonzero(gaussians.weights >= own_weight)[:, 0].tolist()
+    tested = torch.nonzero(gaussians.weights >= 2.0)[:, 0].tolist()
     if deviation_score(gaussians, tested, shared) > _MOST_DEVIATION:
         return None
     normal = Choice(_ALONE, 1.0, _RIDGE, density_temperature=1.0)
     inputs = gaussians.first(blocks.n_inputs)
     inputs = with_choice(inputs, Blocks(blocks.n_inputs, 0), normal)
-    best = best_densities(inputs, large)
+    best = best_densities(inputs, left_out.classes)
     entropy, _ = left_out.cross_entropy(metric.base, metric.planes)
     limit = _MOST_ENTROPY + n_samples / _RISE
     # Else the classes would be compared by linear functions of the inputs anyway.
@@ -330,7 +324,9 @@ def _choice_of_normal(
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, normal)
     unit = float(inputs.pooled_variance() / features.pooled_variance())
-    return Choice(_ALONE, best.shrinkage, best.shrinkage * best.ridge * unit, best.temperature)
+    weights = gaussians.weights
+    shrinkage = float(shrinkages(weights.max(), best.shrinkage, weights.mean()))
+    return Choice(_ALONE, shrinkage, shrinkage * best.ridge * unit, best.temperature)
 
 
 def _ridge(metric: _Metric, intensity: float) -> float:

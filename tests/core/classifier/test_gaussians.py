@@ -106,24 +106,23 @@ def test_a_penalty_is_a_scaled_feature():
     assert isinstance(plain.pooled_variance(), torch.Tensor)
 
 
-def test_classes_may_have_the_pooled_covariance_of_the_inputs():
-    gaussians = stacked(classes(), np.ones(3))
+def test_covariances_of_the_inputs_are_shrunk_by_class():
+    gaussians, shares = stacked(classes(), np.ones(3)), torch.as_tensor(np.array([1.0, 0.0, 0.25]))
 
-    borrowed = gaussians.with_pooled([1, 2], 2)
+    shrunk = gaussians.with_shrunk(shares, torch.as_tensor(np.array([0.1, 0.3])))
 
     scatters = [
         (part.T @ part + torch.diag(residual)).numpy()
-        for part, residual in zip(borrowed.parts(), borrowed.residuals, strict=True)
+        for part, residual in zip(shrunk.parts(), shrunk.residuals, strict=True)
     ]
-    pooled = sum(one.scatter(COLUMNS)[:2, :2] for one in classes()) / 7.5
-    assert_allclose(scatters[0], classes()[0].scatter(COLUMNS), rtol=1e-12, atol=1e-12)
-    for scatter, weight, energy in zip(
-        scatters[1:], [1.0, 2.5], borrowed.energies[1:], strict=True
-    ):
-        assert_allclose(scatter[:2, :2], weight * pooled, rtol=1e-12)
+    own = [one.scatter(COLUMNS) for one in classes()]
+    target = sum(one[:2, :2] for one in own) / 7.5 + np.diag([0.1, 0.3])
+    assert_allclose(scatters[0], own[0], rtol=1e-12, atol=1e-12)
+    assert_allclose(scatters[1][:2, :2], 1.0 * target, rtol=1e-12)
+    assert_allclose(scatters[2][:2, :2], 0.25 * own[2][:2, :2] + 0.75 * 2.5 * target, rtol=1e-12)
+    for scatter, energy in zip(scatters[1:], shrunk.energies[1:], strict=True):
         assert_array_equal(scatter[2], 0.0)
         assert_allclose(energy, scatter.diagonal(), rtol=1e-12)
-    assert gaussians.with_pooled([], 2) is gaussians
 
 
 def wide_classes(residual=0.0):

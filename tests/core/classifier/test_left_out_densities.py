@@ -44,16 +44,18 @@ def exact_margins(X, y, shrinkage, c=1):
     variance = np.mean(pooled.diagonal() / PENALTIES)
     shared = pooled + RIDGE * variance * np.diag(PENALTIES)
 
-    def density(x, part):
-        covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
+    def density(x, part, size):
+        # A class of the mean size has the shrinkage itself.
+        rho = 1.0 / (1.0 + (1.0 - shrinkage) / shrinkage * size / np.mean(sizes))
+        covariance = (1.0 - rho) * np.cov(part.T, bias=True) + rho * shared
         gap = x - part.mean(axis=0)
         return gap @ np.linalg.solve(covariance, gap) + np.linalg.slogdet(covariance)[1]
 
     found = []
     for i in range(n):
         rest = np.delete(parts[c], i, axis=0)
-        others = [density(parts[c][i], parts[k]) for k in range(3) if k != c]
-        found.append(np.array(others) - density(parts[c][i], rest))
+        others = [density(parts[c][i], parts[k], sizes[k]) for k in range(3) if k != c]
+        found.append(np.array(others) - density(parts[c][i], rest, n))
     return np.array(found)
 
 
@@ -161,9 +163,8 @@ def test_a_rare_class_does_not_decide_for_the_others(n_rare):
     alone, choice = clf.score(X_new, y_new), clf._solved_choice()
     clf.partial_fit(X_rare[:n_rare], np.full(n_rare, 3))
 
-    assert clf._solved_choice().shrinkage == choice.shrinkage
+    assert 0.5 * choice.shrinkage < clf._solved_choice().shrinkage < choice.shrinkage
     assert clf.score(X_new, y_new) > alone - 0.01
-    # It has the covariance that the other classes have on average.
     assert (clf.predict(X_rare[n_rare:]) == 3).mean() > 0.5
 
 

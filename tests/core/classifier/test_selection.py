@@ -334,25 +334,33 @@ def test_densities_of_one_covariance_replace_a_discriminant_of_the_inputs():
     assert not few.normal
 
 
-@pytest.mark.parametrize(
-    ("sizes", "pooled"),
-    [
-        ([16, 24, 20, 20, 20, 20], []),  # All are about as many as the 20 inputs.
-        ([16, 40, 60, 40, 40, 40], [0]),
-        ([19, 9, 200, 200, 200, 200], [0, 1]),
-        ([9, 20, 20, 20, 20, 20], [0]),
-    ],
-)
-def test_gaussian_classes_far_smaller_than_the_mean_have_the_pooled_covariance(sizes, pooled):
-    X, labels = curved_samples(0, max(sizes))
+def test_covariances_of_gaussian_classes_are_shrunk_by_their_sizes():
+    X, labels = curved_samples(0, 200)
+    sizes = [9, 200, 40, 100, 200, 20]
     kept = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(sizes)])
     gaussians, blocks = classes_of(learnt(X[kept], labels[kept]))
-    normal = Choice(1e6, 0.3, 1.0, density_temperature=1.0)
+    shrinkage, epsilon = 0.2, 0.06
+    normal = Choice(1e6, shrinkage, epsilon, density_temperature=1.0)
 
-    parts = with_choice(gaussians, blocks, normal).parts()
+    weighted = with_choice(gaussians, blocks, normal)
 
-    same = [a is b or torch.equal(a, b) for a, b in zip(parts, gaussians.parts(), strict=True)]
-    assert np.flatnonzero(np.logical_not(same)).tolist() == pooled
+    own, shrunk = (
+        [
+            (part.T @ part + residual.diag())[: blocks.n_inputs, : blocks.n_inputs].numpy() / n
+            for part, residual, n in zip(one.parts(), one.residuals, sizes, strict=True)
+        ]
+        for one in (gaussians, weighted)
+    )
+    pooled = np.average(own, axis=0, weights=sizes)
+    unit = replace(gaussians, penalties=weighted.penalties).ridge_unit().item()
+    # The epsilon of the choice is the ridge of all classes, of which each has its share rho.
+    penalties = weighted.penalties[: blocks.n_inputs].numpy()
+    target = pooled + epsilon / shrinkage * unit * np.diag(penalties)
+    for n, one, found in zip(sizes, own, shrunk, strict=True):
+        # As many samples of the target count in every class.
+        rho = 1.0 / (1.0 + (1.0 - shrinkage) / shrinkage * n / max(sizes))
+        expected = (1.0 - rho) * one + rho * target
+        assert_allclose((1.0 - shrinkage) * found + shrinkage * target, expected, rtol=1e-9)
 
 
 def test_inputs_alone_keep_the_limit_of_pairs():
