@@ -160,7 +160,7 @@ class FFNBClassifier(BlockClassifier):
     loss_curve_ : list of float
         Loss of the last task after each of these epochs.
     shrinkage_ : float
-        Shrinkage with which the classifier is solved, of Gaussian classes that of the largest.
+        Shrinkage with which the classifier is solved (with rare Gaussian classes, of the largest).
         Reading it solves the classifier, as a prediction does; displaying the estimator does not.
     epsilon_ : float
         Relative ridge with which the classifier is solved. Reading it solves the classifier too.

@@ -190,7 +190,7 @@ class ClassGaussians:
         """Return the same classes with covariances of the first features that are shrunk.
 
         Class c keeps the share t of its covariance, and gets the share 1 - t of the pooled
-        covariance plus a ridge. Other features do not vary within classes of t < 1.
+        covariance plus a ridge. Other features do not vary within the classes.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class ClassGaussians:
             self.residuals.clone(),
             self.energies.clone(),
         )
-        for c in torch.nonzero(shares < 1.0)[:, 0].tolist():
+        for c in range(len(parts)):
             own = parts[c][:, inputs].T @ parts[c][:, inputs]
             own.diagonal().add_(residuals[c, inputs])
             mixed = shares[c] * own + (1.0 - shares[c]) * self.weights[c] * target

@@ -17,8 +17,9 @@ of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :mat
 the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
 the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
 
-As many samples of T count in every class, so the smaller a class is, the more it is shrunk. With
-:math:`\rho` for a class of the mean weight :math:`\bar n`, a class of n samples has
+If there are rare classes, of fewer samples than inputs and than half of the mean, as many samples
+of T count in every class, so the smaller a class is, the more it is shrunk. With :math:`\rho` for a
+class of the mean weight :math:`\bar n`, a class of n samples has
 
 .. math:: \rho_c = \frac{\rho \bar n}{\rho \bar n + (1 - \rho) n} ,
 
@@ -53,7 +54,7 @@ import torch
 from ..linalg import SUM_ROUNDING, cholesky
 from .gaussians import ClassGaussians
 
-__all__ = ["DensityChoice", "best_densities", "shrinkages"]
+__all__ = ["DensityChoice", "best_densities", "own_weight", "shrinkages"]
 
 # Shrinkages, ridges of T and temperatures that are tried (docs/benchmarks/defaults.rst, on Gaussian
 # classes). The first ones are taken if no sample is in doubt.
@@ -74,7 +75,7 @@ class DensityChoice(NamedTuple):
     Attributes
     ----------
     shrinkage, ridge : float
-        rho of a class of the mean weight, and epsilon of T.
+        rho, with rare classes that of a class of the mean weight, and epsilon of T.
     temperature : float
         Temperature of the logarithms of density ratios.
     entropy : float
@@ -129,13 +130,21 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     entropies = torch.stack(parts).permute(3, 0, 1, 2)
     means = entropies @ shares
     s, r, t = (int(k) for k in torch.unravel_index(means.argmin(), means.shape))
-    # Of equally small classes either all count or none.
-    least = (0.5 * weights.mean()).clamp_max(gaussians.means.shape[1])
+    least = own_weight(gaussians, gaussians.means.shape[1])
     large = torch.where(weights[list(classes)] >= least, shares, 0.0)
     if not bool(large.any()):
         large = shares
     entropy = float(entropies[s, r, t] @ large / large.sum())
     return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), entropy)
+
+
+def own_weight(gaussians: ClassGaussians, n_inputs: int) -> torch.Tensor:
+    """Return the weight below which a class is rare, of shape ().
+
+    It is the number of inputs, or half of the mean weight: of equally small classes either all are
+    rare or none.
+    """
+    return (0.5 * gaussians.weights.mean()).clamp_max(n_inputs)
 
 
 def shrinkages(
@@ -161,6 +170,7 @@ class _Metric:
         means = gaussians.means - weights @ gaussians.means / weights.sum()
         self._means = torch.linalg.solve_triangular(self._root, means.T, upper=False).T
         self._shrinkages = means.new_tensor(_SHRINKAGES)[:, None]
+        self._has_rare = bool((weights < own_weight(gaussians, means.shape[1])).any())
         self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def samples(self, c: int, draws: torch.Tensor) -> torch.Tensor:
@@ -212,6 +222,8 @@ class _Metric:
     def _shrinkages_of(self, c: int) -> torch.Tensor:
         """Return the shrinkages of class c that are tried, of shape (n_shrinkages, 1)."""
         weights = self._gaussians.weights
+        if not self._has_rare:
+            return self._shrinkages
         return shrinkages(weights[c], self._shrinkages, weights.mean())
 
     def opponents(self, c: int) -> list[int]:

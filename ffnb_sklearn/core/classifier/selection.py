@@ -91,7 +91,7 @@ from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
-from .left_out_densities import best_densities, shrinkages
+from .left_out_densities import best_densities, own_weight, shrinkages
 from .normality import deviation_score
 from .penalties import block_penalties, separation_energy
 
@@ -160,7 +160,7 @@ class Choice(NamedTuple):
     input_energy : float or None
         Energy of the inputs as a multiple of the shared band's; None: by class separation.
     shrinkage : float
-        rho; of Gaussian classes, that of the largest class.
+        rho; of Gaussian classes of which some are rare, that of the largest class.
     epsilon : float
         Ridge, relative to the mean variance within classes.
     density_temperature : float or None, default=None
@@ -191,7 +191,8 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
     gaussians = replace(gaussians, penalties=penalties)
-    if not choice.normal or choice.shrinkage == 1.0:
+    has_rare = (gaussians.weights < own_weight(gaussians, blocks.n_inputs)).any()
+    if not (choice.normal and has_rare) or choice.shrinkage == 1.0:
         return gaussians
     # The shrinkage of the choice is that of the largest class.
     largest = gaussians.weights.max()
@@ -324,8 +325,9 @@ def _choice_of_normal(
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, normal)
     unit = float(inputs.pooled_variance() / features.pooled_variance())
-    weights = gaussians.weights
-    shrinkage = float(shrinkages(weights.max(), best.shrinkage, weights.mean()))
+    weights, shrinkage = gaussians.weights, best.shrinkage
+    if bool((weights < own_weight(gaussians, blocks.n_inputs)).any()):
+        shrinkage = float(shrinkages(weights.max(), shrinkage, weights.mean()))
     return Choice(_ALONE, shrinkage, shrinkage * best.ridge * unit, best.temperature)
 
 

@@ -117,10 +117,10 @@ def test_covariances_of_the_inputs_are_shrunk_by_class():
     ]
     own = [one.scatter(COLUMNS) for one in classes()]
     target = sum(one[:2, :2] for one in own) / 7.5 + np.diag([0.1, 0.3])
-    assert_allclose(scatters[0], own[0], rtol=1e-12, atol=1e-12)
+    assert_allclose(scatters[0][:2, :2], own[0][:2, :2], rtol=1e-12, atol=1e-12)
     assert_allclose(scatters[1][:2, :2], 1.0 * target, rtol=1e-12)
     assert_allclose(scatters[2][:2, :2], 0.25 * own[2][:2, :2] + 0.75 * 2.5 * target, rtol=1e-12)
-    for scatter, energy in zip(scatters[1:], shrunk.energies[1:], strict=True):
+    for scatter, energy in zip(scatters, shrunk.energies, strict=True):
         assert_array_equal(scatter[2], 0.0)
         assert_allclose(energy, scatter.diagonal(), rtol=1e-12)
 

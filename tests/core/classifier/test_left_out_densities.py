@@ -45,8 +45,10 @@ def exact_margins(X, y, shrinkage, c=1):
     shared = pooled + RIDGE * variance * np.diag(PENALTIES)
 
     def density(x, part, size):
-        # A class of the mean size has the shrinkage itself.
-        rho = 1.0 / (1.0 + (1.0 - shrinkage) / shrinkage * size / np.mean(sizes))
+        rho = shrinkage
+        if min(sizes) < min(D, 0.5 * np.mean(sizes)):
+            # A class of the mean size has the shrinkage itself.
+            rho = 1.0 / (1.0 + (1.0 - shrinkage) / shrinkage * size / np.mean(sizes))
         covariance = (1.0 - rho) * np.cov(part.T, bias=True) + rho * shared
         gap = x - part.mean(axis=0)
         return gap @ np.linalg.solve(covariance, gap) + np.linalg.slogdet(covariance)[1]

@@ -363,6 +363,18 @@ def test_covariances_of_gaussian_classes_are_shrunk_by_their_sizes():
         assert_allclose((1.0 - shrinkage) * found + shrinkage * target, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sizes", [[16, 24, 20, 20, 20, 20], [21, 200, 200, 200, 200, 200]])
+def test_without_rare_classes_all_have_the_same_shrinkage(sizes):
+    # No class has fewer samples than the 20 inputs, and than half of the mean.
+    X, labels = curved_samples(0, max(sizes))
+    kept = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(sizes)])
+    gaussians, blocks = classes_of(learnt(X[kept], labels[kept]))
+
+    weighted = with_choice(gaussians, blocks, Choice(1e6, 0.3, 1.0, density_temperature=1.0))
+
+    assert torch.equal(weighted.rows, gaussians.rows)
+
+
 def test_inputs_alone_keep_the_limit_of_pairs():
     X, labels = linear_samples(0, 10)
 
