@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from _report import page, run_and_publish
 from calibration import expected_calibration_error
-from linear_scores import all_splits, parse
+from linear_scores import parse
 from sklearn.metrics import log_loss
-from unforeseen import table_of_changes
+from unforeseen import records_of, table_of_changes
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier import left_out, one_vs_all
@@ -63,11 +63,7 @@ def measure(split, seed):
 
 def run(options):
     """Records of all sets and draws."""
-    return [
-        {"set": name, "split": split.name, **measure(split, seed)}
-        for name, splits in all_splits(options)
-        for seed, split in enumerate(splits)
-    ]
+    return records_of(measure, options)
 
 
 def report(records, options, environment):

@@ -46,6 +46,11 @@ def measure(split, seed):
 
 def run(options):
     """Records of all sets and draws."""
+    return records_of(measure, options)
+
+
+def records_of(measure, options):
+    """Measure all sets and draws."""
     return [
         {"set": name, "split": split.name, **measure(split, seed)}
         for name, splits in all_splits(options)

@@ -54,7 +54,7 @@ import torch
 from ..linalg import SUM_ROUNDING, cholesky
 from .gaussians import ClassGaussians
 
-__all__ = ["DensityChoice", "best_densities", "own_weight", "shrinkages"]
+__all__ = ["DensityChoice", "best_densities", "rare_classes", "shrinkages"]
 
 # Shrinkages, ridges of T and temperatures that are tried (docs/benchmarks/defaults.rst, on Gaussian
 # classes). The first ones are taken if no sample is in doubt.
@@ -79,8 +79,8 @@ class DensityChoice(NamedTuple):
     temperature : float
         Temperature of the logarithms of density ratios.
     entropy : float
-        Left-out cross-entropy with these values. Classes of fewer samples than inputs, and of less
-        than half of the mean weight, do not count: they are hard for any classifier.
+        Left-out cross-entropy with these values. Rare classes do not count: they are hard for any
+        classifier.
     """
 
     shrinkage: float
@@ -130,21 +130,21 @@ def best_densities(gaussians: ClassGaussians, classes: Sequence[int]) -> Density
     entropies = torch.stack(parts).permute(3, 0, 1, 2)
     means = entropies @ shares
     s, r, t = (int(k) for k in torch.unravel_index(means.argmin(), means.shape))
-    least = own_weight(gaussians, gaussians.means.shape[1])
-    large = torch.where(weights[list(classes)] >= least, shares, 0.0)
+    rare = rare_classes(weights, gaussians.means.shape[1])
+    large = torch.where(rare[list(classes)], 0.0, shares)
     if not bool(large.any()):
         large = shares
     entropy = float(entropies[s, r, t] @ large / large.sum())
     return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), entropy)
 
 
-def own_weight(gaussians: ClassGaussians, n_inputs: int) -> torch.Tensor:
-    """Return the weight below which a class is rare, of shape ().
+def rare_classes(weights: torch.Tensor, n_inputs: int) -> torch.Tensor:
+    """Return which classes are rare, of shape (C,).
 
-    It is the number of inputs, or half of the mean weight: of equally small classes either all are
-    rare or none.
+    They weigh less than the number of inputs, and than half of the mean: with the first limit
+    alone, some of equally small classes would be rare, and others not.
     """
-    return (0.5 * gaussians.weights.mean()).clamp_max(n_inputs)
+    return weights < (0.5 * weights.mean()).clamp_max(n_inputs)
 
 
 def shrinkages(
@@ -170,7 +170,7 @@ class _Metric:
         means = gaussians.means - weights @ gaussians.means / weights.sum()
         self._means = torch.linalg.solve_triangular(self._root, means.T, upper=False).T
         self._shrinkages = means.new_tensor(_SHRINKAGES)[:, None]
-        self._has_rare = bool((weights < own_weight(gaussians, means.shape[1])).any())
+        self._has_rare = bool(rare_classes(weights, means.shape[1]).any())
         self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def samples(self, c: int, draws: torch.Tensor) -> torch.Tensor:

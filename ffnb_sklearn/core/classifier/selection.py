@@ -91,7 +91,7 @@ from ..settings import Settings
 from .densities import LEAST_SHRINKAGE, shared_covariance
 from .gaussians import ClassGaussians
 from .left_out import LeftOutSamples
-from .left_out_densities import best_densities, own_weight, shrinkages
+from .left_out_densities import best_densities, rare_classes, shrinkages
 from .normality import deviation_score
 from .penalties import block_penalties, separation_energy
 
@@ -191,7 +191,7 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
         # Trained bands count no more than the shared band.
         penalties[blocks.n_fixed :] *= _ALONE
     gaussians = replace(gaussians, penalties=penalties)
-    has_rare = (gaussians.weights < own_weight(gaussians, blocks.n_inputs)).any()
+    has_rare = bool(rare_classes(gaussians.weights, blocks.n_inputs).any())
     if not (choice.normal and has_rare) or choice.shrinkage == 1.0:
         return gaussians
     # The shrinkage of the choice is that of the largest class.
@@ -326,7 +326,7 @@ def _choice_of_normal(
     features = with_choice(gaussians, blocks, normal)
     unit = float(inputs.pooled_variance() / features.pooled_variance())
     weights, shrinkage = gaussians.weights, best.shrinkage
-    if bool((weights < own_weight(gaussians, blocks.n_inputs)).any()):
+    if bool(rare_classes(weights, blocks.n_inputs).any()):
         shrinkage = float(shrinkages(weights.max(), shrinkage, weights.mean()))
     return Choice(_ALONE, shrinkage, shrinkage * best.ridge * unit, best.temperature)
 
