@@ -130,7 +130,7 @@ def run(options):
     return records
 
 
-def report(records, options, environment):
+def report(records, options, environment, *, title="Rules of the choice"):
     """The mean changes without each rule as Markdown."""
     groups = list(dict.fromkeys(one["group"] for one in records))
     figures = {}
@@ -163,25 +163,25 @@ def report(records, options, environment):
     ]
     counted = {group: len({key[2] for key in means if key[1] == group}) for group in groups}
     columns = ["without", *[f"{group} ({counted[group]})" for group in groups], "sets"]
-    title = ["## Sets on which the balanced accuracy changes most"]
+    heading = ["## Sets on which the balanced accuracy changes most"]
     columns_of_sets = ["without", "largest losses", "largest gains"]
-    parts = table(columns, rows), title, table(columns_of_sets, extremes)
-    return page("Rules of the choice", environment, notes, *parts)
+    parts = table(columns, rows), heading, table(columns_of_sets, extremes)
+    return page(title, environment, notes, *parts)
 
 
-def parse(arguments):
-    """Read the command line."""
-    parser = command_line(__doc__, quick="wine, no generated sets, two rules", data=True)
+def parse(arguments, rules=RULES, *, quick=("linear scores", "factor of overlap")):
+    """Read the command line of a script with some rules, of which some are quick."""
+    parser = command_line(__doc__, quick="wine, no generated sets, few rules", data=True)
     add = parser.add_argument
     add("--tables", type=Path, nargs="*", default=[], help=".npz files, NAME_X and NAME_y")
     add("--sets", nargs="+", help="sets of the study; default: all that are not generated")
     add("--sizes", nargs="*", type=int, default=SIZES, help="samples per class of generated sets")
     add("--draws", type=int, default=2, help="draws, hold-outs or splits of each set")
-    add("--rules", nargs="+", default=list(RULES), choices=list(RULES))
+    add("--rules", nargs="+", default=list(rules), choices=list(rules))
     options = parser.parse_args(arguments)
     if options.quick:
         options.sets, options.sizes, options.tables = ["wine"], [], []
-        options.rules = ["linear scores", "factor of overlap"]
+        options.rules = list(quick)
     return options
 
 

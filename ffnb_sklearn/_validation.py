@@ -278,12 +278,13 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
-    frequencies = [one.model.features.shared.frequencies for one in (mine, theirs)]
-    if not np.array_equal(*frequencies):
+    ours, others = (one.model.features.shared for one in (mine, theirs))
+    same_rows = np.array_equal(ours.rows, others.rows)
+    if not (same_rows and np.array_equal(ours.frequencies, others.frequencies)):
         raise ValueError(
-            "other must have the same shared band; got one estimator from a file of format 5 or "
-            "earlier, whose cosines do not depend on the norm of a sample, and one that learned "
-            "with a later version. Let the same version learn both."
+            "other must have the same shared band; got an estimator from a file of an earlier "
+            "version, whose cosines are others, and one that learned with a later version. Let the "
+            "same version learn both."
         )
 
 

@@ -6,9 +6,10 @@ only changes its phase.
 
 Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
 d (d + 1) / 2 quadratic forms of d inputs separate classes with different covariances. With few
-inputs the spare neurons are cosines: random features of a local kernel of direction and logarithm
-of the norm, for classes with several clusters. Without the norm, classes would be told apart only
-by functions that are homogeneous in x.
+inputs the spare neurons are cosines: random features of local kernels of direction and logarithm of
+the norm. Without the norm, classes would be told apart only by functions that are homogeneous in x.
+Half of the cosines see all inputs, for classes with several clusters. The others see one input
+each, for classes that differ by functions of single inputs.
 
 References
 ----------
@@ -104,7 +105,8 @@ def draw_shared_band(
     :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less three
     times the number of quadratic forms of the inputs, but no more than M / 2. Equal spreads of r
     and omega give the kernel one width along all small steps: the squared steps of the direction
-    and of :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`.
+    and of :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other cosine sees one of
+    the d inputs: the only entry of r has the variance d, so that the phases vary as much.
 
     Parameters
     ----------
@@ -129,5 +131,10 @@ def draw_shared_band(
     rectified[:n_biased] *= 0.5**0.5
     rectified[n_biased:, -1] = 0.0
     cosines /= scale
+    # Every other cosine sees one input; the inputs take turns.
+    single = cosines[1::2, :-1]
+    others = np.arange(n_inputs) != np.arange(len(single))[:, None] % n_inputs
+    single *= n_inputs**0.5
+    single[others] = 0.0
     cosines[:, -1] = rng.uniform(0.0, 2.0 * np.pi, n_cosines)
     return SharedBand(rows, mirrored, rng.normal(size=n_cosines))

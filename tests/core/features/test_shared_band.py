@@ -54,17 +54,31 @@ def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_
     assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
 
 
-def test_cosines_are_random_features_of_the_gaussian_kernel_of_directions_and_norms():
+def gaps(points):
+    """Squared distances of all pairs of points."""
+    return np.square(points[:, None] - points).sum(2)
+
+
+def test_cosines_are_random_features_of_gaussian_kernels_of_directions_and_norms():
     band = drawn(40_000)
     norms = np.linalg.norm(X, axis=1)
-    polar = np.column_stack([X.numpy() / norms[:, None], np.log(norms)])
-    gaps = np.square(polar[:, None] - polar).sum(2)
+    directions, radii = X.numpy() / norms[:, None], np.log(norms)[:, None]
+    single = [np.exp(-0.5 * 5 * gaps(column[:, None])) for column in directions.T]
+    kernels = np.exp(-0.5 * gaps(directions)), np.mean(single, axis=0)
 
     cosines = band(X).numpy()[:, -band.n_cosines :]
 
-    # Half of the neurons carry half of the energy.
-    expected = 0.5 * np.exp(-0.5 * gaps) * np.outer(norms, norms)
-    assert_allclose(cosines @ cosines.T, expected, atol=0.02 * norms.max() ** 2)
+    for values, kernel in zip((cosines[:, ::2], cosines[:, 1::2]), kernels, strict=True):
+        # A quarter of the neurons carries a quarter of the energy.
+        expected = 0.25 * kernel * np.exp(-0.5 * gaps(radii)) * np.outer(norms, norms)
+        assert_allclose(values @ values.T, expected, atol=0.01 * norms.max() ** 2)
+
+
+def test_every_other_cosine_sees_one_input_and_the_inputs_take_turns():
+    cosines = drawn(100).rows[-50:, :-1]
+
+    assert_array_equal(np.count_nonzero(cosines[::2], axis=1), 5)
+    assert_array_equal(cosines[1::2] != 0.0, np.tile(np.eye(5), (5, 1)))
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6])
