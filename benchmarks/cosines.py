@@ -52,7 +52,7 @@ def _seeing_all(*arguments, **options):
     return replace(band, rows=rows)
 
 
-# What is left out, where it is, and what takes its place.
+# Name of the part that is left out, its place, and its replacement.
 VARIANTS = {
     "cosines of single inputs": (model, "draw_shared_band", _seeing_all),
     "all cosines": (shared_band, "_NEURONS_PER_FORM", np.inf),
