@@ -19,33 +19,19 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
 .. math:: s_c(x) = (\mu_c - m)^\top B^{-1} \bigl(x - \tfrac12 (\mu_c + m)\bigr)
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-These scores can be mixed with the linear ones of :math:`\rho = 1` and a twentieth of the ridge.
-The mixture has planes, offsets and own axes like any other, so predictions cost the same. The
-temperatures of both discriminants, by their left-out cross-entropies, are mixed with the same
-weights.
+These scores can be mixed with the linear ones of :math:`\rho = 1` and a twentieth of the ridge. For
+classes that are Gaussian in the inputs :math:`-\log \det L_c` is added.
 
-The determinants of :math:`S_c` do not enter: in the lifted features they measure the ridge more
-than the class. Only for classes that are Gaussian in the inputs, which then count alone,
-:math:`-\log \det L_c` is added to the score.
-
-The softmax of the scores would be too sure of new samples, whose distances are larger than those of
-the samples learned, and whose features depend on one another. So the scores of a sample are divided
-by its temperature. Linear scores have one temperature for all samples, the one of least left-out
-cross-entropy of the discriminant of :math:`B / \rho` (`ffnb_sklearn.core.classifier.left_out`). The
-own axes of a class add to it as far as they contribute to the score of the nearest class c, the
-more the fewer samples there are for their covariances, whose relative sampling error is
-:math:`\rho`, and the more features:
+Probabilities are the softmax of the scores divided by the temperature of the sample. With the
+temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :math:`B / \rho`
+(`ffnb_sklearn.core.classifier.left_out`), the nearest class c and d features, it is
 
 .. math:: T(x) = T_B + a f \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-With a factor :math:`f_0` the distances would be as sure as the linear scores, which know their
-temperature: both would have the same mean entropy for typical samples
-(`ffnb_sklearn.core.classifier.typical`). Distances are often better than linear scores, so f goes
-half of the way, :math:`f = f_0^{1/2}`. Left-out samples are compared with up to eight other
-classes. If there are more, f goes that share of the way, :math:`f = f_0^{4 / (C - 1)}`; with more
-than 33 it is 1.
-
-Classes that are Gaussian in the inputs have a = 0: their scores are logarithms of density ratios.
+If :math:`f_0` makes the mean entropy of typical samples
+(`ffnb_sklearn.core.classifier.typical`) that of the linear discriminant, f is its root, or with C
+classes its power 4 / (C - 1) if that is less. Classes that are Gaussian in the inputs have a = 0.
+The documentation gives the reasons (docs/theory.rst, "Distances instead of pairs").
 
 References
 ----------

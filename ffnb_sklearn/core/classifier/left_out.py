@@ -1,34 +1,25 @@
 r"""Left-out cross-entropy of the pooled discriminant, in closed form from the classes' moments.
 
-The outputs of the pooled discriminant are linear in a sample, so the moments of a class give their
-mean and covariance. With the regularised pooled covariance
-:math:`B = \Sigma_{pooled} + v P`, the mean of its class moves by :math:`-z / (n - 1)` without the
-sample :math:`\mu_c + z`, and :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with
-:math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
+With the regularised pooled covariance :math:`B = \Sigma_{pooled} + v P`, without the sample
+:math:`\mu_c + z` the mean of its class moves by :math:`-z / (n - 1)`, and :math:`\Sigma_{pooled}`
+loses :math:`k z z^\top` with :math:`k = n / (n - 1) / N`. With :math:`h = z^\top B^{-1} z`,
 :math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the squared distances are then
 
 .. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
           D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
 
-The rotation of a class's samples is not kept, so h is their mean and the u of several opponents
-are drawn jointly Gaussian, as in generalised cross-validation [1]_. Classes count by their weights:
-with equal shares, a class of a few samples, all of which are wrong when they are left out, would
-decide the temperature of all others.
+As in generalised cross-validation [1]_, h is its mean over the samples of a class. The u of several
+opponents are drawn jointly Gaussian.
 
-A truncated class has fewer rows than :math:`\min(n - 1, d)`. Its residual gives the energy of the m
-axes that it has lost, but neither their directions nor their part in B. The shortest rows stand for
-them. A row f of the leverage :math:`l = f^\top B^{-1} f / N` and the response
-:math:`a = f^\top B^{-1} (\mu_c - \mu_r)` would have :math:`l / (1 - l)` and :math:`a / (1 - l)` if
-B lacked it. A row of q times its energy, contained in B, has
+The shortest rows of a truncated class stand for the axes that it has lost. A row f of the leverage
+:math:`l = f^\top B^{-1} f / N` and the response :math:`a = f^\top B^{-1} (\mu_c - \mu_r)` has, at q
+times its energy,
 
 .. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, a}{1 - (1 - q) l} .
 
-The sum of q over the lost axes, t, follows from the residual. If q decays exponentially from 1 to
-:math:`q_m = e^{-m / \tau}`, with :math:`\tau (1 - q_m) = t`, the leverages sum up to
-:math:`-\tau \log (1 - (1 - q_m) l)`, and the squares of the responses to
-:math:`t a^2 / (1 - (1 - q_m) l)`. If t exceeds m, all lost axes have :math:`q = t / m`.
-With the residual as a diagonal instead, curved features of truncated classes look far better than
-they are.
+The sum t of q over the lost axes follows from the residual, and q decays exponentially
+(docs/theory.rst, "How shrinkage, ridge and energies are chosen"). With the residual as a diagonal
+instead, curved features of truncated classes look far better than they are.
 
 References
 ----------

@@ -1,38 +1,27 @@
 r"""Shrinkage, ridge and temperature of Gaussian densities, by their left-out cross-entropy.
 
 In the coordinates in which :math:`T = \Sigma_{pooled} + \epsilon v P` is the identity, the
-covariance :math:`(1 - \rho) \Sigma_c + \rho I` of a class has the axes of :math:`\Sigma_c`. If a
-sample :math:`\mu_c + z` is left out of its n samples, the mean moves by :math:`-z / (n - 1)`, and
-the covariance is :math:`S_c - a z z^\top` with :math:`k = n / (n - 1)`,
-:math:`S_c = (1 - \rho) k \Sigma_c + \rho I`, of the values
-:math:`s = (1 - \rho) k \lambda + \rho`, and :math:`a = (1 - \rho) k / (n - 1)`. For z drawn from
-:math:`N(0, \Sigma_c)` and with the mean leverage :math:`l = a \sum \lambda / s` over the samples of
-the class,
+covariance :math:`(1 - \rho) \Sigma_c + \rho I` of a class has the axes of :math:`\Sigma_c`. Without
+one of n samples, :math:`\mu_c + z`, it is :math:`S_c - a z z^\top`, with
+:math:`S_c = (1 - \rho) k \Sigma_c + \rho I`, :math:`k = n / (n - 1)` and
+:math:`a = (1 - \rho) k / (n - 1)`. For z drawn from :math:`N(0, \Sigma_c)`, with the mean leverage
+l of the samples of the class,
 
 .. math:: D_c = k^2 \frac{z^\top S_c^{-1} z}{(1 - l) w} , \qquad \log \det S_c + \log (1 - l) ,
 
-are its distance and log-determinant then. Without shrinkage :math:`D_c` is the ratio of chi-square
-variables of Hotelling's distribution [1]_: w is one of :math:`n - 1 - d = (n - 1) (1 - l)` degrees
-of freedom, divided by its mean. Only the part :math:`q = l (n - 1) / d` of :math:`S_c` comes from
-the class itself, so w has :math:`(n - 1) (1 - l) / q^2` degrees of freedom in general. It follows
-the approximation of Wilson and Hilferty [2]_. Other classes have been learned without the sample.
+are the distance and log-determinant of its class, as in Hotelling's distribution [1]_. w is a
+chi-square variable of :math:`(n - 1) (1 - l) / q^2` degrees of freedom divided by its mean, with
+the part :math:`q = l (n - 1) / d` of :math:`S_c` that comes from the class itself, by the
+approximation of Wilson and Hilferty [2]_.
 
-If there are rare classes, of fewer samples than inputs and than half of the mean, as many samples
-of T count in every class, so the smaller a class is, the more it is shrunk. With :math:`\rho` for a
+If there are rare classes, the smaller a class is, the more it is shrunk: with :math:`\rho` for a
 class of the mean weight :math:`\bar n`, a class of n samples has
 
 .. math:: \rho_c = \frac{\rho \bar n}{\rho \bar n + (1 - \rho) n} ,
 
-the mean of an inverse Wishart distribution [4]_. Classes count by their weights, and their shares
-are the priors. With equal priors, samples of large classes that are taken for rare ones would make
-the temperature too high.
-
-A ridge of a few variances shrinks the covariances of small classes towards the identity as well,
-as regularised discriminant analysis does [3]_. Densities of such covariances are too flat, so
-temperatures below one are tried too.
-
-The likelihood of left-out samples is no substitute. It weighs all directions alike: if most of them
-are the same in all classes, it pools those that tell the classes apart.
+the mean of an inverse Wishart distribution [3]_. Classes count by their weights, and their shares
+are the priors. The documentation gives the reasons (docs/theory.rst, "How shrinkage, ridge and
+energies are chosen").
 
 References
 ----------
@@ -40,9 +29,7 @@ References
    1931.
 .. [2] E. B. Wilson and M. M. Hilferty. The distribution of chi-square. Proceedings of the National
    Academy of Sciences 17(12), 1931.
-.. [3] J. H. Friedman. Regularized discriminant analysis. Journal of the American Statistical
-   Association 84(405), 1989.
-.. [4] C.-F. Chen. Bayesian inference for a normal dispersion matrix and its application to
+.. [3] C.-F. Chen. Bayesian inference for a normal dispersion matrix and its application to
    stochastic multiple regression analysis. Journal of the Royal Statistical Society B 41(2), 1979.
 """
 
@@ -57,7 +44,8 @@ from .gaussians import ClassGaussians
 __all__ = ["DensityChoice", "best_densities", "rare_classes", "shrinkages"]
 
 # Shrinkages, ridges of T and temperatures that are tried (docs/benchmarks/defaults.rst, on Gaussian
-# classes). The first ones are taken if no sample is in doubt.
+# classes). The first ones are taken if no sample is in doubt. Densities of a large ridge are too
+# flat, hence temperatures below one.
 _SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 _RIDGES = (0.01, 3.0)
 _TEMPERATURES = 2.0 ** torch.arange(-1.0, 4.5, 0.5, dtype=torch.float64, device="cpu")

@@ -1,15 +1,14 @@
 r"""A test of classes that are Gaussian in the inputs.
 
-A neuron :math:`|z|` of the shared band, :math:`z = r \cdot x`, has a mean that the mean
-:math:`m` and the variance :math:`s^2` of z determine if the class is Gaussian: with
-:math:`t = m / s`,
+If a class is Gaussian, the mean :math:`m` and the variance :math:`s^2` of :math:`z = r \cdot x`
+determine the mean of the neuron :math:`|z|` of the shared band. With :math:`t = m / s`,
 
 .. math:: E|z| = s \, \bigl(2 \varphi(t) + t (2 \Phi(t) - 1)\bigr) .
 
-The neurons thus repeat, in many random directions, the test of normality by the mean absolute
-deviation [1]_. If m and s are estimated from the same n samples, the deviation of the mean of
-:math:`|z| / s` has no part along z and :math:`z^2`. By the Hermite series of :math:`|z|`, the
-deviations of two neurons with the correlation r have the covariance
+The neurons thus repeat the test of normality by the mean absolute deviation [1]_. If m and s are
+estimated from the same n samples, the deviation of the mean of :math:`|z| / s` has no part along z
+and :math:`z^2`. By the Hermite series of :math:`|z|`, the deviations of two neurons with the
+correlation r have the covariance
 
 .. math:: K_{ij} = \frac{1}{n} \sum_{k \ge 3} c_k(t_i) \, c_k(t_j) \, r_{ij}^k , \qquad
           c_k(t) = \frac{2 \varphi(t) \, \mathrm{He}_{k-2}(-t)}{\sqrt{k!}} ,
@@ -22,16 +21,15 @@ and the sum over k of :math:`c_k^2` is
 The estimates alone lower the expected deviation by :math:`\varphi(t) (1 + t^2) / (2 n)`, which is
 added. Two sums over the neurons and classes are about standard normal for Gaussian classes.
 
-*Of squares.* Classes that differ from Gaussian ones in some directions deviate in a few neurons.
-The squared deviations, divided by their expectation tr K, have the variance
+*Of squares*, which shows classes that differ from Gaussian ones in some directions: the squared
+deviations, divided by their expectation tr K, have the variance
 :math:`2 \, \mathrm{tr} K^2 / (\mathrm{tr} K)^2` in each class. The approximation of Wilson and
 Hilferty [2]_ makes a normal variable of their mean over the classes.
 
-*Signed.* Classes with lighter tails, such as shells, deviate a little in all neurons alike. An
-excess of kurtosis changes the mean of :math:`|z| / s` by a multiple of
-:math:`u = \varphi(t) (1 - t^2)`. The deviations are summed with the weights u, and divided by the
-root of :math:`u^\top K u`. Classes with heavier tails have a negative sum: Gaussian densities suit
-them better than shells.
+*Signed*, which shows lighter tails in all directions, as of shells: the deviations are summed with
+the weights :math:`u = \varphi(t) (1 - t^2)` by which an excess of kurtosis changes the mean of
+:math:`|z| / s`, and divided by the root of :math:`u^\top K u`. Heavier tails make the sum negative:
+Gaussian densities suit them better than shells.
 
 References
 ----------

@@ -1,76 +1,42 @@
 r"""Shrinkage, ridge and block energies in closed form from the classes' moments.
 
 Shrinkage, ridge and cross-entropy are measured in the metric of one regularised pooled covariance,
-:math:`B = \Sigma_{pooled} + v P`, in which all classes have about the same spread.
+:math:`B = \Sigma_{pooled} + v P`. The documentation gives the reasons
+(docs/theory.rst, "How shrinkage, ridge and energies are chosen").
 
-*Energy of the inputs.* The inputs keep their energy by class separation
-(`ffnb_sklearn.core.classifier.penalties`) if it is below 2. Otherwise the energies 1 and 300 are
-compared by the left-out cross-entropy of the pooled discriminant
-(`ffnb_sklearn.core.classifier.left_out`). With the cross-entropies :math:`H_1` and
-:math:`H_{300}`, the energy is
+*Energy of the inputs*, unless it is below 2 by class separation: with the left-out cross-entropies
+:math:`H_1` and :math:`H_{300}` of the pooled discriminant at the energies 1 and 300
+(`ffnb_sklearn.core.classifier.left_out`),
 
 .. math:: 300^\theta , \qquad
           \theta = \min\Bigl(\max\Bigl(\frac{1}{2} + 5 \, \frac{H_1 - H_{300}}{\max(H_1, 10^{-3})} ,
               0\Bigr), 1\Bigr) .
 
-Few samples make the comparison uncertain: without the threshold, classes of several clusters often
-get 300, and a firm choice between entropies that hardly differ is often wrong.
-
-*Shrinkage.* The intensity of Ledoit and Wolf [1]_ in the metric of B: the sampling error of a class
-covariance over its squared distance from the pooled one,
+*Shrinkage*: the intensity of Ledoit and Wolf [1]_, the sampling error of a class covariance over
+its squared distance from the pooled one,
 
 .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
                       {\sum_c \|\Sigma_c - \Sigma_{pooled}\|^2} .
 
-Many samples and unlike covariances leave the classes their own; few samples or equal covariances
-lead towards linear discriminant analysis. No class is too small or too large to take part. All
-terms are those of the kept axes: with the trace outside of them in the error alone, truncated
-classes lose their covariances.
+In curved features of the Gaussian head, :math:`1 - a (1 - \rho)` takes its place, with the mean e
+of the terms of the numerator over all samples and the mean squared distance :math:`D^2` of a class
+mean from the nearest other one:
 
-The same comparison decides how far classes can share a covariance. If :math:`\theta = 1`, linear
-functions of the inputs separate the classes best: the intensity is 1 in the ridge, and at least 0.9
-in the shrinkage, which is 1 if the estimate is. If :math:`\theta \le 1/2`, or the energies are not
-compared, the features are curved functions of the inputs, whose class covariances always differ,
-even if too few samples show it: half of the own covariance is left to each class of the Gaussian
-head. The planes of a pair of classes depend on the sum of their covariances, and a tenth is left to
-each class. In between, shrinkage and intensity are the share :math:`2 \theta - 1` of the way from
-the second case to the first.
+.. math:: a = \frac{1}{1 + (e / D^4)^2} .
 
-*Overlap.* The covariances of classes that overlap are much alike, and what differs between them is
-mostly their sampling error e, the mean of the terms of the numerator over all samples: a class of a
-few samples does not decide for all others. The means show how large differences can be expected:
-let :math:`D^2` be the squared distance of a mean from the nearest other one, on average. In curved
-features of the Gaussian head, the own covariances, in the estimate and in its limit, are multiplied
-by
+*Ridge*: the intensity times :math:`1 + (12 r / (N - C))^2`, with the effective rank
+:math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` of the pooled covariance, and in curved features
+of the Gaussian head also times one plus the intensity. The linear scores of a smaller ridge have
+the weight :math:`0.7 (1 - \rho)^2`.
 
-.. math:: a = \frac{1}{1 + (e / D^4)^2} ,
+As :math:`\theta` goes from a half to 1, the features go from curved to linear functions of the
+inputs, the intensity of the ridge to 1, and the weight of the linear scores to 0.
 
-so that :math:`1 - a (1 - \rho)` takes the place of the intensity. A tenth is left here too.
-
-*Linear scores.* The better the class covariances are known, the smaller a ridge suits the pooled
-discriminant, and the more it knows that the distances do not: their ridge must suit the own
-covariances, which have fewer samples. In curved features, scores of distances are mixed with those
-of the pooled discriminant with a twentieth of their ridge. The weight of the linear scores is
-:math:`0.7 (1 - \rho)^2`, with the intensity :math:`\rho`, and 0 instead of less than 0.01. It
-falls to 0 as :math:`\theta` goes from a half to 1.
-
-*Normality.* Quadratic functions of the inputs are the best ones for Gaussian classes. The inputs
-count alone, with the densities of least left-out cross-entropy
-(`ffnb_sklearn.core.classifier.left_out_densities`), if three conditions hold. There are enough
-samples for the covariances. The random features do not show that the classes are not Gaussian: they
-deviate by at most three standard errors (`ffnb_sklearn.core.classifier.normality`). The left-out
-cross-entropy is less than that of the pooled discriminant times :math:`0.82 + n / 2500`, with the
-mean number n of samples per class: it assumes Gaussian classes, and a few samples show in the test
-of normality only what is far from them. The last condition does not apply if the densities have one
-covariance and :math:`\theta > 1/2`. Classes with too few samples for a covariance of their own have
-the pooled one.
-
-*Ridge.* The pooled covariance is shrunk half of the way to a multiple of the identity, which makes
-the relative ridge as large as the intensity of the shrinkage. Few samples need a larger ridge. The
-pooled covariance has an effective rank :math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` and N - C
-degrees of freedom, so its squared relative sampling error is about :math:`r / (N - C)`. The ridge
-is multiplied by :math:`1 + (12 r / (N - C))^2`. Curved features of the Gaussian head multiply it by
-one plus the intensity, since own covariances that are little known need more of it.
+*Gaussian classes*: the inputs count alone, with the densities of least left-out cross-entropy
+(`ffnb_sklearn.core.classifier.left_out_densities`), if there are enough samples for the
+covariances, if the random features do not show that the classes are not Gaussian
+(`ffnb_sklearn.core.classifier.normality`), and if that cross-entropy is less than the one of the
+pooled discriminant times :math:`0.82 + n / 2500`, with the mean number n of samples per class.
 
 References
 ----------
