@@ -1,4 +1,4 @@
-"""Leave out the cosines of single inputs, or all cosines of the shared band.
+"""Leave out cosines of the shared band: all, those of single inputs, or some that replace ReLUs.
 
 The sets are those of `choice_rules.py` with so few inputs that there are cosines, and labels that
 are functions of some inputs. Each variant learns them anew.
@@ -22,7 +22,7 @@ from ffnb_sklearn.core import model
 from ffnb_sklearn.core.features import shared_band
 
 # Most inputs beside which 2000 neurons include cosines.
-MOST_INPUTS = 36
+MOST_INPUTS = 44
 
 
 def _functions(kind, random, n):
@@ -55,6 +55,7 @@ def _seeing_all(*arguments, **options):
 # Name of the part that is left out, its place, and its replacement.
 VARIANTS = {
     "cosines of single inputs": (model, "draw_shared_band", _seeing_all),
+    "two ReLUs per form instead of three": (shared_band, "_NEURONS_PER_FORM", 3),
     "all cosines": (shared_band, "_NEURONS_PER_FORM", np.inf),
 }
 

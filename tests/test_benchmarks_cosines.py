@@ -32,7 +32,8 @@ def test_cosines_of_single_inputs_learn_sums_of_functions_of_single_inputs(bench
     split = data.Split("own", X[300:], y[300:], X[:300], y[:300])
 
     now, without, none = (
-        module.measure(split, 0, variant)["log_loss"] for variant in ("none", *module.VARIANTS)
+        module.measure(split, 0, variant)["log_loss"]
+        for variant in ("none", "cosines of single inputs", "all cosines")
     )
 
     assert now < without - 0.02

@@ -7,7 +7,7 @@ from ffnb_sklearn import ModelFileError
 from tests.saving.model_files import classifier, closed, load_bytes, opened, saved
 from tests.separated_classes import X, learned
 
-N_NEURONS, N_COSINES = 100, 37
+N_NEURONS, N_COSINES = 100, 50
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_an_older_band_is_not_merged_with_a_newer_one(estimator, parts, tmp_path
     ("change", "message"),
     [
         (lambda band, arrays: band.pop("frequencies"), "either frequencies or n_cosines"),
-        (lambda band, arrays: band.update(n_cosines=37), "either frequencies or n_cosines"),
+        (lambda band, arrays: band.update(n_cosines=N_COSINES), "either frequencies or n_cosines"),
         (lambda band, arrays: resize(band, arrays, 101), "of at most 100"),
     ],
     ids=["none", "both", "too many"],

@@ -29,8 +29,9 @@ __all__ = ["SharedBand", "draw_shared_band"]
 # Rectified neurons per neuron with a bias.
 _NEURONS_PER_BIASED = 4
 
-# Rectified neurons per quadratic form of the inputs; further neurons, up to half, are cosines.
-_NEURONS_PER_FORM = 3
+# Rectified neurons per quadratic form of the inputs; further neurons, up to half, are cosines
+# (docs/benchmarks/cosines.md, with three instead of two).
+_NEURONS_PER_FORM = 2
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,11 @@ def draw_shared_band(
     average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
     :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are cosines,
     :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` with
-    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less three
-    times the number of quadratic forms of the inputs, but no more than M / 2. Equal spreads of r
-    and omega give the kernel one width along all small steps: the squared steps of the direction
-    and of :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other cosine sees one of
-    the d inputs: the only entry of r has the variance d, so that the phases vary as much.
+    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less twice
+    the number of quadratic forms of the inputs, but no more than M / 2. Equal spreads of r and
+    omega give the kernel one width along all small steps: the squared steps of the direction and of
+    :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other cosine sees one of the d
+    inputs: the only entry of r has the variance d, so that the phases vary as much.
 
     Parameters
     ----------
