@@ -17,8 +17,7 @@ times its energy,
 
 .. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, a}{1 - (1 - q) l} .
 
-The sum t of q over the lost axes follows from the residual, and q decays exponentially
-(docs/theory.rst, "How shrinkage, ridge and energies are chosen"). With the residual as a diagonal
+The mean of q follows from the residual and the number of lost axes. With the residual as a diagonal
 instead, curved features of truncated classes look far better than they are.
 
 References
@@ -26,8 +25,6 @@ References
 .. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
    good ridge parameter. Technometrics 21(2), 1979.
 """
-
-import math
 
 import torch
 
@@ -50,9 +47,8 @@ _LOWEST, _HIGHEST, _STEPS = -6, 2, 2
 _LEAST_MARGIN = 0.05
 
 # The shortest quarter of the rows of a truncated class stands for the axes it has lost (the set
-# "wide" of docs/benchmarks/ranks.md). Mean energy from which all lost axes are alike: the decay
-# would be a difference of rounding.
-_SHORTEST, _FLAT = 0.25, 0.999
+# "wide" of docs/benchmarks/ranks.md).
+_SHORTEST = 0.25
 
 # Least share of the pooled covariance along a sample, or an axis, that is left without it.
 LEAST_LEFT = 1e-3
@@ -214,20 +210,6 @@ class LeftOutSamples:
             return leverages.new_zeros(()), shortest, torch.zeros_like(leverages)
         # Each of the shortest rows stands for its share of the lost axes.
         times = lost / energy
-        mean = times * len(shortest) / n_lost
-        if mean >= _FLAT:
-            left = 1.0 - (1.0 - mean) * leverages
-            return total * times * (leverages / left).sum(), shortest, times**0.5 / left
-        last = math.exp(-_decay(mean))
-        left = (1.0 - (1.0 - last) * leverages).clamp_min(LEAST_LEFT)
-        lengths = -total * times / (1.0 - last) * left.log()
-        return lengths.sum(), shortest, (times / left).sqrt()
-
-
-def _decay(mean: float) -> float:
-    """Return u > 0 such that the mean of exp(-x) over x from 0 to u is `mean`, below 1."""
-    u = 1.0 / mean
-    # Newton's method; the first steps halve u if the mean is near 1.
-    for _ in range(20):
-        u -= (1.0 - math.exp(-u) - mean * u) / (math.exp(-u) - mean)
-    return u
+        q = times * len(shortest) / n_lost
+        left = (1.0 - (1.0 - q) * leverages).clamp_min(LEAST_LEFT)
+        return total * times * (leverages / left).sum(), shortest, times**0.5 / left
