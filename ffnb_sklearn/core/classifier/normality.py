@@ -125,7 +125,8 @@ def _covariance(
     for k in range(3, 3 + _N_TERMS):
         before, hermite = hermite, -t * hermite - (k - 3.0) * before
         factorial *= k
-        powers = powers * correlations
-        covariance += torch.outer(density * hermite, density * hermite) * (4.0 / factorial) * powers
+        powers *= correlations
+        root = density * hermite * (4.0 / factorial) ** 0.5
+        covariance.addcmul_(powers, torch.outer(root, root))
     covariance.diagonal().copy_(values)
     return covariance
