@@ -20,26 +20,19 @@ class StreamResult:
     accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
         Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
         j > i, unless future tasks were scored.
-
     accuracies : ndarray of shape (n_tasks,)
         Accuracy over the test samples of all classes learned so far, after each task.
-
     task_classes : list of ndarray
         The labels of each task, in order of arrival.
-
     n_test_per_task : ndarray of shape (n_tasks,)
         Number of test samples of each task.
-
     fit_seconds : ndarray of shape (n_tasks,)
         Wall time of ``partial_fit`` on each task.
-
     score_seconds : ndarray of shape (n_tasks,)
         Wall time of ``predict`` on the test samples scored after each task.
-
     state_bytes : ndarray of shape (n_tasks,)
         Size of the pickled estimator after each task, before it predicts; NaN if it cannot be
         pickled.
-
     estimator : estimator instance
         The clone that learned the stream.
     """

@@ -34,7 +34,6 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
         Accuracies in [0, 1]; NaN is allowed above the diagonal only.
-
     task_sizes : array-like of shape (n_tasks,), default=None
         Number of test samples of each task. None gives all tasks the same size.
 
@@ -214,7 +213,6 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
         Accuracies in [0, 1] of at least two tasks, known on, below and just above the diagonal.
-
     baseline : float or array-like of shape (n_tasks,), default=0.0
         Accuracy :math:`b_j` of the untrained model on each task. It is 0 for a model that has not
         seen any label.

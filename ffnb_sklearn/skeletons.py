@@ -38,38 +38,30 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         - "duration": the logarithm of the number of frames, which no other block includes.
 
         The square roots prevent a few fast frames from dominating a row.
-
     n_chunks : int, default=8
         Number of temporal chunks. If a chunk border lies inside a frame, the frame counts in both
         chunks in proportion to its parts, so short sequences need no special case.
-
     root : int, default=0
         Index of the joint used for centring, such as the wrist of a hand or the torso of a body.
-
     centring : {"frame", "sequence"}, default="frame"
         Whether "joints" are relative to the root in the same frame, or to the mean position of
         the root over the sequence, which preserves the motion of the whole body.
-
     persons : {"auto", "ordered", "unordered"}, default="auto"
         Whether the order of the persons in a frame has a meaning. "unordered" is for two persons:
         each column of one person and the corresponding column of the other person are replaced by
         their sum and the absolute value of their difference, both divided by the square root of 2.
         Rows are then independent of which person is listed first, and their width is the same.
         "auto" is "unordered" for two persons and "ordered" for other numbers.
-
     half_window : int, default=2
         Velocities are changes per frame between the frames t - half_window and t + half_window,
         clipped to the sequence.
-
     length_unit : float, default=None
         The length that counts as 1, in the unit of the input. None uses the size of the skeleton
         in each sequence: the root mean square distance of the joints from their centroid, averaged
         over persons and frames. Rows are then independent of the unit of the input and, largely, of
         the size of a person.
-
     scales : dict of str to float, default=None
         Factors of blocks that replace the factors of the table in the Notes.
-
     frame_shape : tuple of int, default=None
         Shape of a frame. With None, the input is a list of sequences. With (n_joints, n_dims) or
         (n_persons, n_joints, n_dims), it is a 2-d table whose rows are flattened sequences of equal
@@ -79,10 +71,8 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     ----------
     frame_shape_ : tuple of int
         (n_persons, n_joints, n_dims) of the sequences seen in `fit`.
-
     n_features_in_ : int
         Number of columns of the input; only if `frame_shape` is given.
-
     feature_names_in_ : ndarray of str
         Names of the columns of the input; only if `frame_shape` is given and the input has names.
 
@@ -178,7 +168,6 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
 n_persons, n_joints, n_dims)
             The sequences; their numbers of frames may differ. With `frame_shape`, X is an
             array-like of shape (n_sequences, n_frames * prod(frame_shape)).
-
         y : None
             Ignored.
 

@@ -39,20 +39,16 @@ def class_incremental_tasks(
     ----------
     y : array-like of shape (n_samples,)
         Class labels of one kind.
-
     classes_per_task : int or sequence of int, default=1
         Number of classes of each task. An int applies to every task, and the last task takes the
         remaining classes. A sequence has one number per task and must sum to the number of classes.
-
     first_task_classes : int, default=None
         Number of classes of the first task, such as 50 for the usual "base" task of CIFAR-100.
         `classes_per_task` then applies to the remaining classes.
-
     class_order : "random" or array-like of shape (n_classes,), default=None
         Order in which the classes arrive, with each label once. None sorts the classes. "random"
         shuffles them with `random_state`; for 100 classes, the seed 1993 gives the order in which
         most papers stream CIFAR-100.
-
     random_state : int, RandomState instance or None, default=None
         Seed of the "random" class order; otherwise unused.
 
@@ -124,41 +120,30 @@ def evaluate_stream(
     ----------
     estimator : classifier with `partial_fit` and `predict`
         The estimator is not changed: a clone without its fitted state learns the stream.
-
     X : {array-like, sparse matrix, dataframe, list} of n_samples samples
         Training samples, in any form that the estimator accepts; rows are selected but not
         converted.
-
     y : array-like of shape (n_samples,)
         Training labels.
-
     X_test : {array-like, sparse matrix, dataframe, list} of n_test_samples samples
         Test samples.
-
     y_test : array-like of shape (n_test_samples,)
         Test labels. They must be labels of `y`, with at least one sample for each task.
-
     classes_per_task : int or sequence of int, default=1
         See :func:`class_incremental_tasks`.
-
     first_task_classes : int, default=None
         See :func:`class_incremental_tasks`.
-
     class_order : "random" or array-like of shape (n_classes,), default=None
         See :func:`class_incremental_tasks`.
-
     random_state : int, RandomState instance or None, default=None
         Seed of the "random" class order; otherwise unused.
-
     declare_classes : bool or "auto", default="auto"
         Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
         scikit-learn's own estimators require. With "auto", the first task is tried without
         ``classes=``. If the estimator raises an error about "classes", a fresh clone starts again
         with all labels declared, and only that second call is timed.
-
     score_future : bool, default=False
         Whether to score future tasks as well, which :func:`forward_transfer` needs.
-
     verbose : bool or int, default=False
         Whether to print a line after each task, with its classes, the accuracy over all classes
         learned so far, and the seconds that it took.

@@ -66,7 +66,6 @@ def load_fpha(data_home, *, split_file=None):
     data_home : str or path-like
         Folder that holds `Subject_1` to `Subject_6`, or their parent folder
         `Hand_pose_annotation_v1`.
-
     split_file : str or path-like, default=None
         The split file; None reads `data_split_action_recognition.txt` in `data_home`.
 

@@ -79,10 +79,8 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     ----------
     data_home : str or path-like
         Folder that holds the folders of the pairs, such as `s01s02`.
-
     pairs : sequence of str, default=None
         The pairs to read; None reads all 21 pairs, which must all exist.
-
     coordinates : {"normalized", "original"}, default="normalized"
         "normalized" keeps the values of the files: x and y are fractions of the image.
         "original" undoes the normalisation: X = 1280 - 2560 x, Y = 960 - 1920 y and

@@ -29,7 +29,6 @@ class AccuracyMatrixDisplay(StreamDisplay):
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
         Accuracies in [0, 1]: entry (i, j) is the accuracy on task j after task i. NaN is allowed
         above the diagonal.
-
     task_labels : sequence of n_tasks str, default=None
         Names of the tasks on both axes. None uses 1 to n_tasks.
 
@@ -37,13 +36,10 @@ class AccuracyMatrixDisplay(StreamDisplay):
     ----------
     im_ : matplotlib AxesImage
         The heat map; its array holds fractions.
-
     text_ : ndarray of shape (n_tasks, n_tasks), dtype=matplotlib Text, or None
         The texts in the cells, with None in a blank cell. None if no numbers are shown.
-
     ax_ : matplotlib Axes
         Axes with the heat map.
-
     figure_ : matplotlib Figure
         Figure containing the heat map.
 
@@ -85,24 +81,18 @@ class AccuracyMatrixDisplay(StreamDisplay):
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure that grows with the number of tasks.
-
         include_values : bool or "auto", default="auto"
             Whether to write the accuracies, in percent, into the cells. "auto" writes them for up
             to 20 tasks, if the cells are large enough to read them.
-
         values_format : str, default=None
             Format of the percentages, such as ".1f". None uses one decimal place, or no decimals if
             the cells are too narrow.
-
         cmap : str or matplotlib Colormap, default="YlGnBu"
             Colours from 0 % to 100 %.
-
         colorbar : bool, default=True
             Whether to add a colour bar.
-
         im_kw : dict, default=None
             Additional arguments of ``matplotlib.pyplot.imshow``.
-
         text_kw : dict, default=None
             Additional arguments of ``matplotlib.pyplot.text``.
 
@@ -151,14 +141,11 @@ class AccuracyMatrixDisplay(StreamDisplay):
         result : StreamResult or list of StreamResult
             Result of :func:`evaluate_stream`. Several runs with the same number of tasks, such as
             runs with different seeds, give the mean of their matrices.
-
         task_labels : sequence of n_tasks str, default=None
             Names of the tasks on both axes. None uses the labels of the classes if each task has a
             single class that is the same in all runs, else 1 to n_tasks.
-
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure.
-
         **plot_kw : dict
             Additional arguments of :meth:`plot`.
 

@@ -33,20 +33,15 @@ class IncrementalAccuracyDisplay(StreamDisplay):
     ----------
     n_classes : list of array-like of shape (n_tasks,)
         For each curve, the number of classes learned after each task.
-
     accuracies : list of array-like of shape (n_tasks,)
         For each curve, the accuracies in [0, 1] after each task.
-
     names : list of str
         The name of each curve.
-
     spreads : list of array-like of shape (n_tasks,) or None, default=None
         For each curve, the standard deviations of its accuracies over several runs, which are drawn
         as a band; None for a curve without a band, or for all curves.
-
     joint_accuracy : float, default=None
         Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
-
     class_names : sequence of str, default=None
         Names of the classes in order of arrival, if each task has a single class. Up to 12 names
         replace the numbers of classes below the axis.
@@ -55,16 +50,12 @@ class IncrementalAccuracyDisplay(StreamDisplay):
     ----------
     lines_ : list of matplotlib Line2D
         The curves.
-
     bands_ : list of matplotlib PolyCollection
         The bands of the curves that have a spread.
-
     joint_line_ : matplotlib Line2D or None
         The line of joint training.
-
     ax_ : matplotlib Axes
         Axes with the curves.
-
     figure_ : matplotlib Figure
         Figure containing the curves.
 
@@ -111,7 +102,6 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; existing curves keep their colours. None creates a new figure.
-
         **line_kw : dict
             Additional arguments of ``matplotlib.pyplot.plot``, for every curve.
 
@@ -189,16 +179,12 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         results : StreamResult, list of StreamResult, or dict of str to either
             One curve, or several curves by name. A list of runs, such as runs with different seeds,
             gives one curve: their mean, with a band of one standard deviation.
-
         name : str, default=None
             Name of a single curve. None uses the class name of its estimator.
-
         joint_accuracy : float, default=None
             Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
-
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure.
-
         **line_kw : dict
             Additional arguments of ``matplotlib.pyplot.plot``, for every curve.
 

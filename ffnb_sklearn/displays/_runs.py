@@ -34,19 +34,14 @@ class StreamDisplay:
         ----------
         estimator : classifier with `partial_fit` and `predict`
             A clone of it learns the stream.
-
         X, y : training samples and labels
             See :func:`evaluate_stream`.
-
         X_test, y_test : test samples and labels
             See :func:`evaluate_stream`.
-
         classes_per_task, first_task_classes, class_order, random_state : stream parameters
             See :func:`evaluate_stream`.
-
         declare_classes, score_future : evaluation parameters
             See :func:`evaluate_stream`.
-
         **display_kw : dict
             Additional arguments of :meth:`from_stream`, such as `ax`.
 
