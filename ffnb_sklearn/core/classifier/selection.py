@@ -64,12 +64,12 @@ from .penalties import block_penalties, separation_energy
 __all__ = ["Choice", "choose", "with_choice"]
 
 # Energies of the inputs that are compared, as multiples of the shared band's, and the least energy
-# by class separation for this comparison (docs/benchmarks/defaults.rst, on dominant inputs).
+# by class separation for this comparison (docs/benchmarks/choice_rules.md).
 _EQUAL, _INPUTS, _SEPARATED = 1.0, 300.0, 2.0
 
 # Relative difference of the cross-entropies that decides for one of them, and least entropy that it
 # is relative to: if hardly a sample is in doubt, both are small errors
-# (docs/benchmarks/defaults.rst, on dominant inputs).
+# (docs/benchmarks/choice_rules.md).
 _CLEAR, _LEAST_ENTROPY = 0.1, 1e-3
 
 # Ridge of the judged covariance, relative to the mean variance within classes.
@@ -80,7 +80,7 @@ _RIDGE = 1.0
 _MOST_SHRINKAGE = 0.9
 
 # The same for distances in curved features: with the larger ridge it gains 1 to 5 points on seven
-# of seventeen real tables, and loses 1 on one (docs/benchmarks/defaults.rst, on public tables).
+# of seventeen real tables, and loses 1 on one (docs/benchmarks/choice_rules.md).
 _MOST_CURVED = 0.5
 
 # Weight of the linear scores of a smaller ridge where covariances are known, and weight below which
