@@ -98,7 +98,6 @@ def test_a_ridge_that_is_only_rounding_leaves_finite_numbers(rank):
 @pytest.mark.parametrize("rank", [16, 32])
 @pytest.mark.parametrize("samples", [samples_of_one_covariance, samples_of_unlike_variances])
 def test_two_thousand_neurons_are_judged_as_if_they_had_all_axes(samples, rank):
-    # An endless decay of the lost axes gave twice the cross-entropy of all axes.
     X, labels = samples(0, N_SAMPLES)
     features = np.hstack([X, curved(X, 2000) / 40.0])
     exact = entropy_of(features, labels, None)
