@@ -107,7 +107,7 @@ _PER_INPUT, _MANY, _PER_INPUT_OF_FEW = 3.0, 20.0, 5.0
 
 # Largest left-out cross-entropy of the densities, relative to that of the pooled discriminant, and
 # samples per class that raise it by one: no Gaussian set of benchmarks/gaussian_classes.py loses
-# more than 0.5 points, and no classes that surround others pass. Without the limit, these lose 4.5
+# more than 0.5 points, and no classes that surround others pass. Without the limit, these lose 4.2
 # points on average (docs/benchmarks/choice_rules.md).
 _MOST_ENTROPY, _RISE = 0.82, 2500.0
 
