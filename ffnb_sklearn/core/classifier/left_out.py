@@ -17,8 +17,8 @@ times its energy,
 
 .. math:: \frac{q l}{1 - (1 - q) l} \quad \text{and} \quad \frac{\sqrt q \, a}{1 - (1 - q) l} .
 
-The mean of q follows from the residual and the number of lost axes. With the residual as a diagonal
-instead, curved features of truncated classes look far better than they are.
+All lost axes have the same q, which follows from the residual and their number. With the residual
+as a diagonal instead, curved features of truncated classes look far better than they are.
 
 References
 ----------
