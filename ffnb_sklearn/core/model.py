@@ -198,7 +198,9 @@ class Model:
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
-                solution = solve(self.features, self.moments, self.settings, device=device)
+                solution = solve(
+                    self.features, self.moments, self.settings, device=device, seed=self.seed
+                )
             self._solved.append(solution)
         return self._solved[0]
 
@@ -272,7 +274,9 @@ class Model:
         """Solve the distances that the likeness compares, with the choice of a model."""
         settings, choice = self.settings, chosen.solution(device).choice
         with few_threads(self._operations_of_solving()):
-            gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
+            gaussians, _ = chosen_gaussians(
+                self.features, self.moments, settings, choice, device, self.seed
+            )
             return fit_relative_distances(
                 gaussians,
                 covariance=settings.covariance,

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.classifier.densities import GaussianDistances
 from ..core.classifier.fisher import PairwiseFisher
 from ..core.classifier.one_vs_all import OneVsAllRidge
-from ..core.classifier.selection import Choice
+from ..core.classifier.choice import Choice
 from ..core.classifier.solve import Solution
 from ..core.features.feature_map import classifier_columns
 

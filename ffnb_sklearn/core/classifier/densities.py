@@ -19,19 +19,16 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
 .. math:: s_c(x) = (\mu_c - m)^\top B^{-1} \bigl(x - \tfrac12 (\mu_c + m)\bigr)
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-These scores can be mixed with the linear ones of :math:`\rho = 1` and a twentieth of the ridge. For
-classes that are Gaussian in the inputs :math:`-\log \det L_c` is added.
+For classes that are Gaussian in the inputs :math:`-\log \det L_c` is added.
 
 Probabilities are the softmax of the scores divided by the temperature of the sample. With the
 temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :math:`B / \rho`
-(`ffnb_sklearn.core.classifier.left_out`), the nearest class c and d features, it is
+(`ffnb_sklearn.core.classifier.judge`), the nearest class c and d features, it is
 
-.. math:: T(x) = T_B + a f \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
+.. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-If :math:`f_0` makes the mean entropy of typical samples
-(`ffnb_sklearn.core.classifier.typical`) that of the linear discriminant, f is its root, or with C
-classes its power 4 / (C - 1) if that is less. Classes that are Gaussian in the inputs have a = 0.
-The documentation gives the reasons (docs/theory.rst, "Distances instead of pairs").
+Classes that are Gaussian in the inputs have a = 0. The documentation gives the reasons
+(docs/theory.rst, "Distances instead of pairs").
 
 References
 ----------
@@ -40,7 +37,7 @@ J. H. Friedman. Regularized discriminant analysis. Journal of the American Stati
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -48,39 +45,20 @@ import torch
 from ..device import as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky
 from ..statistics import Array
+from .choice import LEAST_SHRINKAGE
 from .gaussians import ClassGaussians
-from .left_out import N_OPPONENTS, LeftOutSamples
+from .judge import LeftOutSamples
 
-__all__ = [
-    "LEAST_SHRINKAGE",
-    "GaussianDistances",
-    "fit_distances",
-    "fit_linear",
-    "mix_with_linear",
-    "shared_covariance",
-]
+__all__ = ["GaussianDistances", "fit_distances"]
 
 # Samples per product, and bytes of responses per product: a product reads the rows of its classes
 # once for all samples, and its responses stay in the cache of the processor.
 _SAMPLES_TOGETHER = 1024
 _RESPONSE_BYTES = 8e6
 
-# Temperature a of the own axes of a class, chosen with f = 1: with 0, 100, 300 and 2000 random
-# features, the mean cross-entropy on hold-outs of 16 sets is within 0.02 of that of the best factor
-# of each.
-_OWN_TEMPERATURE = 0.013
-
-# Largest power of f_0 (docs/benchmarks/choice_rules.md, on its fit to typical samples); largest f_0
-# and 1 / f_0, as a power of two, and bisections.
-_MOST_POWER, _MOST_DOUBLINGS, _N_HALVINGS = 0.5, 5.0, 20
-
-# Ridge of the linear scores that are mixed in, relative to that of the distances: a fiftieth gains
-# on some tables, and costs log-loss (benchmarks/linear_scores.py).
-_FINE_RIDGE = 0.05
-
-# Least shrinkage that is chosen, or that temperatures assume: beyond about 1e5 samples a class
-# covariance is as good as known, and a smaller relative ridge only loses digits.
-LEAST_SHRINKAGE = 1e-3
+# Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
+# on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
+_OWN_TEMPERATURE = 0.02
 
 # Least share of the pooled covariance in B that temperatures assume: without any, distances of
 # left-out samples are those of the own axes.
@@ -182,67 +160,13 @@ class GaussianDistances:
             yield c, start, stops
 
 
-def shared_covariance(
-    gaussians: ClassGaussians, shrinkage: float, epsilon: float
-) -> DiagonalPlusGram:
-    """Return B, the part of the regularised covariance that all classes share, factored.
-
-    `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance within classes.
-    """
-    weights = gaussians.weights
-    diagonal = (
-        epsilon * gaussians.ridge_unit() * gaussians.penalties
-        + shrinkage * gaussians.residuals.sum(0) / weights.sum()
-        + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
-    )
-    return DiagonalPlusGram(
-        diagonal,
-        gaussians.rows if shrinkage else gaussians.rows[:0],
-        name="the pooled covariance",
-        scale=shrinkage / float(weights.sum()),
-        gram=gaussians.gram_in(diagonal) if shrinkage else None,
-    )
-
-
-def fit_linear(
-    gaussians: ClassGaussians,
-    shrinkage: float,
-    epsilon: float,
-    solved: tuple[DiagonalPlusGram, torch.Tensor] | None = None,
-) -> GaussianDistances:
-    """Return linear scores with the temperature of least left-out cross-entropy.
-
-    They are those of the discriminant of B, divided by its share of the pooled covariance. `solved`
-    holds B and the centred means times its inverse, if they are known.
-    """
-    left_out, share = LeftOutSamples(gaussians), max(shrinkage, _FEWEST_SHARED)
-    if solved is None or share > shrinkage:
-        base = shared_covariance(gaussians, share, epsilon)
-        solved = base, base.solve(left_out.means)
-    _, temperature = left_out.cross_entropy(*solved, share)
-    planes = share * solved[1]
-    return GaussianDistances(
-        as_array(gaussians.weights @ gaussians.means / gaussians.weights.sum()),
-        as_array(planes),
-        as_array(-0.5 * torch.linalg.vecdot(planes, left_out.means)),
-        as_array(gaussians.rows[:0]),
-        as_array(planes[:0, 0]),
-        (0,) * len(planes),
-        temperature,
-        0.0,
-    )
-
-
 def fit_distances(
     gaussians: ClassGaussians,
     *,
     covariance: str,
     shrinkage: float,
     epsilon: float,
-    normal: bool = False,
     temperature: float | None = None,
-    linear_weight: float = 0.0,
-    samples: torch.Tensor | None = None,
 ) -> GaussianDistances:
     """Solve the distances to all classes.
 
@@ -256,15 +180,8 @@ def fit_distances(
         rho in [0, 1]: 0 are class covariances, 1 is linear discriminant analysis.
     epsilon : float
         Ridge, relative to the mean variance within classes.
-    normal : bool, default=False
-        Whether the classes are Gaussian, so that scores are logarithms of density ratios.
     temperature : float or None, default=None
-        Temperature T_B; None is that of `fit_linear`.
-    linear_weight : float, default=0.0
-        Weight of the linear scores of a smaller ridge that are mixed in.
-    samples : Tensor of shape (n_samples, d) or None, default=None
-        Typical samples, to which the temperature of own axes is fitted unless `temperature` is
-        given.
+        Temperature of Gaussian densities, whose scores have log-determinants. None: distances.
 
     Returns
     -------
@@ -276,36 +193,48 @@ def fit_distances(
     NotPositiveDefiniteError
         If B or the system of a class cannot be factored.
     """
-    learned = gaussians
+    judged = gaussians
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
-    base = shared_covariance(gaussians, shrinkage, epsilon)
+    base = gaussians.shared_covariance(shrinkage, epsilon)
     weights = gaussians.weights
     centre = weights @ gaussians.means / weights.sum()
     means = gaussians.means - centre
     planes = base.solve(means)
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
     rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means)
-    linear = None
+    own_temperature = 0.0
     if temperature is None:
-        linear = fit_linear(learned, shrinkage, epsilon, (base, planes))
-        temperature = linear.temperature
-    known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
-    distances = GaussianDistances(
+        temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
+        known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
+        own_temperature = _OWN_TEMPERATURE * known**0.25
+    else:
+        offsets -= halves
+    return GaussianDistances(
         as_array(centre),
         as_array(planes),
-        as_array(offsets - halves if normal else offsets),
+        as_array(offsets),
         as_array(rows),
         as_array(shifts),
         gaussians.lengths if len(rows) else (0,) * len(weights),
         temperature,
-        0.0 if normal else _OWN_TEMPERATURE * known**0.25,
+        own_temperature,
     )
-    if linear_weight > 0.0:
-        distances = mix_with_linear(distances, gaussians, linear_weight, epsilon)
-    if linear is not None and samples is not None and len(rows):
-        distances = _as_sure(distances, linear, samples)
-    return distances
+
+
+def _linear_temperature(
+    gaussians: ClassGaussians,
+    shrinkage: float,
+    epsilon: float,
+    base: DiagonalPlusGram,
+    planes: torch.Tensor,
+) -> float:
+    """Return T_B, given B and the centred means times its inverse."""
+    left_out, share = LeftOutSamples(gaussians), max(shrinkage, _FEWEST_SHARED)
+    if share > shrinkage:
+        base = gaussians.shared_covariance(share, epsilon)
+        planes = base.solve(left_out.means)
+    return left_out.cross_entropy(base, planes, share)[1]
 
 
 def _own_axes(
@@ -329,61 +258,3 @@ def _own_axes(
             shifts[start:stop] = solved @ means[c]
             halves[c] = lower.diagonal().log().sum()
     return rows, shifts, halves
-
-
-def _as_sure(
-    distances: GaussianDistances, linear: GaussianDistances, samples: torch.Tensor
-) -> GaussianDistances:
-    """Return distances that are about as sure of typical samples as linear scores."""
-    scores, own = distances.terms(samples)
-    own = own.gather(1, scores.argmax(1, keepdim=True)) * distances.own_temperature
-    entropy = _mean_entropy(linear.scores(samples))
-    least, most = -_MOST_DOUBLINGS, _MOST_DOUBLINGS
-    for _ in range(_N_HALVINGS):
-        middle = 0.5 * (least + most)
-        if _mean_entropy(scores / (distances.temperature + 2.0**middle * own)) < entropy:
-            least = middle
-        else:
-            most = middle
-    power = _MOST_POWER * min(1.0, N_OPPONENTS / (distances.n_classes - 1))
-    factor = 2.0 ** (power * 0.5 * (least + most))
-    return replace(distances, own_temperature=factor * distances.own_temperature)
-
-
-def _mean_entropy(logits: torch.Tensor) -> float:
-    """Return the mean entropy of the softmax."""
-    logs = logits.log_softmax(1)
-    return -float((logs.exp() * logs).sum(1).mean())
-
-
-def mix_with_linear(
-    distances: GaussianDistances, gaussians: ClassGaussians, weight: float, epsilon: float
-) -> GaussianDistances:
-    """Mix the scores of distances with the linear ones of a twentieth of their ridge.
-
-    Parameters
-    ----------
-    distances : GaussianDistances
-        The distances; their rows and shifts are overwritten, since they can take gigabytes.
-    gaussians : ClassGaussians
-        The classes that they were solved for.
-    weight : float
-        Weight of the linear scores, in [0, 1).
-    epsilon : float
-        Ridge of the distances, relative to the mean variance within classes.
-
-    Returns
-    -------
-    GaussianDistances
-        The mixture; its temperature T_B is mixed likewise.
-    """
-    linear = fit_linear(gaussians, 1.0, _FINE_RIDGE * epsilon)
-    for own in (distances.rows, distances.shifts):
-        # Responses in own axes are squared.
-        own *= (1.0 - weight) ** 0.5
-    return replace(
-        distances,
-        planes=(1.0 - weight) * distances.planes + weight * linear.planes,
-        offsets=(1.0 - weight) * distances.offsets + weight * linear.offsets,
-        temperature=(1.0 - weight) * distances.temperature + weight * linear.temperature,
-    )

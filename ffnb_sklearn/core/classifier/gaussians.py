@@ -8,7 +8,7 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import LENGTH_ROUNDING, cholesky, column_energies, lower_gram
+from ..linalg import LENGTH_ROUNDING, DiagonalPlusGram, column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -99,6 +99,8 @@ class ClassGaussians:
         than columns.
     row_grams : RowGrams or None, default=None
         Gram matrices of the rows, where there are fewer.
+    seed : int, default=0
+        Seed of the draws of the judge.
     absolute_ridge : bool, default=False
         Whether the unit of the ridge is 1/2 for each class, and so 1 for a pair, or the variance.
     """
@@ -112,6 +114,7 @@ class ClassGaussians:
     penalties: torch.Tensor
     energies: torch.Tensor
     gram: torch.Tensor | None
+    seed: int = 0
     absolute_ridge: bool = False
     row_grams: "RowGrams | None" = None
 
@@ -123,6 +126,7 @@ class ClassGaussians:
         penalties: Array | None = None,
         *,
         device: torch.device,
+        seed: int = 0,
     ) -> "ClassGaussians":
         """Stack the moments of some features; None sets their penalties to 1."""
         if penalties is None:
@@ -146,6 +150,7 @@ class ClassGaussians:
             penalties=as_tensor(penalties, device=device),
             energies=torch.stack(energies),
             gram=lower_gram(rows.T) if len(rows) >= len(columns) else None,
+            seed=seed,
         )
 
     def parts(self) -> tuple[torch.Tensor, ...]:
@@ -186,45 +191,75 @@ class ClassGaussians:
             return self.row_grams.scaled(diagonal)
         return self.gram
 
-    def with_shrunk(self, shares: torch.Tensor, ridge: torch.Tensor) -> "ClassGaussians":
-        """Return the same classes with covariances of the first features that are shrunk.
+    def shared_covariance(
+        self, shrinkage: float, epsilon: float, times: float = 1.0
+    ) -> DiagonalPlusGram:
+        r"""Return B, the part of the regularised covariance that all classes share, factored.
 
-        Class c keeps the share t of its covariance, and gets the share 1 - t of the pooled
-        covariance plus a ridge. Other features do not vary within the classes.
+        .. math:: B = \rho \Sigma_{pooled} + \varepsilon v P + (1 - \rho) \bar{D} ,
+
+        with the penalties P of the features, the unit v of the ridge, and the mean variance
+        :math:`\bar{D}` outside the kept axes.
+
+        Parameters
+        ----------
+        shrinkage : float
+            rho in [0, 1].
+        epsilon : float
+            Ridge, relative to its unit.
+        times : float, default=1.0
+            Factor of the result; 2 for a pair of classes.
+        """
+        weights = self.weights
+        diagonal = times * (
+            epsilon * self.ridge_unit() * self.penalties
+            + shrinkage * self.residuals.sum(0) / weights.sum()
+            + (1.0 - shrinkage) * (self.residuals / weights[:, None]).mean(0)
+        )
+        return DiagonalPlusGram(
+            diagonal,
+            self.rows if shrinkage else self.rows[:0],
+            name="the pooled covariance",
+            scale=times * shrinkage / float(weights.sum()),
+            gram=self.gram_in(diagonal) if shrinkage else None,
+        )
+
+    def total_covariance(
+        self, shares: torch.Tensor, epsilon: float
+    ) -> tuple[DiagonalPlusGram, torch.Tensor]:
+        """Return the pooled covariance plus that of the class means, with a ridge, and its rows.
 
         Parameters
         ----------
         shares : Tensor of shape (C,)
-            t of each class, in [0, 1].
-        ridge : Tensor of shape (d',)
-            Positive ridge of the first d' features.
+            Weights of the class means, of sum one.
+        epsilon : float
+            Ridge, relative to its unit.
         """
-        inputs = slice(0, len(ridge))
-        target = self.rows[:, inputs].T @ self.rows[:, inputs]
-        target.diagonal().add_(self.residuals[:, inputs].sum(0))
-        target /= self.weights.sum()
-        target.diagonal().add_(ridge)
-        parts, residuals, energies = (
-            list(self.parts()),
-            self.residuals.clone(),
-            self.energies.clone(),
-        )
-        for c in range(len(parts)):
-            own = parts[c][:, inputs].T @ parts[c][:, inputs]
-            own.diagonal().add_(residuals[c, inputs])
-            mixed = shares[c] * own + (1.0 - shares[c]) * self.weights[c] * target
-            parts[c] = parts[c].new_zeros((len(ridge), parts[c].shape[1]))
-            parts[c][:, inputs] = cholesky(mixed, name=f"the shrunk covariance of class {c}").T
-            residuals[c], energies[c] = 0.0, column_energies(parts[c])
-        return replace(
-            self,
-            rows=torch.cat(parts),
-            lengths=tuple(len(part) for part in parts),
-            residuals=residuals,
-            energies=energies,
-            gram=None,
-            row_grams=None,
-        )
+        total = self.weights.sum()
+        from_centre = self.means - shares @ self.means
+        rows = torch.cat([self.rows / total.sqrt(), from_centre * shares.sqrt()[:, None]])
+        diagonal = self.residuals.sum(0) / total + epsilon * self.ridge_unit() * self.penalties
+        return DiagonalPlusGram(diagonal, rows, name="the total covariance"), rows
+
+    def relative_square(self) -> float:
+        """Return the squared norm of the pooled covariance over its squared trace, or 0.
+
+        The penalties weight the features, and the parts outside the kept axes do not count.
+        """
+        energy = (self.energies.sum(0) / self.penalties).sum()
+        if not energy > 0.0:
+            return 0.0
+        gram = self.gram_in(self.penalties)
+        root = self.penalties.rsqrt()
+        if gram is None:
+            gram = lower_gram(self.rows * root)
+        elif self.row_grams is None:
+            gram = gram * root * root[:, None]
+        # Energies may be as large as 1e160, and their squares overflow.
+        gram = gram / energy
+        square = 2.0 * gram.tril(-1).square().sum() + gram.diagonal().square().sum()
+        return float(square)
 
     def with_identity(self) -> "ClassGaussians":
         """Return the same classes with the identity times the mean variance as covariance.

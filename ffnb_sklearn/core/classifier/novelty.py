@@ -25,7 +25,7 @@ import torch
 from ..device import as_array, as_tensor
 from ..linalg import DiagonalPlusGram
 from ..statistics import Array
-from .densities import GaussianDistances, fit_distances, shared_covariance
+from .densities import GaussianDistances, fit_distances
 from .gaussians import ClassGaussians
 
 __all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
@@ -124,17 +124,12 @@ def fit_relative_distances(
     distances = fit_distances(
         gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon, temperature=1.0
     )
-    share = gaussians.weights / gaussians.weights.sum()
+    shares = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    from_centre = gaussians.means - share @ gaussians.means
-    rows = [gaussians.rows / gaussians.weights.sum().sqrt(), from_centre * share.sqrt()[:, None]]
-    residual = gaussians.residuals.sum(0) / gaussians.weights.sum()
-    total = InverseCovariance.of(
-        DiagonalPlusGram(ridge + residual, torch.cat(rows), name="the total covariance")
-    )
+    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon)[0])
     return RelativeDistances(
         distances,
-        InverseCovariance.of(shared_covariance(gaussians, shrinkage, epsilon)),
+        InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon)),
         total,
         max(len(ridge) - total.trace_with(as_array(ridge)), _LEAST_DISTANCE),
     )

@@ -37,20 +37,20 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
-from ..linalg import DiagonalPlusGram, NotPositiveDefiniteError
+from ..linalg import NotPositiveDefiniteError
 from ..statistics import Array
 from .gaussians import ClassGaussians
-from .left_out import LEAST_LEFT, LeftOutSamples
+from .judge import LEAST_LEFT, LeftOutSamples
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
 
 # Values far beyond this multiple of 1 / C count by their ratios, and values far below by their
-# differences: on CIFAR-100 a softmax has 0.31 more log-loss (docs/benchmarks/one_vs_all.md).
+# differences: on CIFAR-100 a softmax has 0.31 more log-loss .
 _LINEAR = 4.0
 
 # Draws of a left-out sample, each with its mirror image, so many because the tails decide between
-# two classes that hardly overlap. Powers per factor of two.
-_N_DRAWS, _STEPS = 256, 4
+# two classes that hardly overlap.
+_N_DRAWS = 256
 
 
 @dataclass(frozen=True)
@@ -135,25 +135,20 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     total, share = gaussians.weights.sum(), 1.0 / len(gaussians.weights)
     centre = gaussians.means.mean(0)
     from_centre = gaussians.means - centre
-    rows = torch.cat([gaussians.rows / total.sqrt(), from_centre * share**0.5])
-    diagonal = (
-        gaussians.residuals.sum(0) / total + epsilon * gaussians.ridge_unit() * gaussians.penalties
-    )
-    base = DiagonalPlusGram(diagonal, rows, name="the total covariance")
+    base, rows = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
     solved = base.solve(from_centre)
     planes, gram = solved * share, solved @ from_centre.T
     left_out = LeftOutSamples(gaussians)
     lengths = left_out.split(total * base.own_lengths(rows, left_out.numbers))
-    energies = base.diagonal.reciprocal()
     margins = []
-    for number, (c, one) in enumerate(zip(left_out.classes, lengths, strict=True)):
+    for c, one in zip(left_out.classes, lengths, strict=True):
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c].clone()
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(number, one, energies, solved[order])
-        products, n = gram[order][:, order], left_out.counts[c]
-        values = left_out_values(products, h, _draws(root), n, n / left_out.counts.sum())
+        h, root = left_out.spread(c, one, solved[order])
+        products, n = gram[order][:, order], gaussians.counts[c]
+        values = left_out_values(products, h, _draws(root, gaussians.seed), n, n / gaussians.counts.sum())
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1
@@ -161,7 +156,7 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
         as_array(planes),
         as_array(share - planes @ centre),
         as_array(gram),
-        1.0 / left_out.least_cross_entropy(margins, _STEPS)[1] if is_judged else 1.0,
+        1.0 / left_out.least_cross_entropy(margins)[1] if is_judged else 1.0,
     )
 
 
@@ -208,9 +203,9 @@ def left_out_values(
     return (1.0 + (s + of_z)[:, None] * by_z + (1.0 + of_mean)[:, None] * by_mean) / n_classes
 
 
-def _draws(root: torch.Tensor) -> torch.Tensor:
+def _draws(root: torch.Tensor, seed: int) -> torch.Tensor:
     """Return Laplace distributed draws with a root of their covariance, and their mirror images."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     normal = torch.randn((_N_DRAWS, len(root)), generator=generator, dtype=root.dtype, device="cpu")
     # A normal distribution with an exponentially distributed variance.
     uniform = torch.rand((_N_DRAWS, 1), generator=generator, dtype=root.dtype, device="cpu")

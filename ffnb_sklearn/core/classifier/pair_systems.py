@@ -57,15 +57,7 @@ class PairSystem:
 def _shrunk_system(gaussians: ClassGaussians, shrinkage: float, epsilon: float) -> PairSystem:
     """Return the systems with shrinkage: B is the pooled part, the ridge and the mean residual."""
     weights = gaussians.weights
-    diagonal = 2.0 * (
-        epsilon * gaussians.ridge_unit() * gaussians.penalties
-        + shrinkage * gaussians.residuals.sum(0) / weights.sum()
-        + (1.0 - shrinkage) * (gaussians.residuals / weights[:, None]).mean(0)
-    )
-    rows, pooled = gaussians.rows, 2.0 * shrinkage / float(weights.sum())
-    base = DiagonalPlusGram(
-        diagonal, rows, name="the pooled covariance", scale=pooled, gram=gaussians.gram_in(diagonal)
-    )
+    rows, base = gaussians.rows, gaussians.shared_covariance(shrinkage, epsilon, times=2.0)
     one = weights.new_ones((len(weights), len(weights)))
     if shrinkage == 1.0:
         return PairSystem(base, rows[:0], (0,) * len(weights), one[0], one)

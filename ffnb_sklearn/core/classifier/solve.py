@@ -9,19 +9,13 @@ import torch
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
+from .choice import Choice, choose, with_choice
 from .densities import GaussianDistances, fit_distances
 from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
-from .left_out import N_OPPONENTS, LeftOutSamples
 from .one_vs_all import OneVsAllRidge, fit_one_vs_all
-from .selection import Choice, choose, with_choice
-from .typical import typical_samples
 
 __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
-
-# Most classes whose temperature is fitted to typical samples. With more, f is less than the eighth
-# root of f_0, and the samples take a tenth or more of the first prediction of 45 classes.
-_MOST_CLASSES = 4 * N_OPPONENTS + 1
 
 Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
 
@@ -47,6 +41,7 @@ def solve(
     settings: Settings,
     *,
     device: torch.device,
+    seed: int = 0,
     choice: Choice | None = None,
 ) -> Solution:
     """Solve the classifier.
@@ -61,9 +56,10 @@ def solve(
         Kind of classifier, and its parameters.
     device : torch.device
         Device of the computation.
+    seed : int, default=0
+        Seed of the draws by which the choice is judged.
     choice : Choice or None, default=None
-        Values to solve with; the temperature is then not fitted to typical samples. None chooses
-        those that the settings leave open.
+        Values to solve with. None chooses those that the settings leave open.
 
     Returns
     -------
@@ -80,8 +76,7 @@ def solve(
     IllConditionedWarning
         If the diagonal of one had to be raised.
     """
-    given = choice is not None
-    gaussians, choice = chosen_gaussians(features, moments, settings, choice, device)
+    gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     if settings.classifier == "ova":
         return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
     if settings.classifier == "ovo":
@@ -93,44 +88,14 @@ def solve(
             half_bias=settings.half_bias,
         )
         return Solution(pairs, choice)
-    samples = None
-    if not (given or choice.normal):
-        samples = _samples(features, moments, gaussians, settings, choice.shrinkage)
     distances = fit_distances(
         gaussians,
         covariance=settings.covariance,
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
-        normal=choice.normal,
-        temperature=choice.density_temperature,
-        linear_weight=choice.linear_weight,
-        samples=samples,
+        temperature=choice.temperature,
     )
     return Solution(distances, choice)
-
-
-def _samples(
-    features: FeatureMap,
-    moments: Sequence[ClassMoments],
-    gaussians: ClassGaussians,
-    settings: Settings,
-    shrinkage: float,
-) -> torch.Tensor | None:
-    """Return typical samples of several classes with covariances of their own, or None."""
-    if shrinkage == 1.0 or settings.covariance == "identity":
-        return None
-    if not 2 <= len(moments) <= _MOST_CLASSES:
-        return None
-    classes = LeftOutSamples(gaussians).classes
-    if not classes:
-        return None
-    return typical_samples(
-        features,
-        moments,
-        classes,
-        skip_connection=settings.skip_connection,
-        device=gaussians.rows.device,
-    )
 
 
 def chosen_gaussians(
@@ -139,11 +104,12 @@ def chosen_gaussians(
     settings: Settings,
     choice: Choice | None,
     device: torch.device,
+    seed: int,
 ) -> tuple[ClassGaussians, Choice]:
     """Return the classes with the penalties of a choice, and the choice; None makes it."""
     columns = classifier_columns(features, settings.skip_connection)
     blocks = classifier_blocks(features, settings.skip_connection)
-    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
         # Each energy that is tried needs the Gram matrices of the blocks alone.
         if settings.shrinkage != 0.0 and None in (settings.shrinkage, settings.epsilon):

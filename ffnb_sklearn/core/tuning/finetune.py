@@ -34,7 +34,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..classifier.selection import Choice
+from ..classifier.choice import Choice
 from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns

@@ -1,0 +1,361 @@
+r"""The judge of the choice: cross-entropies of left-out samples, from the classes' moments alone.
+
+*Linear candidates.* With the regularised pooled covariance :math:`B = \Sigma_{pooled} + v P`,
+without the sample :math:`\mu_c + z` the mean of its class moves by :math:`-z / (n - 1)`, and
+:math:`\Sigma_{pooled}` loses :math:`k z z^\top` with :math:`k = n / (n - 1) / N`. With
+:math:`h = z^\top B^{-1} z`, :math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the
+squared distances are then
+
+.. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+          D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
+
+As in generalised cross-validation [1]_, h is its mean over the samples of a class. The u of several
+opponents are drawn jointly Gaussian.
+
+*Gaussian candidates.* In coordinates in which B is the identity, the covariance of class c without
+a sample is :math:`S_c - a z z^\top` with :math:`S_c = (1 - \rho) k \Sigma_c + \rho I`,
+:math:`k = n / (n - 1)` and :math:`a = (1 - \rho) k / (n - 1)`. With the mean leverage l of the
+samples of the class, the distance and the log-determinant of its own class are
+
+.. math:: \frac{k^2 z^\top S_c^{-1} z}{1 - l} , \qquad \log \det S_c + \log (1 - l) .
+
+The samples z are drawn from :math:`N(0, \Sigma_c)`, so classes that are not Gaussian would look
+better than they are. `dispersion` tells: a rectified neuron without a bias has a mean that a
+Gaussian class determines [2]_.
+
+References
+----------
+.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
+   good ridge parameter. Technometrics 21(2), 1979.
+.. [2] R. C. Geary. The ratio of the mean deviation to the standard deviation as a test of
+   normality. Biometrika 27(3/4), 1935.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch.quasirandom import SobolEngine
+
+from ..device import as_tensor
+from ..features.shared_band import SharedBand
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
+from .gaussians import ClassGaussians
+
+__all__ = [
+    "LEAST_LEFT",
+    "DensityChoice",
+    "LeftOutSamples",
+    "best_densities",
+    "dispersion",
+    "normal_draws",
+]
+
+# Classes that are judged, nearest opponents of each, and draws of its samples. They bound the time:
+# the choice then takes less than the solution (benchmarks/speed).
+_N_JUDGED, _N_OPPONENTS, _N_DRAWS = 12, 8, 64
+
+# Grid of temperatures: powers of two, times the typical margin for linear candidates.
+_TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
+
+# Grid of the Gaussian candidates: shrinkages of the class covariances, and ridges of B relative to
+# the mean variance.
+_SHRINKAGES, _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01), (0.01, 3.0)
+
+# Least share of a covariance along a sample that is left without the sample.
+LEAST_LEFT, _LEAST_ROOT = 1e-3, 0.05
+
+# Rectified neurons whose means are tested; more of them tell no more.
+_N_TESTED = 256
+
+
+def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) -> torch.Tensor:
+    """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
+    if not n_columns:
+        return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
+    points = SobolEngine(n_columns, scramble=True, seed=seed).draw(n_draws, dtype=torch.float64)
+    # A point may be 0 or 1 but for 30 binary digits.
+    draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
+    return torch.cat([draws, -draws]).to(device)
+
+
+class LeftOutSamples:
+    """Samples of up to twelve classes, each left out of the pooled discriminant.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes; their penalties play no part.
+
+    Attributes
+    ----------
+    classes : list of int
+        The classes that are judged, of two samples or more.
+    numbers : Tensor of shape (R,)
+        Numbers of their rows.
+    means : Tensor of shape (C, d)
+        Means of all classes, centred.
+    """
+
+    def __init__(self, gaussians: ClassGaussians) -> None:
+        self.gaussians = gaussians
+        rows, weights = gaussians.rows, gaussians.weights
+        self.means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self.n_opponents = min(_N_OPPONENTS, len(weights) - 1)
+        self.classes = self._choose_classes()
+        numbers = torch.split(torch.arange(len(rows), device=rows.device), list(gaussians.lengths))
+        self.numbers = torch.cat([numbers[c] for c in self.classes] or [numbers[0][:0]])
+        self._draws = normal_draws(gaussians.seed, _N_DRAWS, self.n_opponents, rows.device)
+
+    def split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the values of the rows of each class that is judged."""
+        return torch.split(values, [self.gaussians.lengths[c] for c in self.classes])
+
+    def cross_entropy(
+        self, base: DiagonalPlusGram, planes: torch.Tensor, share: float = 1.0
+    ) -> tuple[float, float]:
+        """Return the least cross-entropy over temperatures, and its temperature.
+
+        `base` is B times the share of the pooled covariance in it, and `planes` are the centred
+        means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
+        """
+        if not self.classes or not self.n_opponents:
+            return 0.0, 1.0
+        lengths = self.split(share * base.own_lengths(self.gaussians.rows, self.numbers))
+        classes = zip(self.classes, lengths, strict=True)
+        return self.least_cross_entropy([self._margins(share * planes, *one) for one in classes])
+
+    def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
+        """Return the least cross-entropy over temperatures, and its temperature.
+
+        `margins` has the logits of each class that is judged less those of k others, for draws of
+        its samples: tensors of shape (n_draws, k).
+        """
+        logits = torch.nn.functional.pad(-torch.stack(margins), (1, 0))
+        weights = self.gaussians.weights[self.classes]
+        # Classes that coincide have no margin but rounding.
+        scale = logits[..., 1:].abs().median().clamp_min(LEAST_LEFT)
+        scales = scale * _TEMPERATURES.to(scale.device)
+        entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
+        entropies = entropies @ weights / weights.sum()
+        least = int(entropies.argmin())
+        return float(entropies[least]), float(scales[least])
+
+    def spread(
+        self, c: int, lengths: torch.Tensor, functions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return how the samples of a class deviate from its mean, along its kept axes.
+
+        Parameters
+        ----------
+        c : int
+            The class.
+        lengths : Tensor of shape (r,)
+            Squared lengths of its rows in the inverse of B.
+        functions : Tensor of shape (k, d)
+            Linear functions.
+
+        Returns
+        -------
+        Tensor of shape ()
+            Mean squared length of the deviations in the inverse of B.
+        Tensor of shape (k, k)
+            Symmetric root of the covariance of their products with the functions.
+        """
+        weight, products = self.gaussians.weights[c], self.gaussians.parts()[c] @ functions.T
+        values, axes = torch.linalg.eigh(products.T @ products / weight)
+        return lengths.sum() / weight, (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+
+    def nearest(self, c: int, gaps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the least squared distances from class c to other classes, and these classes."""
+        others = gaps.index_fill(0, torch.tensor([c], device=gaps.device), torch.inf)
+        return others.topk(self.n_opponents, largest=False)
+
+    def _choose_classes(self) -> list[int]:
+        """Return classes of two samples or more, at even steps from crowded to remote ones."""
+        # Weights may sum up to two but for rounding.
+        able = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
+        if len(able) > _N_JUDGED:
+            # The means are centred, so a product keeps the digits of their differences.
+            gaps = torch.cdist(self.means, self.means, compute_mode="use_mm_for_euclid_dist")
+            # Two classes may be nearest to each other; the sum tells them apart.
+            crowd = gaps.topk(self.n_opponents + 1, largest=False).values.sum(1)
+            steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()
+            able = able[crowd[able].argsort()[steps]]
+        chosen: list[int] = able.tolist()
+        return chosen
+
+    def _margins(self, planes: torch.Tensor, c: int, lengths: torch.Tensor) -> torch.Tensor:
+        """Return (D_r - D_c) / 2 for draws of left-out samples, nearest opponents first."""
+        n = self.gaussians.counts[c]
+        gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
+        apart, nearest = self.nearest(c, gaps)
+        h, root = self.spread(c, lengths, planes[c] - planes[nearest])
+        u = self._draws @ root
+        k = n / (n - 1.0) / self.gaussians.counts.sum()
+        # Weights below one make h too large.
+        h = h.clamp_max((1.0 - LEAST_LEFT) / k)
+        left = 1.0 - k * h
+        own = (n / (n - 1.0)).square() * h / left
+        margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
+        return 0.5 * margins
+
+
+class DensityChoice(NamedTuple):
+    """Shrinkage, ridge of B, temperature and left-out cross-entropy of Gaussian densities."""
+
+    shrinkage: float
+    ridge: float
+    temperature: float
+    entropy: float
+
+
+def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityChoice:
+    """Return the Gaussian densities of least left-out cross-entropy.
+
+    Parameters
+    ----------
+    left_out : LeftOutSamples
+        Classes to judge, and an opponent at least.
+    inputs : ClassGaussians
+        The classes over the inputs.
+
+    Returns
+    -------
+    DensityChoice
+        The best point of the grid.
+    """
+    weights = inputs.weights
+    shares = weights[left_out.classes] / weights[left_out.classes].sum()
+    draws = normal_draws(inputs.seed, _N_DRAWS, inputs.means.shape[1] + 1, weights.device)
+    temperatures = _TEMPERATURES.to(weights.device)[:, None, None, None]
+    found = []
+    for ridge in _RIDGES:
+        densities = _Densities(inputs, ridge)
+        losses: torch.Tensor | float = 0.0
+        for share, c in zip(shares, left_out.classes, strict=True):
+            # Shrinkages, draws, opponents.
+            logits = -densities.margins(c, left_out, draws) / temperatures
+            losses = losses + share * torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1).mean(-1)
+        found.append(losses)
+    # Ridges, temperatures, shrinkages.
+    entropies = torch.stack(found)
+    r, t, s = (int(one) for one in torch.unravel_index(entropies.argmin(), entropies.shape))
+    return DensityChoice(
+        _SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), float(entropies[r, t, s])
+    )
+
+
+class _Densities:
+    """The classes in coordinates in which B is the identity, for all shrinkages of the grid."""
+
+    def __init__(self, gaussians: ClassGaussians, ridge: float) -> None:
+        self._gaussians, weights = gaussians, gaussians.weights
+        total = gaussians.rows.T @ gaussians.rows
+        total.diagonal().add_(gaussians.residuals.sum(0))
+        total /= weights.sum()
+        total.diagonal().add_(ridge * gaussians.pooled_variance() * gaussians.penalties)
+        self._root = cholesky(total, name="the pooled covariance of the inputs")
+        means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self._means = self._whitened(means)
+        self._rho = means.new_tensor(_SHRINKAGES)[:, None]
+        self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def margins(self, c: int, left_out: LeftOutSamples, draws: torch.Tensor) -> torch.Tensor:
+        """Return log density ratios of left-out samples of class c against its opponents.
+
+        The shape is (n_shrinkages, n_draws, n_opponents).
+        """
+        values, axes = self._spectrum(c)
+        n, d = float(self._gaussians.weights[c]), len(axes)
+        k = n / (n - 1.0)
+        mixed = (1.0 - self._rho) * k * values + self._rho
+        z = (draws[:, :-1] @ axes) * values.sqrt()
+        leverage = (1.0 - self._rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
+        left = (1.0 - leverage).clamp_min(LEAST_LEFT)
+        # The part of S_c that comes from the class itself varies; Wilson and Hilferty's chi-square.
+        spread = (2.0 / 9.0) * (leverage * (n - 1.0) / d).square() / ((n - 1.0) * left)
+        ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(_LEAST_ROOT) ** 3
+        own = k**2 / left * ((1.0 / mixed) @ z.square().T) / ratio + left.log()
+        own += mixed.log().sum(1, keepdim=True) + (d - len(values)) * self._rho.log()
+        samples = z @ axes.T + self._means[c]
+        gaps = (self._means - self._means[c]).square().sum(1)
+        _, opponents = left_out.nearest(c, gaps)
+        others = [self._distances(r, samples) for r in opponents.tolist()]
+        return 0.5 * (torch.stack(others, dim=-1) - own[..., None])
+
+    def _distances(self, c: int, samples: torch.Tensor) -> torch.Tensor:
+        """Return squared distances plus log-determinants of class c, by shrinkage and sample."""
+        values, axes = self._spectrum(c)
+        mixed = (1.0 - self._rho) * values + self._rho
+        gaps = samples - self._means[c]
+        squares = (gaps @ axes).square()
+        rest = (gaps.square().sum(1) - squares.sum(1)).clamp_min(0.0)
+        logs = mixed.log().sum(1, keepdim=True) + (len(axes) - len(values)) * self._rho.log()
+        return (1.0 / mixed) @ squares.T + rest / self._rho + logs
+
+    def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the positive eigenvalues of the covariance of a class, and their axes."""
+        if c not in self._spectra:
+            rows = self._gaussians.parts()[c]
+            lost = self._gaussians.residuals[c]
+            if bool(lost.any()):
+                rows = torch.cat([rows, lost.sqrt().diag()])
+            white = self._whitened(rows) / self._gaussians.weights[c].sqrt()
+            _, sizes, turns = torch.linalg.svd(white, full_matrices=False)
+            values = sizes.square()
+            kept = values > SUM_ROUNDING * values[:1]
+            self._spectra[c] = values[kept], turns[kept].T
+        return self._spectra[c]
+
+    def _whitened(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows in these coordinates."""
+        return torch.linalg.solve_triangular(self._root, rows.T, upper=False).T
+
+
+def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:
+    r"""Return the dispersion of the means of rectified neurons around those of Gaussian classes.
+
+    The projection of a Gaussian class of mean t and standard deviation s on a direction has
+    :math:`E |z| = s (2 \varphi(t/s) + (t/s) (2 \Phi(t/s) - 1))`. The squared deviation of the mean
+    found, over its sampling variance, is about 1 on average if the classes are Gaussian.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes over the inputs and the shared band.
+    shared : SharedBand
+        The shared band; its mirrored neurons without a bias are tested.
+
+    Returns
+    -------
+    float
+        Mean ratio over the classes of two samples or more; infinite if nothing can be tested.
+    """
+    neurons = shared.moduli()
+    neurons = slice(neurons.start, min(neurons.stop, neurons.start + _N_TESTED))
+    n_inputs = shared.rows.shape[1] - 1
+    directions = as_tensor(shared.rows[neurons, :-1], device=gaussians.means.device).T
+    outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
+    ratios = []
+    for c, rows in enumerate(gaussians.parts()):
+        n = gaussians.weights[c]
+        if n < 2.0:
+            continue
+        mean = gaussians.means[c, :n_inputs] @ directions
+        scatter = (rows[:, :n_inputs] @ directions).square().sum(0)
+        scatter += gaussians.residuals[c, :n_inputs] @ directions.square()
+        varying = scatter > SUM_ROUNDING * n * mean.square()
+        spread = (scatter[varying] / (n - 1.0)).sqrt()
+        t = mean[varying] / spread
+        density = torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
+        sign = torch.erf(t / math.sqrt(2.0))
+        expected = 2.0 * density + t * sign
+        # The mean and the deviation are estimated from the same samples, which lowers the variance.
+        variance = 1.0 + t.square() - expected.square() - sign.square() - 2.0 * density.square()
+        found = math.sqrt(2.0) * gaussians.means[c, outputs][varying] / spread
+        deviations = found - expected + density * (1.0 + t.square()) / (2.0 * n)
+        total = variance.clamp_min(0.0).sum()
+        if total > 0.0:
+            ratios.append(float(n * deviations.square().sum() / total))
+    return sum(ratios) / len(ratios) if ratios else math.inf
