@@ -1,31 +1,49 @@
 """Conversion and checks of arrays from users: other libraries, dimensions, column targets."""
 
-import sys
 import warnings
 
 import numpy as np
+import torch
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 
-__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
+from .core.messages import level_of_user
 
-# Packages whose frames lie between the code of the user and a check.
-_BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
+__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
 
 
 def as_numpy(array, name):
-    """Convert an array of torch, CuPy or the array API to NumPy; return anything else as it is."""
+    """Convert an array of torch, CuPy or the array API to NumPy, and compute collections of dask.
+
+    Return anything else as it is.
+    """
+    if hasattr(array, "__dask_graph__"):
+        return array.compute()
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return array
     try:
         return np.asarray(array)
     except Exception as error:
         kind = f"{type(array).__module__}.{type(array).__name__}"
+        steps = _steps_to_numpy(array)
         raise TypeError(
             f"{name} must be an array that NumPy can read; got a {kind} on device "
-            f"{getattr(array, 'device', 'unknown')!s}: {error} Copy it to NumPy first, a torch "
-            f"tensor by {name}.detach().cpu().numpy(). `device` says where the estimator computes."
+            f"{getattr(array, 'device', 'unknown')!s}: {error} Copy it to NumPy first"
+            f"{f', by {name}{steps}' if steps else ''}. `device` says where the estimator computes."
         ) from error
+
+
+def _steps_to_numpy(array):
+    """Return the calls that convert a torch tensor to NumPy; no calls for other arrays."""
+    if not isinstance(array, torch.Tensor):
+        return ""
+    dense = "" if array.layout == torch.strided else ".to_dense()"
+    try:
+        torch.empty(0, dtype=array.dtype).numpy()
+    except TypeError:
+        # NumPy has no such type, as bfloat16.
+        dense += ".float()"
+    return f".detach().cpu(){dense}.numpy()"
 
 
 def check_rows(X, estimator):
@@ -54,16 +72,3 @@ def as_targets(y):
             stacklevel=level_of_user(),
         )
     return targets
-
-
-def level_of_user():
-    """Return the stack level, from the calling function, of the first frame outside libraries."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _library(frame) in _BETWEEN:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _library(frame):
-    """Return the name of the package that the code of a frame belongs to."""
-    return frame.f_globals.get("__name__", "").partition(".")[0]

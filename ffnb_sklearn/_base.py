@@ -13,10 +13,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._callbacks import CallbackSupportMixin, Epochs, callback_context
 from ._documentation import DocumentedMixin
-from ._probabilities import LEAST
+from ._probabilities import LEAST, unseen_scores
 from ._seeds import advance
 from ._sparse import samples_on
-from ._state import exchange_state, learned_attribute
+from ._state import exchange_state, learned_attribute, read_only
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -165,7 +165,7 @@ class ClassIncrementalClassifier(
         names = self._learned_state().feature_names_in
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
-        return names
+        return read_only(names)
 
     def _scores(self, state, X):
         """Return the scores of the known classes, in order of arrival."""
@@ -197,12 +197,17 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
-            One column per entry of `classes_`, minus infinity for a class that was declared
-            and never seen. For two classes, half the difference of their scores, which is positive
-            if the second class is more likely.
+            One column per entry of `classes_`. The score of a class that was declared and never
+            seen is finite and lower than all others of the sample: by the range of these, and by at
+            least 36. For two classes, half the difference of their scores, which is positive if the
+            second class is more likely.
         """
         state = self._learned_state()
-        scores = state.by_class(self._scores(state, X), -np.inf)
+        scores = self._scores(state, X)
+        if len(state.classes) == 2:
+            # Differences are exact, so all samples have the same score if one class was seen.
+            scores = scores - scores.min(axis=1, keepdims=True)
+        scores = state.by_class(scores, unseen_scores(scores))
         if scores.shape[1] == 2:
             return 0.5 * (scores[:, 1] - scores[:, 0])
         return scores
@@ -252,13 +257,14 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, except
-            minus infinity for a class that was declared and never seen.
+            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, which
+            is the value of a class that was declared and never seen: no value is infinite, although
+            `predict_proba` is zero there.
         """
         state = self._learned_state()
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
-        return state.by_class(logarithms, -np.inf)
+        return state.by_class(logarithms, np.log(LEAST))
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""

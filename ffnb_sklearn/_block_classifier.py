@@ -1,6 +1,7 @@
 """Base class of the classifiers that store a `ffnb_sklearn.core.model.Model`."""
 
 from collections.abc import Mapping
+from functools import wraps
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -68,6 +69,28 @@ _PUBLISHED_TRAINING = {
     "adaptive_rate": True,
 }
 
+# Advice for a parameter that other classifiers have.
+_NO_CLASS_WEIGHT = (
+    "There is no parameter class_weight; use priors. Their default, \"uniform\", treats all classes "
+    "alike, as class_weight=\"balanced\" does, and a mapping sets the shares of the classes."
+)
+
+
+def _named_after_subclass(constructor):
+    """Let errors of a constructor name the class that is made, not the base class."""
+
+    @wraps(constructor)
+    def named(self, *args, **parameters):
+        try:
+            constructor(self, *args, **parameters)
+        except TypeError as error:
+            name = f"{type(self).__name__}.__init__"
+            advice = f". {_NO_CLASS_WEIGHT}" if "class_weight" in parameters else ""
+            message = str(error).replace(constructor.__qualname__, name)
+            raise TypeError(message + advice) from None
+
+    return named
+
 
 class BlockClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier
@@ -108,6 +131,7 @@ class BlockClassifier(
         "novelty": ["boolean"],
     }
 
+    @_named_after_subclass
     def __init__(
         self,
         *,
@@ -225,6 +249,8 @@ class BlockClassifier(
         self : estimator
             The estimator.
         """
+        if "class_weight" in params:
+            raise ValueError(_NO_CLASS_WEIGHT)
         training = params.get("training", getattr(self, "training", self))
         if training is None and any(name.startswith("training__") for name in params):
             params = {**params, "training": BandTraining()}

@@ -7,7 +7,7 @@ import numpy as np
 
 from ._sparse import RandomProjection
 
-__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
+__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute", "read_only"]
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
@@ -63,7 +63,10 @@ class State:
         return self.n_features_in if self.projection is None else self.projection.n_columns
 
     def by_class(self, values, missing):
-        """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
+        """Return one column per entry of `classes`; `missing` fills those of labels not seen.
+
+        `missing` is a number, or an array of shape (n_samples, 1).
+        """
         full = np.full((len(values), len(self.classes)), missing)
         full[:, np.searchsorted(self.classes, self.arrived)] = values
         return full
@@ -122,7 +125,19 @@ def exchange_state(estimator, before, after):
 def learned_attribute(read):
     """Make a read-only attribute that `read` computes from the state of an estimator.
 
+    Its arrays are read-only too.
+
     Before the estimator has learned anything, the attribute raises `NotFittedError`. This error is
     an `AttributeError`, so `hasattr` returns False.
     """
-    return property(lambda estimator: read(estimator._learned_state()))
+    return property(lambda estimator: read_only(read(estimator._learned_state())))
+
+
+def read_only(value):
+    """Return an array, or the arrays of a list, as views that callers cannot write to."""
+    if isinstance(value, list):
+        return [read_only(one) for one in value]
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._arrays import as_numpy, as_targets, check_rows
@@ -72,28 +72,32 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
     and the given state. If that is None, return a new state that describes only the features.
+    Labels that only samples of weight 0 have are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
-    y = as_targets(unmixed(as_numpy(y, "y"), "y"))
+    X, y = as_numpy(X, "X"), as_targets(unmixed(as_numpy(y, "y"), "y"))
     check_consistent_length(X, y)
     y = check_labels(y, known, "y")
     if classes is not None:
         seen = y if known is None else np.concatenate([known, y])
-        classes = check_labels(classes, seen, "classes")
+        classes = check_labels(as_numpy(classes, "classes"), seen, "classes")
     X, state = check_inputs(estimator, X, state=state, smallest=_SMALLEST)
     weights = check_weights(sample_weight, X)
     used = weights > 0
     if not used.all():
+        unused = np.unique(y[~used])
+        classes = unused if classes is None else np.union1d(classes, unused)
         X, y, weights = X[used], y[used], weights[used]
     return X, y, classes, weights, state
 
 
 def check_weights(sample_weight, X):
     """Return the weights, ones for None; raise if a weight is out of range, or if all are 0."""
+    sample_weight = as_numpy(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -139,12 +143,45 @@ def validated(estimator, X, state, **checks):
     if state is not None:
         stand_in.n_features_in_ = state.n_features_in
         stand_in.feature_names_in_ = state.feature_names_in
-    X = validate_data(stand_in, X, reset=state is None, **checks)
+    try:
+        X = validate_data(stand_in, X, reset=state is None, ensure_all_finite=False, **checks)
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            raise ValueError(_text_refused(X, error, estimator)) from error
+        raise
+    if not checks.get("skip_check_array"):
+        _check_finite(X, estimator)
     if state is None:
         names = getattr(stand_in, "feature_names_in_", None)
         projection = projection_for(X, estimator)
         state = State(stand_in.n_features_in_, names, projection)
     return X, state
+
+
+def _check_finite(X, estimator):
+    """Raise if a sample is not finite; advise an imputer, not another estimator, for NaN."""
+    try:
+        assert_all_finite(X, input_name="X")
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            f"{error} {type(estimator).__name__} accepts no missing values. Put an imputer before "
+            "it, as in make_continual_pipeline(SimpleImputer(), classifier), or drop the samples."
+        ) from None
+
+
+def _text_refused(X, error, estimator):
+    """Return the message for samples with columns of text."""
+    named = ""
+    if hasattr(X, "columns"):
+        kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
+        named = f" in {[name for name, kind in kinds.items() if kind in 'OUST']}"
+    return (
+        f"X must hold numbers; got text{named}: {error}. Put an encoder before "
+        f"{type(estimator).__name__}, as in make_continual_pipeline(make_column_transformer("
+        '(OneHotEncoder(handle_unknown="ignore"), columns), remainder="passthrough"), classifier).'
+    )
 
 
 @cache

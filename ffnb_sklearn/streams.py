@@ -5,6 +5,7 @@ import pickle
 import time
 import warnings
 from collections import Counter
+from functools import wraps
 from numbers import Integral
 
 import numpy as np
@@ -29,6 +30,22 @@ _SPLIT_CONSTRAINTS = {
 }
 
 
+def _labels_alone(split):
+    """Explain the signature of a function to callers who pass the samples before the labels."""
+
+    @wraps(split)
+    def explained(*args, **options):
+        if len(args) > 1:
+            raise TypeError(
+                f"{split.__name__} takes one positional argument, the labels y, without the samples"
+                f" X, and all other arguments by name; got {len(args)} positional arguments."
+            )
+        return split(*args, **options)
+
+    return explained
+
+
+@_labels_alone
 @validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
 def class_incremental_tasks(
     y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None

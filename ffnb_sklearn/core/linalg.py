@@ -20,6 +20,8 @@ from functools import lru_cache
 
 import torch
 
+from .messages import level_of_user
+
 __all__ = [
     "ENERGY_ROUNDING",
     "LEAST_ENERGY_RATIO",
@@ -136,14 +138,15 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
         if not bool(failed.any()):
             warnings.warn(
                 f"{name} was not positive definite to working precision; "
-                f"{jitter:.0e} of its mean diagonal was added. A larger ridge avoids this.",
+                f"{jitter:.0e} of its mean diagonal was added. A larger ridge, `epsilon`, avoids "
+                "this.",
                 IllConditionedWarning,
-                stacklevel=2,
+                stacklevel=level_of_user(),
             )
             return factor
     raise NotPositiveDefiniteError(
         f"{name} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean "
-        "diagonal added; a larger ridge is needed."
+        "diagonal added; a larger ridge, `epsilon`, is needed."
     )
 
 

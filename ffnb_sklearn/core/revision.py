@@ -13,6 +13,7 @@ from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
 from .likeness import LeftOutLikeness, pooled_likeness
+from .messages import level_of_user
 from .model import Model
 from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
@@ -147,7 +148,7 @@ def _warn_of_spare_neurons(n_spare: int, n_features: int, n_classes: int) -> Non
         "band_size=0 a merge adds no features, and equals one fit; or merge models of different "
         "classes.",
         MergedBandsWarning,
-        stacklevel=4,
+        stacklevel=level_of_user(),
     )
 
 

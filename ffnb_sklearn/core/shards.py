@@ -28,10 +28,15 @@ __all__ = [
     "learn_moments",
     "only_inputs",
     "pooled",
+    "same_samples",
     "shard_moments",
     "shard_rank",
     "with_past_of",
 ]
+
+# Difference of sums over the same samples, relative to their size, that counts as rounding. Float32
+# samples that are recomputed on another machine may differ in their last digit.
+_ROUNDING = 1e-7
 
 # Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
 # have more axes than their union keeps.
@@ -89,6 +94,27 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
     bare = {key: replace(one, blocks=(together[:0],)) for key, one in moments.items()}
     first = next(iter(bare))
     return {**bare, first: replace(bare[first], blocks=(together,))}
+
+
+def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMoments]) -> bool:
+    """Return whether two passes over the samples agree in the weight and mean of each class.
+
+    The means are compared in the features that both passes measure. Rounding is allowed for,
+    because passes may add the samples up in another order.
+    """
+    if first.keys() != second.keys():
+        return False
+    for number, one in first.items():
+        other = second[number]
+        width = min(len(one.mean), len(other.mean))
+        means = np.stack([one.mean[:width], other.mean[:width]])
+        scatter = np.square(other.columns(slice(0, width))).sum(axis=0) + other.residual[:width]
+        size = np.sqrt(np.square(means).max(axis=0) + scatter / other.weight)
+        if abs(one.weight - other.weight) > _ROUNDING * other.weight:
+            return False
+        if (np.abs(means[0] - means[1]) > _ROUNDING * size).any():
+            return False
+    return True
 
 
 def learn_band(

@@ -14,9 +14,9 @@ from .._targets import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
-from ..core.shards import learn_band, learn_moments, only_inputs, with_past_of
+from ..core.shards import learn_band, learn_moments, only_inputs, same_samples, with_past_of
 from ._shards import import_dask, list_of_shards
-from ._workers import Plan, added, inputs_of, statistics_of, whole
+from ._workers import CHANGED, Plan, added, inputs_of, statistics_of, whole
 
 __all__ = ["partial_fit_shards"]
 
@@ -62,8 +62,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         If `estimator`, `X` or a shard has another type.
     ValueError
         If the parameters require trained bands that need all samples of a task at once
-        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or if
-        `FFNBClassifier.partial_fit` would raise this error.
+        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), if the
+        shards change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
         If another thread has changed the estimator in the meantime.
 
@@ -111,7 +111,7 @@ def _learned(estimator, state, shards, classes):
         state = _first_state(estimator, shards)
     model, settings = estimator._begun(state)
     model = replace(model, settings=settings, loss_curve=())
-    plan = Plan(_blank(estimator, state), _light(model))
+    plan, sums = Plan(_blank(estimator, state), _light(model)), None
     if settings.band_size:
         sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
         moments, arrived, _ = _numbered(state, sums)
@@ -121,6 +121,8 @@ def _learned(estimator, state, shards, classes):
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
         model = with_past_of(model, moments, device=device)
     statistics = _map_reduce(plan, shards)
+    if sums is not None and not _agree(sums, statistics):
+        raise ValueError(CHANGED)
     moments, arrived, labels = _numbered(state, statistics)
     estimator._check_arrived(arrived)
     if classes is not None:
@@ -128,7 +130,18 @@ def _learned(estimator, state, shards, classes):
     model = learn_moments(model, moments, device=device)
     seconds = perf_counter() - start
     state = estimator._after_task(state, model, arrived, statistics.n_samples, seconds)
-    return state.declaring(classes)
+    # Labels that only samples of weight 0 have are declared, as in `partial_fit`.
+    return state.declaring(labels).declaring(classes)
+
+
+def _agree(first, second):
+    """Return whether two passes saw the same numbers of samples, labels and moments."""
+    return (
+        first.n_samples == second.n_samples
+        and len(first.labels) == len(second.labels)
+        and all(map(np.array_equal, first.labels, second.labels))
+        and same_samples(first.moments, second.moments)
+    )
 
 
 def _first_state(estimator, shards):

@@ -15,7 +15,14 @@ from ..core.model import Model, Task
 from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
-__all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
+__all__ = ["CHANGED", "Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
+
+# Message for shards that are computed twice and give other samples the second time.
+CHANGED = (
+    "X must hold the same samples in both passes that trained bands need; its shards have changed "
+    "in the meantime. Seed whatever draws or shuffles them, persist them before the call, or set "
+    "band_size=0, which needs one pass."
+)
 
 
 @dataclass(frozen=True)
@@ -149,12 +156,14 @@ def _samples(blank, shard):
         # Zero weights are an error only if no other shard has a positive weight.
         _, y, *_ = check_samples(blank, X, y, sample_weight=None, **known)
         return X[:0], y[:0], weights[:0], np.unique(y)
-    X, used, _, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
-    return X, used, weights, np.unique(np.asarray(y))
+    X, y, unused, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
+    return X, y, weights, np.unique(y) if unused is None else np.union1d(y, unused)
 
 
 def _codes(plan, y):
     """Return the codes of a shard's samples: 1 for the neuron of their class, if it is new."""
+    if not np.isin(y, plan.arrived).all():
+        raise ValueError(CHANGED)
     n_neurons = len(plan.band.band.weights)
     positions, _ = label_positions(y, plan.arrived)
     new = positions - (len(plan.arrived) - n_neurons)
