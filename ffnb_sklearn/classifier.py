@@ -266,7 +266,8 @@ class FFNBClassifier(BlockClassifier):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
             repetitions of the sample, except in mini-batches and folds, which count samples
-            (`max_epochs`, `batch_norm`, `novelty`). None gives all samples the weight 1.
+            (`max_epochs`, `batch_norm`, `novelty`). A class whose samples all weigh 0 counts as
+            declared, see `partial_fit`. None gives all samples the weight 1.
 
         Returns
         -------
