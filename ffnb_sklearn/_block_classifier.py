@@ -71,8 +71,8 @@ _PUBLISHED_TRAINING = {
 
 # Advice for a parameter that other classifiers have.
 _NO_CLASS_WEIGHT = (
-    "There is no parameter class_weight; use priors. Their default, \"uniform\", treats all classes "
-    "alike, as class_weight=\"balanced\" does, and a mapping sets the shares of the classes."
+    'There is no parameter class_weight; use priors. Their default, "uniform", treats all classes '
+    'alike, as class_weight="balanced" does, and a mapping sets the shares of the classes.'
 )
 
 

@@ -357,7 +357,11 @@ ROWS, LABELS = da.from_array(X, (60, 7)), da.from_array(CODES, 60)
     [
         ((X, CODES), TypeError, "X must be a dask array or a list of one or more shards; got nd"),
         (([],), TypeError, "got an empty one"),
-        ((Frame(),), TypeError, r"got a dask Frame. Pass X.to_dask_array\(lengths=True\) and y.to_d"),
+        (
+            (Frame(),),
+            TypeError,
+            r"got a dask Frame. Pass X.to_dask_array\(lengths=True\) and y.to_d",
+        ),
         ((ROWS, Frame()), TypeError, r"got a dask Frame. Pass y.to_dask_array\(lengths=True\)"),
         (([dask.delayed(X)],), TypeError, r"a shard must be \(X, y\) or .* got ndarray"),
         (([dask.delayed((X,))],), TypeError, "got tuple of 1"),

@@ -320,3 +320,15 @@ def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight
     model.merge(learned(estimator(**parameters), [3, 4], sample_weight=np.full(40, weight)))
     model.forget([3, 4])
     assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [FFNBClassifier, JointClassifier])
+def test_class_weight_points_to_priors(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\) got .* use priors"):
+        kind(class_weight="balanced")
+    with pytest.raises(ValueError, match=r"no parameter class_weight; use priors"):
+        kind().set_params(class_weight="balanced")
+    for arguments, parameters in (((3,), {}), ((), {"gama": 1.0})):
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\)") as caught:
+            kind(*arguments, **parameters)
+        assert "priors" not in str(caught.value)

@@ -158,8 +158,8 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
         ([0.0, np.nan], {}, "NaN"),
         ([[0, 1], [1, 0]], {}, "1d array"),
         ([1, "a"], {}, "y must hold labels of one kind; got number and str"),
-        (["a", None], {}, "got NoneType and str"),
-        (np.array(["a", np.nan], dtype=object), {}, "got number and str"),
+        (["a", None], {}, "Input y contains NaN"),
+        (np.array(["a", np.nan], dtype=object), {}, "Input y contains NaN"),
         ([0, 1, 2], {"classes_per_task": 0}, "'classes_per_task' parameter"),
         ([0, 1, 2], {"classes_per_task": 1.5}, "'classes_per_task' parameter"),
         ([0, 1, 2], {"classes_per_task": [1, 1]}, "sum to 3, the number of classes of y; got"),
@@ -309,6 +309,13 @@ def test_scikit_learn_estimators(digits):
         assert np.diag(result.accuracy_matrix).mean() > 0.8
         final = accuracy_score(digits[3], result.estimator.predict(digits[2]))
         assert result.final_accuracy == final
+
+
+def test_samples_passed_to_the_split_are_explained():
+    with pytest.raises(
+        TypeError, match=r"the labels y, without the samples X, .*; got 2 positional"
+    ):
+        class_incremental_tasks(np.eye(2), [0, 1])
 
 
 def test_auto_declares_only_where_it_must(blobs):

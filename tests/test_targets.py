@@ -106,7 +106,13 @@ def gaps():
     pd = pytest.importorskip("pandas")
     for gap in (None, float("nan"), np.float64("nan"), pd.NA):
         labels = np.array(["a", gap, "b", "a"], dtype=object)
-        yield from (labels, list(labels), tuple(labels), labels[:, None].tolist(), pd.Series(labels))
+        yield from (
+            labels,
+            list(labels),
+            tuple(labels),
+            labels[:, None].tolist(),
+            pd.Series(labels),
+        )
         yield from (pd.Series(labels, dtype=dtype) for dtype in ("string", "str", "category"))
         yield pd.DataFrame({"label": labels})
         yield pd.Index(labels)
@@ -132,7 +138,7 @@ def test_missing_labels_are_named_in_the_words_of_scikit_learn(name):
 
 def test_missing_labels_of_streams_too():
     X, labels = np.eye(4), ["a", None, "b", "a"]
-    with pytest.raises(ValueError, match="^Input y contains NaN"):
+    with pytest.raises(ValueError, match=r"^Input y contains NaN"):
         evaluate_stream(FFNBClassifier(), X, labels, X, labels)
 
 
@@ -155,7 +161,10 @@ def test_declared_labels_must_be_told_from_those_of_the_same_call():
         ([True, 1], "target must hold labels of one kind; got bool and number"),
         (["a", None], "Input target contains NaN: the label at position 1 is missing, None"),
         ([["a"], [1]], "target must hold labels of one kind; got number and str"),
-        (np.array([1, 2], dtype=object), r"object of \['int'\]. Convert them, by target.astype\(int"),
+        (
+            np.array([1, 2], dtype=object),
+            r"object of \['int'\]. Convert them, by target.astype\(int",
+        ),
         (np.array([1, 2.0], dtype=object), r"Convert them, by target.astype\(float\)"),
         (np.array([True], dtype=object), r"Convert them, by target.astype\(bool\)"),
         (np.array(["a", 1], dtype=object), r"Unknown label type: .* of \['int', 'str'\]"),

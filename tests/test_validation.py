@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
@@ -160,7 +159,7 @@ def only_pipeline_of(message):
         "columns": ["colour"],
         "classifier": FFNBClassifier(shared_band_size=5, random_state=0),
     }
-    return eval(message[start:end], names)  # noqa: S307
+    return eval(message[start:end], names)
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.FrozenTransformerWarning")
@@ -168,7 +167,10 @@ def only_pipeline_of(message):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["red", "blue", "red", "blue"], r"^X must hold numbers; got text in \['colour'\]: .*'red'"),
+        (
+            ["red", "blue", "red", "blue"],
+            r"^X must hold numbers; got text in \['colour'\]: .*'red'",
+        ),
         (pd.Categorical(["red", "blue"] * 2), r"^X must hold numbers; got text in \['colour'\]"),
         ([1.0, np.nan, 3.0, 4.0], "^Input X contains NaN. FFNBClassifier accepts no missing"),
         (pd.array([1, None, 3, 4], dtype="Int64"), "^Input X contains NaN. FFNBClassifier accepts"),

@@ -187,8 +187,8 @@ def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: 
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
         f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
         f"{rank_of(past)} there, and the new samples have nothing in the other "
-        f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which trains "
-        f"no bands. The largest useful p is {largest_useful_p(past, below)}.",
+        f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which "
+        f"trains no bands. The largest useful p is {largest_useful_p(past, below)}.",
         EmptyNullSpaceWarning,
         stacklevel=level_of_user(),
     )
