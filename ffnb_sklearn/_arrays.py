@@ -25,10 +25,10 @@ def as_numpy(array, name):
         return np.asarray(array)
     except Exception as error:
         kind = f"{type(array).__module__}.{type(array).__name__}"
-        steps = _steps_to_numpy(array)
+        reason, steps = str(error).rstrip("."), _steps_to_numpy(array)
         raise TypeError(
             f"{name} must be an array that NumPy can read; got a {kind} on device "
-            f"{getattr(array, 'device', 'unknown')!s}: {error} Copy it to NumPy first"
+            f"{getattr(array, 'device', 'unknown')!s}: {reason}. Copy it to NumPy first"
             f"{f', by {name}{steps}' if steps else ''}. `device` says where the estimator computes."
         ) from error
 
@@ -37,13 +37,13 @@ def _steps_to_numpy(array):
     """Return the calls that convert a torch tensor to NumPy; no calls for other arrays."""
     if not isinstance(array, torch.Tensor):
         return ""
-    dense = "" if array.layout == torch.strided else ".to_dense()"
+    steps = ".detach().cpu()" if array.layout == torch.strided else ".detach().cpu().to_dense()"
     try:
         torch.empty(0, dtype=array.dtype).numpy()
     except TypeError:
-        # NumPy has no such type, as bfloat16.
-        dense += ".float()"
-    return f".detach().cpu(){dense}.numpy()"
+        # NumPy lacks some types of torch, such as bfloat16.
+        steps += ".float()"
+    return f"{steps}.numpy()"
 
 
 def check_rows(X, estimator):

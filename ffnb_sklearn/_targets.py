@@ -40,12 +40,22 @@ def _type_for(labels):
 
 def _check_present(labels, name):
     """Raise the error of scikit-learn if a label is missing: None, NaN, or the gap of a frame."""
+    # The types are few, and most labels are strings or integers.
+    if all(issubclass(kind, (str, Integral)) for kind in set(map(type, labels))):
+        return
     for position, label in enumerate(labels):
-        if label is None or is_scalar_nan(label) or is_pandas_na(label):
+        if _is_missing(label):
             raise ValueError(
                 f"Input {name} contains NaN: the label at position {position} is missing, "
                 f"{label!r}. Drop samples without label, or give them a label of their own."
             )
+
+
+def _is_missing(label):
+    """Return whether a label is None, NaN, or the gap of a data frame."""
+    if isinstance(label, float):
+        return label != label
+    return label is None or is_scalar_nan(label) or is_pandas_na(label)
 
 
 def _kind_of_one(label):
@@ -60,11 +70,12 @@ def _kind_of_one(label):
 def unmixed(labels, name):
     """Return labels whose kind NumPy will preserve; raise if a list has several kinds."""
     if isinstance(labels, (list, tuple)):
-        # A column may be a list of rows.
-        rows = (row if isinstance(row, (list, tuple)) else [row] for row in labels)
-        flat = [label for row in rows for label in row]
-        _check_present(flat, name)
-        kinds = sorted({_kind_of_one(label) for label in flat})
+        values = labels
+        if all(isinstance(row, (list, tuple)) for row in labels):
+            # A column as a list of rows.
+            values = [label for row in labels for label in row]
+        _check_present(values, name)
+        kinds = sorted({_kind_of_one(label) for label in values})
         if len(kinds) > 1:
             raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(kinds)}.")
     return _without_mask(labels)
