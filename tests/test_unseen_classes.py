@@ -123,8 +123,15 @@ CALLS = {
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_array])
-@pytest.mark.parametrize("labels", [Y, np.array(["a", "b", "c"], dtype=object)[Y], Y == 1])
+@pytest.mark.parametrize(
+    ("container", "labels"),
+    [
+        (np.asarray, Y),
+        (np.asarray, Y == 1),
+        (scipy.sparse.csr_array, np.array(["a", "b", "c"], dtype=object)[Y]),
+    ],
+    ids=["numbers", "booleans", "strings and sparse samples"],
+)
 def test_a_class_without_weight_is_declared(head, call, container, labels):
     weights = (labels != labels[0]) * 1.0
     model = CALLS[call](estimator(head), container(X), labels, weights)
