@@ -16,7 +16,7 @@ from ffnb_sklearn._transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs
-from ffnb_sklearn.backbones._loading import Blueprint, freeze
+from ffnb_sklearn.backbones._loading import Blueprint, Built, freeze
 from ffnb_sklearn.backbones._plan import Plan
 from ffnb_sklearn.backbones._printing import summarised
 from ffnb_sklearn.backbones._samples import first_samples, more_samples
@@ -24,7 +24,10 @@ from ffnb_sklearn.backbones._samples import first_samples, more_samples
 __all__ = ["TorchFeatureExtractor"]
 
 # Fitted attributes that only some settings produce.
-_OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_")
+_OPTIONAL = (
+    *("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_"),
+    "network_params_",
+)
 
 
 class TorchFeatureExtractor(
@@ -145,6 +148,8 @@ class TorchFeatureExtractor(
         over the samples passed to `fit`; 1 if all are zero.
     pooling_ : {"mean", "max"} or int
         With `layers`, the value of `pooling` in `fit`.
+    network_params_ : dict
+        The values of `backbone_params` and `head` in `fit`, which the fitted weights belong to.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
@@ -366,7 +371,8 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows or images do not match those of `fit`, or layers or pooling have changed since.
+            If rows or images do not match those of `fit`, or `backbone_params`, `head`, `layers` or
+            `pooling` have changed since.
         NonFiniteFeaturesError
             If the features are not finite.
         """
@@ -382,14 +388,13 @@ class TorchFeatureExtractor(
         )
 
     def _frozen_module(self):
-        """Return the network; rebuild it if it is missing or belongs to another dtype or fit."""
-        state = self.state_dict_
-        dtype, built_from, module = getattr(self, "_built", (None, None, None))
-        if dtype != self.dtype or built_from is not state:
-            module = freeze(Blueprint.of(self).build(state))
-            # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
-            self._built = (self.dtype, state, module)
-        return module
+        """Return the network; rebuild it if it is missing, or has another dtype, origin or fit."""
+        state, backbone = self.state_dict_, self.backbone
+        built = getattr(self, "_built", None)
+        if built is None or not built.fits(self.dtype, backbone, state):
+            built = Built(self.dtype, backbone, state, freeze(Blueprint.of(self).build(state)))
+            self._built = built
+        return built.module
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the features.
@@ -397,7 +402,8 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Ignored.
+            Names of the columns, compared with those of `fit`; ignored for images, whose values
+            have no names, and with `layers`.
 
         Returns
         -------
@@ -405,7 +411,9 @@ class TorchFeatureExtractor(
             ``"<layer>_<number>"`` with `layers`, else the class name in lower case and a number.
         """
         if not hasattr(self, "layer_widths_"):
-            return super().get_feature_names_out(input_features)
+            # A `ColumnTransformer` gives the name of the column that holds the images.
+            is_image = self.image_values_ is not None
+            return super().get_feature_names_out(None if is_image else input_features)
         widths = self.layer_widths_.items()
         numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
         return np.array(numbered, dtype=object)
