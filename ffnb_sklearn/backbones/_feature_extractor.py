@@ -16,7 +16,7 @@ from ffnb_sklearn._transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs
-from ffnb_sklearn.backbones._loading import Blueprint, Built, freeze
+from ffnb_sklearn.backbones._loading import Blueprint, freeze
 from ffnb_sklearn.backbones._plan import Plan
 from ffnb_sklearn.backbones._printing import summarised
 from ffnb_sklearn.backbones._samples import first_samples, more_samples
@@ -390,11 +390,12 @@ class TorchFeatureExtractor(
     def _frozen_module(self):
         """Return the network; rebuild it if it is missing, or has another dtype, origin or fit."""
         state, backbone = self.state_dict_, self.backbone
-        built = getattr(self, "_built", None)
-        if built is None or not built.fits(self.dtype, backbone, state):
-            built = Built(self.dtype, backbone, state, freeze(Blueprint.of(self).build(state)))
-            self._built = built
-        return built.module
+        dtype, origin, weights, module = getattr(self, "_built", (None,) * 4)
+        if dtype != self.dtype or origin is not backbone or weights is not state:
+            module = freeze(Blueprint.of(self).build(state))
+            # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
+            self._built = (self.dtype, backbone, state, module)
+        return module
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the features.

@@ -12,7 +12,7 @@ from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
 from ffnb_sklearn.backbones._extraction import Extraction
-from ffnb_sklearn.backbones._loading import Blueprint, Built, freeze, state_to_arrays
+from ffnb_sklearn.backbones._loading import Blueprint, freeze, state_to_arrays
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
 from ffnb_sklearn.backbones._readout import Readout
@@ -42,7 +42,7 @@ def learn(extractor, rows, y, inputs, context, *, keep):
     state = state_to_arrays(module)
     learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
     learned["network_params_"] = deepcopy(network_params(extractor))
-    built = Built(extractor.dtype, extractor.backbone, state, module)
+    built = (extractor.dtype, extractor.backbone, state, module)
     return learned | {"_built": built}, features
 
 

@@ -95,20 +95,6 @@ class Blueprint:
         return module
 
 
-@dataclass(frozen=True)
-class Built:
-    """A frozen network with its origin: another thread may fit the extractor in the meantime."""
-
-    dtype: str
-    backbone: Any
-    state: dict
-    module: nn.Module
-
-    def fits(self, dtype, backbone, state):
-        """Return whether the network would be built alike from these parameters and weights."""
-        return self.dtype == dtype and self.backbone is backbone and self.state is state
-
-
 def _equal(one, other):
     """Return whether two tensors are equal; NaN equals NaN."""
     if one.shape != other.shape:

@@ -21,7 +21,7 @@ _FEWEST = 100
 _MOST = 10_000
 
 # Smaller probabilities of the distance from the initial distribution count as trained.
-_LEVEL = 1e-3
+_LEVEL = 1e-6
 
 # Factor of rounding errors of weights in half precision.
 _ROUNDING = 1.01
