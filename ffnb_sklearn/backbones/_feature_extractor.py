@@ -57,8 +57,10 @@ class TorchFeatureExtractor(
         State dict of the network: a mapping from keys to tensors or arrays, or a file written by
         ``torch.save``. The checksums of a file are verified, and it is read by
         ``torch.load(weights_only=True)``. Pretraining starts from these weights. With `None`, the
-        network keeps the weights from the factory; if these are random and there is no pretraining,
-        `fit` issues a `RandomFeaturesWarning`.
+        network keeps the weights from the factory; if these are random, or those of a network look
+        as torch initialises them, and there is no pretraining, `fit` issues a
+        `RandomFeaturesWarning`. A prefix ``module.`` (parallel training) or ``_orig_mod.``
+        (``torch.compile``) of all keys is removed with a warning.
     head : str, default=None
         Name of the submodule to replace by the identity, so that the network returns the features
         before it: ``"classifier"`` for the EfficientNets of torchvision, ``"fc"`` for its ResNets.
@@ -172,9 +174,10 @@ class TorchFeatureExtractor(
     *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
     channels), a list of arrays, tensors, PIL images or paths (PIL images and paths need Pillow), or
     a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. `input_shape`
-    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. Only
-    one batch at a time is read and converted to floating point, so pass the scaling as `mean` and
-    `std`.
+    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. PIL
+    images and files are turned upright by their EXIF orientation, and converted to the number of
+    channels if nothing is lost, such as from grey to RGB. Only one batch at a time is read and
+    converted to floating point, so pass the scaling as `mean` and `std`.
 
     *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
     a convolution and the last axis in a transformer. If a submodule runs several times, the output

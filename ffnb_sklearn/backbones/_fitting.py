@@ -41,7 +41,7 @@ def learn(extractor, rows, y, inputs, context, *, keep):
         learned["pooling_"] = pooling if isinstance(pooling, str) else int(pooling)
     state = state_to_arrays(module)
     learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
-    learned["network_params_"] = deepcopy(network_params(extractor))
+    learned["network_params_"] = network_params(extractor)
     built = (extractor.dtype, extractor.backbone, state, module)
     return learned | {"_built": built}, features
 

@@ -54,7 +54,15 @@ def network_params(extractor):
 
     A function as `backbone` may be replaced by its name, or after loading by the user's own.
     """
-    return {"backbone_params": extractor.backbone_params or {}, "head": extractor.head}
+    params = _copied(dict(extractor.backbone_params or {}))
+    return {"backbone_params": params, "head": extractor.head}
+
+
+def _copied(value):
+    """Copy nested containers; their items need not be comparable, and stay the same objects."""
+    if type(value) is dict:
+        return {key: _copied(one) for key, one in value.items()}
+    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
 
 
 def _check_unchanged(extractor):

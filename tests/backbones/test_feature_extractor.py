@@ -296,8 +296,15 @@ def test_parameters_of_the_network_must_be_those_of_fit(tmp_path, parameters, me
 
 
 def test_a_change_within_the_parameters_of_the_network_is_noticed():
-    extractor = linear().fit(ROWS)
-    extractor.backbone_params["bias"] = False
+    sizes = [12, 4]
+
+    def build(sizes, make):  # neither a local function nor a lambda can be pickled
+        return make(*sizes)
+
+    params = {"sizes": sizes, "make": lambda *sizes: nn.Linear(*sizes)}
+    extractor = linear(backbone_params=params).set_params(backbone=build).fit(ROWS)
+    extractor.transform(ROWS)
+    sizes[1] = 5
     with pytest.raises(ValueError, match="backbone_params must be that of fit"):
         extractor.transform(ROWS)
 
