@@ -108,6 +108,14 @@ _labels = _reader("labels", lambda value, _: _is_array(value, "biufUO", np.size(
 _shape = _reader("a shape", lambda value, _: _is_shape(value))
 _shape_or_none = _reader("a shape", lambda value, _: value is None or _is_shape(value))
 _image_values = _reader("a kind of numbers", lambda value, _: value in (None, "uint8", "number"))
+_network_params = _reader(
+    "parameters of a network",
+    lambda value, _: (
+        type(value) is dict
+        and value.keys() == {"backbone_params", "head"}
+        and type(value["backbone_params"]) is dict
+    ),
+)
 _widths_by_layer = _by_name("widths by layer", _is_size)
 _scales_by_layer = _by_name(
     "scales by layer", lambda one: type(one) is float and 0.0 < one < math.inf
@@ -177,6 +185,7 @@ _KINDS = {
                 "pooling_": _pooling,
                 "input_shape_": _shape_or_none,
                 "image_values_": _image_values,
+                "network_params_": _network_params,
             },
             _OPTIONAL,
         ),
