@@ -127,7 +127,7 @@ def _open_partial(path):
     """Create a temporary file, and lock it to show other writers that it is in use."""
     while True:
         partial = _partial_name(path)
-        file = open(partial, "xb", opener=_private)
+        file = open(partial, "xb", opener=_private)  # noqa: SIM115 - the caller closes it
         locked = _lock(file)
         # Another writer may take the file for a leftover of a killed writer before it is locked:
         # it then has the lock and removes the file, or has removed the file.

@@ -28,9 +28,13 @@ from ..core.tuning.naive import NaiveNetwork, Outputs
 from ..training import BandTraining
 from ._errors import misfit
 
-__all__ = ["read_state", "write_state"]
+__all__ = ["MOST_PROJECTED", "read_names", "read_state", "write_state"]
 
 _LARGEST_SEED = 2**32 - 1
+
+# Largest number of features of samples that are projected. The matrix of the projection is drawn at
+# the first prediction and takes about 64 bytes per feature, 1 GB.
+MOST_PROJECTED = 1 << 24
 
 _CONSTRAINTS = BlockClassifier._parameter_constraints | BandTraining._parameter_constraints
 
@@ -73,6 +77,11 @@ def read_state(node, *, naive):
 
 def _projection(projection):
     """Return the JSON of a projection."""
+    if projection.n_features > MOST_PROJECTED:
+        raise ValueError(
+            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
+            f" got {projection.n_features} features."
+        )
     return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
 
 
@@ -93,6 +102,7 @@ def written(value, writer, where):
 def _read_projection(node, n_features):
     """Return a projection of samples of a given width onto fewer columns."""
     seed, n_columns = node.fields("seed", "n_columns")
+    node.require(n_features <= MOST_PROJECTED, f"None above {MOST_PROJECTED} features")
     width = n_columns.integer(N_TERMS, n_features)
     n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
     return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)

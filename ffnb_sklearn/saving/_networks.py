@@ -94,23 +94,23 @@ def _check_arguments(network, arguments):
     """Raise unless arguments of a network of this package are small enough to build it."""
     for name, value in arguments.items():
         if name == "adjacency":
-            if not isinstance(value, np.ndarray | list | tuple) and value not in (
-                None,
-                *SKELETON_PARENTS,
-            ):
-                raise ValueError(f"adjacency must be a matrix or one of {list(SKELETON_PARENTS)}")
+            named = value is None or (isinstance(value, str) and value in SKELETON_PARENTS)
+            if not named and not isinstance(value, np.ndarray | list | tuple):
+                names = sorted(SKELETON_PARENTS)
+                raise ValueError(f"adjacency in backbone_params must be matrices or one of {names}")
             continue
         numbers = value if isinstance(value, list | tuple | np.ndarray) else [value]
         most = _LARGEST.get(name, _LARGEST_WIDTH)
         small = all(isinstance(one, Integral) and one <= most for one in numbers if one is not None)
         if not small or (len(numbers) > _MOST_STAGES and name != "shifts"):
             raise ValueError(
-                f"{name} of {network.__name__} must be integers of at most {most} in a file"
+                f"{name} in backbone_params of {network.__name__} must be integers of at most "
+                f"{most} in a file"
             )
     n_nodes = arguments.get("n_nodes", 0)
     n_pairings = len(arguments.get("shifts") or ()) or arguments.get("n_pairings", 0)
     if n_pairings * n_nodes**2 > _MOST_ENTRIES:
-        raise ValueError(f"n_pairings must give matrices of at most {_MOST_ENTRIES} entries")
+        raise ValueError(f"backbone_params must give matrices of at most {_MOST_ENTRIES} entries")
 
 
 def _check_network(extractor, module, sizes):

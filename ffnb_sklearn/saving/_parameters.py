@@ -28,17 +28,14 @@ from ..datasets._base import shown
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
 from ..training import BandTraining
+from ._models import MOST_PROJECTED
 from ._values import NUMBER_TYPES
 
-__all__ = ["MOST_COLUMNS", "check_columns", "check_parameter"]
-
-# Largest number of features of hashed texts and of projected samples: the matrix of a projection
-# takes 64 bytes per feature, 1 GB.
-MOST_COLUMNS = 1 << 24
+__all__ = ["check_columns", "check_parameter"]
 
 # Largest values of numbers that allocate memory or build layers before any sample confirms them.
 _LARGEST = {
-    "n_features": MOST_COLUMNS,
+    "n_features": MOST_PROJECTED,
     "n_layers": 1 << 10,
     "band_size": 1 << 16,
     "shared_band_size": 1 << 20,
@@ -68,7 +65,7 @@ _ENCODINGS = {
 # the beginning, without which each of the positions in a run would try the rest of the run.
 _PATTERN = re.compile(
     r"(\(\?u\))?(?P<start>\\b)?"
-    r"(?P<kind>\\[wdS]|\[\^?(\\[wds.\-]|[\w '#@&+.,])(\\[wds.\-]|[\w '#@&+.,]|\w-\w)*-?\])"
+    r"(?P<kind>\\[wdS]|\[\^?(\\[wds.\-]|\w-\w|[\w '#@&+.,])+-?\])"
     r"(?P=kind){0,9}([+*]|\{\d{1,2}(,\d{0,2})?\})?(?(start)(\\b)?)"
 )
 
