@@ -18,14 +18,24 @@ LEFTOVER = ".model.ffnb.0123456789abcdef.partial"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked")
-def test_killed_writers_leave_the_old_file_or_the_new_one():
-    command = [sys.executable, "-m", "tests.attack", "--kills", "20", "--files", "0"]
+def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
+    command = [
+        sys.executable,
+        "-m",
+        "tests.attack",
+        "--kills",
+        "20",
+        "--files",
+        "0",
+        "--saves",
+        "300",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("none lost") == 2
+    assert done.stdout.count("none lost") == 3
 
 
 @pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
