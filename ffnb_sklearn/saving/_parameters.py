@@ -33,8 +33,10 @@ from ._values import NUMBER_TYPES
 
 __all__ = ["check_columns", "check_parameter"]
 
-# Largest values of numbers that allocate memory or build layers before any sample confirms them.
+# Largest values of numbers that allocate memory or build layers before any sample confirms them,
+# and of a number of frames that is added to positions.
 _LARGEST = {
+    "half_window": 1 << 20,
     "n_features": MOST_PROJECTED,
     "n_layers": 1 << 10,
     "band_size": 1 << 16,
