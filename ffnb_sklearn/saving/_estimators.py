@@ -206,7 +206,7 @@ def _write_estimator(writer, estimator):
     fitted = _write_fitted(writer, estimator, parameters)
     try:
         _check_whole(estimator)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(f"{made.__name__} cannot be saved: {error}.") from error
     output = vars(estimator).get(_OUTPUT, {})
     return {

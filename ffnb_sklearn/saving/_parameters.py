@@ -242,7 +242,7 @@ _RULES = {
     TorchFeatureExtractor: {
         "backbone_params": _Rule(
             "None or a dictionary of numbers, strings, arrays and collections of these",
-            _none_or(lambda value: _is_dict(_is_name, _is_plain)(value)),
+            _none_or(_is_dict(_is_name, _is_plain)),
         ),
         # `fit` opens a path.
         "weights": _Rule("None or arrays by name", _none_or(_is_dict(_is_name, _is_numeric))),

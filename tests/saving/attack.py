@@ -229,22 +229,17 @@ def save_together(n_saves, folder):
 
 
 def _save_in_threads(models, path, n_each):
-    """Save models from several threads, and end the process."""
+    """Save models from several threads, and end the process; its status tells of errors."""
     status = 1
     try:
         with ThreadPoolExecutor(_N_THREADS) as pool:
-            for number in range(n_each * _N_THREADS):
-                pool.submit(save, models[number % 2], path).add_done_callback(_print_error)
-            pool.shutdown()
-        status = int(bool(_ERRORS))
+            saves = [
+                pool.submit(save, models[number % 2], path) for number in range(n_each * _N_THREADS)
+            ]
+        for one in saves:
+            one.result()
+        status = 0
+    except BaseException as error:
+        print_exception(error)
     finally:
         os._exit(status)
-
-
-_ERRORS = []
-
-
-def _print_error(future):
-    if future.exception() is not None:
-        _ERRORS.append(future.exception())
-        print_exception(future.exception())

@@ -238,6 +238,14 @@ def test_settings_of_2_to_the_63_are_not_saved_after_learning(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("parameters", [{"stem_width": 3}, {"unknown": 3}, {"blocks": (1,)}])
+def test_weights_of_another_network_are_not_saved(parameters, tmp_path):
+    model = fitted_extractor().set_params(backbone_params=parameters)
+    with pytest.raises(ValueError, match="TorchFeatureExtractor cannot be saved: "):
+        save(model, tmp_path / "model.ffnb")
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
 def test_paths_are_left_out(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save(ConvNet().state_dict(), tmp_path / "weights.pt")
