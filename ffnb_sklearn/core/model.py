@@ -168,8 +168,8 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state with the solved classifier, which copies in other processes need."""
-        return {**vars(self), "_relative": []}
+        """Return the state without what is derived from it, which a copy derives again."""
+        return {**vars(self), "_solved": [], "_relative": []}
 
     @property
     def solved(self) -> Solution | None:
