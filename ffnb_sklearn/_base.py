@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ._callbacks import CallbackSupportMixin, Epochs, callback_context
+from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
-from ._seeds import advance
 from ._sparse import samples_on
 from ._state import exchange_state, learned_attribute
 from ._targets import label_positions
@@ -55,19 +54,36 @@ class ClassIncrementalClassifier(
     _state = None
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
-        """Validate the samples, learn them task by task, and store the result if nothing failed."""
+        """Validate the samples, learn them task by task, and store the result if nothing failed.
+
+        The public methods are not decorated with scikit-learn's `_fit_context`, which tears down
+        the callbacks when the method has ended: a callback that raises then would leave the result
+        behind an error. Here only the computation is decorated, and the result is stored after it.
+        """
         before = self._state
-        state = None if reset else before
-        if state is not None:
-            # scikit-learn validates the parameters of the first call only.
-            self._validate_params()
+        self._validate_params()
+        after = self._learned_by_task(
+            None if reset else before,
+            X,
+            y,
+            classes=classes,
+            sample_weight=sample_weight,
+            task_name="fit" if reset else "partial-fit",
+            classes_per_task=classes_per_task,
+        )
+        self._keep(before, after, is_first=reset or before is None)
+        return self
+
+    @with_callbacks
+    def _learned_by_task(self, state, X, y, *, classes, sample_weight, task_name, classes_per_task):
+        """Return the state after all tasks of a call; the estimator does not change."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
         tasks = [slice(None)]
         if classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
-        root = callback_context(self, "fit" if reset else "partial-fit", len(tasks))
+        root = callback_context(self, task_name, len(tasks))
         seen = self._seen_by_callbacks(X, y, weights)
         root.call_on_fit_task_begin(**seen)
         for task in tasks:
@@ -75,16 +91,12 @@ class ClassIncrementalClassifier(
             if stops:
                 break
         state = state.declaring(classes)
-        # Before the estimator changes, since a callback may raise.
         root.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
-        self._keep(before, state, is_first=reset or before is None)
-        return self
+        return state
 
     def _keep(self, before, after, *, is_first=False):
         """Replace the state that a call began with, and consume the seed of a first task."""
-        if is_first:
-            advance(self.random_state)
-        exchange_state(self, before, after)
+        exchange_state(self, before, after, random_state=self.random_state if is_first else None)
 
     def _after_subtask(self, root, state, X, y, weights):
         """Return the state after a task, and whether a callback asks to stop."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ._seeds import advance
 from ._sparse import RandomProjection
 
 __all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
@@ -105,11 +106,16 @@ class State:
         )
 
 
-def exchange_state(estimator, before, after):
-    """Replace the state of an estimator; raise if it is not the state that a call began with."""
+def exchange_state(estimator, before, after, *, random_state=None):
+    """Replace the state of an estimator; raise if it is not the state that a call began with.
+
+    A `random_state` is advanced if the state is replaced, and not if the call is refused.
+    """
     with _EXCHANGE:
         is_current = estimator._state is before
         if is_current:
+            # First, because nothing may fail after the exchange.
+            advance(random_state)
             estimator._state = after
     if not is_current:
         raise ConcurrentLearningError(

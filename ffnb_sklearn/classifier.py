@@ -1,7 +1,6 @@
 """The main estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
@@ -253,7 +252,6 @@ class FFNBClassifier(BlockClassifier):
     array([0, 1, 2, 3, 4, 5])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
 
@@ -283,7 +281,6 @@ class FFNBClassifier(BlockClassifier):
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn one more task, and keep everything that was learned before.
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from numbers import Integral
 from typing import ClassVar
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
@@ -152,7 +151,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Discard the learned state, then learn all classes, `classes_per_task` at a time.
 
@@ -177,7 +175,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None):
         """Train on one more task, without changing the parameters of earlier tasks.
 
