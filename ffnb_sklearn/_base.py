@@ -15,7 +15,7 @@ from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_cal
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST
 from ._sparse import samples_on
-from ._state import exchange_state, learned_attribute
+from ._state import exchange, learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -96,7 +96,8 @@ class ClassIncrementalClassifier(
 
     def _keep(self, before, after, *, is_first=False):
         """Replace the state that a call began with, and consume the seed of a first task."""
-        exchange_state(self, before, after, random_state=self.random_state if is_first else None)
+        random_state = self.random_state if is_first else None
+        exchange(self, "_state", before, after, random_state=random_state)
 
     def _after_subtask(self, root, state, X, y, weights):
         """Return the state after a task, and whether a callback asks to stop."""

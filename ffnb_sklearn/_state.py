@@ -8,7 +8,7 @@ import numpy as np
 from ._seeds import advance
 from ._sparse import RandomProjection
 
-__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
+__all__ = ["ConcurrentLearningError", "State", "exchange", "learned_attribute"]
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
@@ -106,17 +106,17 @@ class State:
         )
 
 
-def exchange_state(estimator, before, after, *, random_state=None):
-    """Replace the state of an estimator; raise if it is not the state that a call began with.
+def exchange(estimator, name, before, after, *, random_state=None):
+    """Replace an attribute; raise if it is not the object that a call that learns began with.
 
-    A `random_state` is advanced if the state is replaced, and not if the call is refused.
+    A `random_state` is advanced if the attribute is replaced, and not if the call is refused.
     """
     with _EXCHANGE:
-        is_current = estimator._state is before
+        is_current = getattr(estimator, name) is before
         if is_current:
             # First, because nothing may fail after the exchange.
             advance(random_state)
-            estimator._state = after
+            setattr(estimator, name, after)
     if not is_current:
         raise ConcurrentLearningError(
             f"This {type(estimator).__name__} was changed by another thread while this call ran. "
