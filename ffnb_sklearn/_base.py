@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
 from typing import ClassVar
@@ -160,6 +161,19 @@ class ClassIncrementalClassifier(
             )
         return state
 
+    def _present_state(self):
+        """Return the learned state under the present parameters; predictions read it once.
+
+        Raise if a parameter is invalid, or shapes the state and has changed since.
+        """
+        state = self._learned_state()
+        model = self._present_model(state)
+        return state if model is state.model else replace(state, model=model)
+
+    def _present_model(self, state):
+        """Return the model of a state under the present parameters, see `_parameter_rules`."""
+        raise NotImplementedError
+
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""
         return self._state is not None
@@ -214,7 +228,7 @@ class ClassIncrementalClassifier(
             and never seen. For two classes, half the difference of their scores, which is positive
             if the second class is more likely.
         """
-        state = self._learned_state()
+        state = self._present_state()
         scores = state.by_class(self._scores(state, X), -np.inf)
         if scores.shape[1] == 2:
             return 0.5 * (scores[:, 1] - scores[:, 0])
@@ -233,7 +247,7 @@ class ClassIncrementalClassifier(
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        state = self._learned_state()
+        state = self._present_state()
         return state.arrived[self._most_likely(state, X, np.argsort(state.arrived))]
 
     def predict_proba(self, X):
@@ -250,7 +264,7 @@ class ClassIncrementalClassifier(
             One column per entry of `classes_`, zero for a class that was declared and never
             seen. The label that `predict` returns has the largest probability.
         """
-        state = self._learned_state()
+        state = self._present_state()
         probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
         return state.by_class(probabilities, 0.0)
 
@@ -268,7 +282,7 @@ class ClassIncrementalClassifier(
             One column per entry of `classes_`. Values are at least the logarithm of 1e-280, except
             minus infinity for a class that was declared and never seen.
         """
-        state = self._learned_state()
+        state = self._present_state()
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
         return state.by_class(logarithms, -np.inf)

@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import cache
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -19,8 +21,16 @@ def next_seed(random_state):
     that is repeated after an error gives the same result as without the error. With None, the seed
     is drawn from the global generator.
     """
+    if isinstance(random_state, Integral):
+        return _seed_of(int(random_state))
     generator = check_random_state(random_state)
     return int((deepcopy(generator) if generator is random_state else generator).randint(_N_SEEDS))
+
+
+@cache
+def _seed_of(number):
+    """Return the seed of an integer; predictions compare it."""
+    return int(check_random_state(number).randint(_N_SEEDS))
 
 
 def advance(random_state):

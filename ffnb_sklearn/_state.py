@@ -8,7 +8,7 @@ import numpy as np
 from ._seeds import advance
 from ._sparse import RandomProjection
 
-__all__ = ["ConcurrentLearningError", "State", "exchange", "learned_attribute"]
+__all__ = ["ConcurrentLearningError", "State", "exchange", "learned_attribute", "present_attribute"]
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
@@ -132,3 +132,22 @@ def learned_attribute(read):
     an `AttributeError`, so `hasattr` returns False.
     """
     return property(lambda estimator: read(estimator._learned_state()))
+
+
+def present_attribute(read):
+    """Make a read-only attribute that `read` computes from an estimator and its parameters.
+
+    The attribute does not exist while a parameter is refused, so that an estimator with such a
+    parameter can be displayed.
+    """
+
+    def value(estimator):
+        # An error of an estimator that is not fitted is an `AttributeError` already.
+        estimator._learned_state()
+        try:
+            estimator._present_state()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        return read(estimator)
+
+    return property(value)

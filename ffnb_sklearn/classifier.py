@@ -339,7 +339,7 @@ class FFNBClassifier(BlockClassifier):
         .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
            Visual Learning. arXiv:2111.11366, 2021.
         """
-        state = self._learned_state()
+        state = self._present_state()
         X, model = self._samples(state, X_previous), state.model
         if any(band.batch_norm is not None for band in model.features.bands):
             raise ValueError(
@@ -383,6 +383,7 @@ class FFNBClassifier(BlockClassifier):
             If another thread has made the estimator learn or forget meanwhile.
         """
         state = self._learned_state()
+        self._present_model(state)
         gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
         unknown = np.setdiff1d(gone, state.classes)
         if len(unknown):
@@ -438,6 +439,7 @@ class FFNBClassifier(BlockClassifier):
         if not isinstance(other, FFNBClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         theirs = other._learned_state()
+        self._present_model(mine)
         check_mergeable(mine, theirs)
         positions, arrived = label_positions(theirs.arrived, mine.arrived)
         self._check_arrived(arrived)

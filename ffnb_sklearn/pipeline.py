@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from sklearn import get_config
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
 from sklearn.utils._user_interface import _print_elapsed_time
@@ -66,9 +67,17 @@ def _fit_transform(transformer, X, y, params, watched):
 
 @contextmanager
 def _explained(name):
-    """Add a note to errors of a transformer: it was fitted to the first task alone."""
+    """Add a note to errors of a transformer: it was fitted to the first task alone, or never."""
     try:
         yield
+    except NotFittedError as error:
+        error.add_note(
+            f"Step {name!r} is not fitted, but the last step is. Later calls of partial_fit do not "
+            "fit transformers, because the last step has learned from their output. Pass the "
+            "fitted transformer that the last step has learned with, an unfitted last step "
+            "(sklearn.base.clone), or call fit."
+        )
+        raise
     except ValueError as error:
         error.add_note(
             f"Step {name!r} was fitted to the first task and is frozen. If it does not know values "

@@ -178,7 +178,7 @@ def test_merging_strings_of_other_lengths():
         (lambda: JointClassifier().fit(X, CODES), TypeError, "FFNBClassifier; got JointClassifier"),
         (lambda: estimator(), NotFittedError, "FFNBClassifier"),
         (lambda: learned(estimator(random_state=1), [2]), ValueError, "random_state"),
-        (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p, epsilon"),
+        (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p."),
         (lambda: learned(estimator(n_layers=2), [2]), ValueError, "differs in n_layers, p"),
         (lambda: learned(estimator(max_epochs=1), [2]), ValueError, "differs in max_epochs."),
         (lambda: learned(estimator(), [2], y=NAMES[CODES]), ValueError, "other.classes_ must hold"),

@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
 from .._seeds import next_seed
-from .._validation import check_unchanged, descent_of
+from .._validation import check_seed, check_unchanged, descent_of
 from ..core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
@@ -208,8 +208,18 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         task = replace(task, samples=task.X)
         if model is None:
             model = empty_network(task.X, n_layers, next_seed(self.random_state))
-        check_unchanged("n_layers", model.n_layers, n_layers)
+        self._check_continuation(model)
         n_new = int(task.classes.max()) + 1 - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
         return train_newest(model, task.X, task.classes, descent_of(self), watcher)
+
+    def _present_model(self, state):
+        """Return the network; its parameters that are not fixed apply to learning alone."""
+        self._check_continuation(state.model)
+        return state.model
+
+    def _check_continuation(self, model):
+        """Raise if a parameter that shapes the network is not as in earlier tasks."""
+        check_unchanged("n_layers", model.n_layers, self.n_layers)
+        check_seed(model.seed, self.random_state)
