@@ -114,9 +114,10 @@ def exchange(estimator, name, before, after, *, random_state=None):
     with _EXCHANGE:
         is_current = getattr(estimator, name) is before
         if is_current:
-            # First, because nothing may fail after the exchange.
+            attributes = vars(estimator)
             advance(random_state)
-            setattr(estimator, name, after)
+            # No call comes between, which could fail: both or none.
+            attributes[name] = after
     if not is_current:
         raise ConcurrentLearningError(
             f"This {type(estimator).__name__} was changed by another thread while this call ran. "
