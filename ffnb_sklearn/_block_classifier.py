@@ -7,11 +7,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    RealNotInt,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from ._base import ClassIncrementalClassifier
 from ._columns import warn_of_units
-from ._parameter_rules import RULES
+from ._parameter_rules import READ_BY_PREDICTIONS
 from ._probabilities import (
     check_priors,
     class_priors,
@@ -266,8 +271,15 @@ class BlockClassifier(
 
     def _present_model(self, state):
         """Return the model of a state, solved with the present parameters of the classifier."""
-        parameters = [getattr(self, name) for name in RULES]
-        return state.model.under(parameters, lambda: settings_of_predictions(self, state))
+        parameters = {name: getattr(self, name) for name in READ_BY_PREDICTIONS}
+
+        def settings():
+            # Parameters that learning alone reads are not checked.
+            constraints = BlockClassifier._parameter_constraints
+            validate_parameter_constraints(constraints, parameters, type(self).__name__)
+            return settings_of_predictions(BlockClassifier(**parameters), state)
+
+        return state.model.under([*parameters.values()], settings)
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""

@@ -1,6 +1,6 @@
 """When a parameter takes effect that is changed after the estimator has learned."""
 
-__all__ = ["FIXED", "NEXT_LEARNING", "NEXT_PREDICTION", "RULES"]
+__all__ = ["FIXED", "NEXT_LEARNING", "NEXT_PREDICTION", "READ_BY_PREDICTIONS", "RULES"]
 
 # The parameter belongs to the solution of the classifier, which follows from the stored moments.
 NEXT_PREDICTION = "next prediction"
@@ -13,7 +13,7 @@ FIXED = "refused"
 # `NaiveIncrementalClassifier` are among them.
 RULES = {
     "p": NEXT_LEARNING,
-    # Except that 0 cannot become positive, or the reverse: bands need moments of all earlier tasks.
+    # Except that 0 and positive numbers are not exchanged: bands need moments of earlier tasks.
     "band_size": NEXT_LEARNING,
     "n_layers": FIXED,
     "shared_band_size": FIXED,
@@ -49,3 +49,6 @@ RULES = {
     "priors": NEXT_PREDICTION,
     "novelty": NEXT_LEARNING,
 }
+
+# Parameters that a prediction follows or refuses.
+READ_BY_PREDICTIONS = ["band_size", *(name for name in RULES if RULES[name] != NEXT_LEARNING)]

@@ -208,11 +208,10 @@ def check_settings(estimator, *, projection=None):
 
 
 def settings_of_predictions(estimator, state):
-    """Return the settings with which a state predicts: its own, and the parameters of solutions.
+    """Return the settings of a state, with those of the solution from the parameters.
 
-    Raise if a parameter is invalid, or shapes the state and has changed.
+    Raise if a parameter shapes the state and has changed.
     """
-    estimator._validate_params()
     model, now = state.model, check_settings(estimator, projection=state.projection)
     check_continuation(model.settings, now)
     check_seed(model.seed, estimator.random_state)

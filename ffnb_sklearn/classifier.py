@@ -75,9 +75,9 @@ class FFNBClassifier(BlockClassifier):
         of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
         computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
-        Number of samples whose features are in memory at a time; predictions use the value of the
-        last call that learned. With ``band_size=0`` no other array of the size of X is created, so
-        X may be a memory map of float64 or float32 numbers that is larger than memory.
+        Number of samples whose features are in memory at a time. With ``band_size=0`` no other
+        array of the size of X is created, so X may be a memory map of float64 or float32 numbers
+        that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.
@@ -128,9 +128,7 @@ class FFNBClassifier(BlockClassifier):
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal ("uniform"), proportional to the sample
         weights learned ("empirical"), or positive weights of any sum. A mapping must contain every
-        label learned, and may contain labels that have not been seen yet. `set_params` may change
-        the priors at any time: the next prediction uses them, and nothing is learned or solved
-        again. See Notes.
+        label learned, and may contain labels that have not been seen yet. See Notes.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`: each task is also learned without a part of its
         samples, up to ten times, and quantiles of the scores of these samples are kept. Each time
@@ -177,6 +175,11 @@ class FFNBClassifier(BlockClassifier):
     fine-tuning (`max_epochs`, `learning_rate`, `momentum`, `weight_decay`, `batch_size`,
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
     `random_state`, `verbose`, `novelty`). By default the trained bands add little.
+
+    `set_params` may change parameters after learning. Those of the classifier take effect at the
+    next prediction, except for `rank`. Parameters that shape the state are refused at the next
+    call: `n_layers`, `shared_band_size`, `skip_connection`, `random_state`, and a `band_size` that
+    changes between 0 and a positive number. All others apply to later tasks.
 
     Every call that learns is a transaction: if it raises, the estimator predicts as before. A
     prediction in another thread uses the state before the call or the state after it. If two
@@ -412,8 +415,9 @@ class FFNBClassifier(BlockClassifier):
         ----------
         other : FFNBClassifier
             Estimator fitted on samples that this estimator has not seen, with the same parameters
-            and the same `random_state`, so that the shared bands are equal. It is not changed. Its
-            `priors` may differ; the priors of this estimator apply to the labels of both.
+            and the same `random_state`, so that the shared bands are equal. It is not changed.
+            Parameters of the solution, such as `shrinkage` and `priors`, may differ; predictions
+            use those of this estimator.
 
         Returns
         -------
