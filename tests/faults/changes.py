@@ -126,10 +126,7 @@ def _change_one_parameter(model, name, value, count):
     if name == "band_size" and last.band_size == 0:
         # Another value is refused, as those of the parameters that shape the state.
         rule = FIXED
-    elif (name == "units" and last.epsilon == "auto") or (
-        name == "epsilon" and last.units != "relative"
-    ):
-        # The combination "auto" and "absolute" is refused.
+    elif {"epsilon": last.epsilon, "units": last.units, name: value}.items() >= ABSOLUTE_AUTO:
         return
     else:
         rule = RULES[name]
