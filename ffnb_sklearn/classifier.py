@@ -201,7 +201,8 @@ class FFNBClassifier(BlockClassifier):
 
     The first prediction after a call that learns solves the classifier, and so takes longer than
     later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
-    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier.
+    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier,
+    unless parameters have changed since the last call that learned.
 
     A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
     times as many features as `rank`, and more than about 1.25 times as many samples. Its random

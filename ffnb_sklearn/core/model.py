@@ -156,8 +156,9 @@ class Model:
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
-    # The last model that `under` returned, and the parameters that it was asked for.
-    _under: list[tuple[Sequence[object], "Model"]] = field(
+    # The last model that `under` returned, None for this model, and the parameters that it was
+    # asked for. A reference to this model would keep it in memory until a garbage collection.
+    _under: list[tuple[Sequence[object], "Model | None"]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -224,11 +225,11 @@ class Model:
         """
         for known, model in self._under:
             if len(known) == len(parameters) and all(map(is_, known, parameters)):
-                return model
+                return self if model is None else model
         now = settings()
-        model = self if now == self.settings else replace(self, settings=now)
+        model = None if now == self.settings else replace(self, settings=now)
         self._under[:] = [(parameters, model)]
-        return model
+        return self if model is None else model
 
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
