@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
 from typing import ClassVar
@@ -11,12 +12,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ._callbacks import CallbackSupportMixin, Epochs, callback_context
+from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._probabilities import LEAST, unseen_scores
-from ._seeds import advance
 from ._sparse import samples_on
-from ._state import exchange_state, learned_attribute, read_only
+from ._state import exchange, learned_attribute, read_only
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
 from .core.device import as_array, as_tensor, resolve_device
@@ -55,19 +55,36 @@ class ClassIncrementalClassifier(
     _state = None
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
-        """Validate the samples, learn them task by task, and store the result if nothing failed."""
+        """Validate the samples, learn them task by task, and store the result if nothing failed.
+
+        The public methods are not decorated with scikit-learn's `_fit_context`, which tears down
+        the callbacks when the method has ended: a callback that raises then would leave the result
+        behind an error. Here only the computation is decorated, and the result is stored after it.
+        """
         before = self._state
-        state = None if reset else before
-        if state is not None:
-            # scikit-learn validates the parameters of the first call only.
-            self._validate_params()
+        self._validate_params()
+        after = self._learned_by_task(
+            None if reset else before,
+            X,
+            y,
+            classes=classes,
+            sample_weight=sample_weight,
+            task_name="fit" if reset else "partial-fit",
+            classes_per_task=classes_per_task,
+        )
+        self._keep(before, after, is_first=reset or before is None)
+        return self
+
+    @with_callbacks
+    def _learned_by_task(self, state, X, y, *, classes, sample_weight, task_name, classes_per_task):
+        """Return the state after all tasks of a call; the estimator does not change."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
         tasks = [slice(None)]
         if classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
-        root = callback_context(self, "fit" if reset else "partial-fit", len(tasks))
+        root = callback_context(self, task_name, len(tasks))
         seen = self._seen_by_callbacks(X, y, weights)
         root.call_on_fit_task_begin(**seen)
         for task in tasks:
@@ -75,16 +92,13 @@ class ClassIncrementalClassifier(
             if stops:
                 break
         state = state.declaring(classes)
-        # Before the estimator changes, since a callback may raise.
         root.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
-        self._keep(before, state, is_first=reset or before is None)
-        return self
+        return state
 
     def _keep(self, before, after, *, is_first=False):
         """Replace the state that a call began with, and consume the seed of a first task."""
-        if is_first:
-            advance(self.random_state)
-        exchange_state(self, before, after)
+        random_state = self.random_state if is_first else None
+        exchange(self, "_state", before, after, random_state=random_state)
 
     def _after_subtask(self, root, state, X, y, weights):
         """Return the state after a task, and whether a callback asks to stop."""
@@ -147,6 +161,19 @@ class ClassIncrementalClassifier(
             )
         return state
 
+    def _present_state(self):
+        """Return the learned state under the present parameters; predictions read it once.
+
+        Raise if a parameter is invalid, or shapes the state and has changed since.
+        """
+        state = self._learned_state()
+        model = self._present_model(state)
+        return state if model is state.model else replace(state, model=model)
+
+    def _present_model(self, state):
+        """Return the model of a state under the present parameters, see `_parameter_rules`."""
+        raise NotImplementedError
+
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""
         return self._state is not None
@@ -202,7 +229,7 @@ class ClassIncrementalClassifier(
             least 36. For two classes, half the difference of their scores, which is positive if the
             second class is more likely.
         """
-        state = self._learned_state()
+        state = self._present_state()
         scores = self._scores(state, X)
         if len(state.classes) == 2:
             # Differences are exact, so all samples have the same score if one class was seen.
@@ -225,7 +252,7 @@ class ClassIncrementalClassifier(
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        state = self._learned_state()
+        state = self._present_state()
         return state.arrived[self._most_likely(state, X, np.argsort(state.arrived))]
 
     def predict_proba(self, X):
@@ -242,7 +269,7 @@ class ClassIncrementalClassifier(
             One column per entry of `classes_`, zero for a class that was declared and never
             seen. The label that `predict` returns has the largest probability.
         """
-        state = self._learned_state()
+        state = self._present_state()
         probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
         return state.by_class(probabilities, 0.0)
 
@@ -261,7 +288,7 @@ class ClassIncrementalClassifier(
             is the value of a class that was declared and never seen: no value is infinite, although
             `predict_proba` is zero there.
         """
-        state = self._learned_state()
+        state = self._present_state()
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
         return state.by_class(logarithms, np.log(LEAST))

@@ -8,10 +8,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    RealNotInt,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from ._base import ClassIncrementalClassifier
 from ._columns import warn_of_units
+from ._parameter_rules import READ_BY_PREDICTIONS
 from ._probabilities import (
     check_priors,
     class_priors,
@@ -21,8 +27,14 @@ from ._probabilities import (
 )
 from ._seeds import next_seed
 from ._sparse import WideSamples
-from ._state import learned_attribute
-from ._validation import check_continuation, check_settings
+from ._state import learned_attribute, present_attribute
+from ._validation import (
+    check_continuation,
+    check_likeness,
+    check_seed,
+    check_settings,
+    settings_of_predictions,
+)
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
@@ -256,6 +268,10 @@ class BlockClassifier(
             params = {**params, "training": BandTraining()}
         return super().set_params(**params)
 
+    # These depend on the parameters of the solution.
+    n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)
+    shrinkage_ = present_attribute(lambda estimator: estimator._solved_choice().shrinkage)
+    epsilon_ = present_attribute(lambda estimator: estimator._solved_choice().epsilon)
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
     def _after_samples(self, state, X, y, weights, context):
@@ -275,8 +291,21 @@ class BlockClassifier(
         settings = check_settings(self, projection=state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
+            check_seed(state.model.seed, self.random_state)
             return state.model, settings
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
+
+    def _present_model(self, state):
+        """Return the model of a state, solved with the present parameters of the classifier."""
+        parameters = {name: getattr(self, name) for name in READ_BY_PREDICTIONS}
+
+        def settings():
+            # Parameters that learning alone reads are not checked.
+            constraints = BlockClassifier._parameter_constraints
+            validate_parameter_constraints(constraints, parameters, type(self).__name__)
+            return settings_of_predictions(BlockClassifier(**parameters), state)
+
+        return state.model.under([*parameters.values()], settings)
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""
@@ -336,7 +365,7 @@ class BlockClassifier(
         ndarray of shape (n_samples,)
             Scores of at most zero; a higher score means more similar to the samples learned.
         """
-        state = self._learned_state()
+        state = self._present_state()
         return as_array(state.model.likeness(self._samples(state, X)))
 
     def novelty_threshold(self, rate):
@@ -378,6 +407,7 @@ class BlockClassifier(
         if not is_number or not 0.0 < rate < 1.0:
             raise ValueError(f"rate must be a number between 0 and 1, both excluded; got {rate!r}.")
         state = self._learned_state()
+        check_likeness(state.model.settings, self._present_model(state).settings)
         model, left_out = state.model, state.model.left_out
         weights = np.array([one.weight for one in model.moments])
         priors = class_priors(self.priors, state.arrived, weights)[: len(left_out)]
@@ -408,7 +438,7 @@ class BlockClassifier(
             bands. In a model that projects its samples, the inputs are the columns of the
             projection. The result is a sparse array if the projection has more than 2000 columns.
         """
-        state = self._learned_state()
+        state = self._present_state()
         samples = self._samples(state, X)
         if isinstance(samples, WideSamples):
             return samples.matrix
@@ -417,30 +447,26 @@ class BlockClassifier(
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
-    @property
-    def shrinkage_(self):
-        """Shrinkage that the classifier is solved with."""
-        return self._solved_choice().shrinkage
-
-    @property
-    def epsilon_(self):
-        """Relative ridge that the classifier is solved with."""
-        return self._solved_choice().epsilon
-
     def _solved_choice(self):
         """Solve the classifier if necessary, and return the values that it is solved with."""
-        model = self._learned_state().model
-        return model.solution(resolve_device(self.device)).choice
+        return self._present_state().model.solution(resolve_device(self.device)).choice
 
     def __dir__(self):
         """Return the names of all attributes, except those that require solving the classifier."""
         # scikit-learn evaluates every name in `dir` when a notebook displays the fitted attributes,
         # and also in its own `__dir__`, which would solve the classifier and is bypassed here.
-        names, state = set(super(BaseEstimator, self).__dir__()), self._state
-        if state is None or state.model.solved is None:
+        names = set(super(BaseEstimator, self).__dir__())
+        if not self._is_solved():
             names -= {"shrinkage_", "epsilon_"}
         # Like scikit-learn's `__dir__`, leave out methods that are not available.
         return [name for name in names if hasattr(self, name)]
+
+    def _is_solved(self):
+        """Return whether the classifier is solved under the present parameters."""
+        try:
+            return self._present_state().model.solved is not None
+        except ValueError:
+            return False
 
     @property
     def _n_features_out(self):

@@ -5,9 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ._seeds import advance
 from ._sparse import RandomProjection
 
-__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute", "read_only"]
+__all__ = [
+    "ConcurrentLearningError",
+    "State",
+    "exchange",
+    "learned_attribute",
+    "present_attribute",
+    "read_only",
+]
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
@@ -108,12 +116,18 @@ class State:
         )
 
 
-def exchange_state(estimator, before, after):
-    """Replace the state of an estimator; raise if it is not the state that a call began with."""
+def exchange(estimator, name, before, after, *, random_state=None):
+    """Replace an attribute; raise if it is not the object that a call that learns began with.
+
+    A `random_state` is advanced if the attribute is replaced, and not if the call is refused.
+    """
     with _EXCHANGE:
-        is_current = estimator._state is before
+        is_current = getattr(estimator, name) is before
         if is_current:
-            estimator._state = after
+            attributes = vars(estimator)
+            advance(random_state)
+            # No call comes between, which could fail: both or none.
+            attributes[name] = after
     if not is_current:
         raise ConcurrentLearningError(
             f"This {type(estimator).__name__} was changed by another thread while this call ran. "
@@ -141,3 +155,22 @@ def read_only(value):
         value = value.view()
         value.flags.writeable = False
     return value
+
+
+def present_attribute(read):
+    """Make a read-only attribute that `read` computes from an estimator and its parameters.
+
+    The attribute does not exist while a parameter is refused, so that an estimator with such a
+    parameter can be displayed.
+    """
+
+    def value(estimator):
+        # An error of an estimator that is not fitted is an `AttributeError` already.
+        estimator._learned_state()
+        try:
+            estimator._present_state()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        return read_only(read(estimator))
+
+    return property(value)

@@ -11,6 +11,8 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._arrays import as_numpy, as_targets, check_rows
+from ._parameter_rules import NEXT_PREDICTION, RULES
+from ._seeds import next_seed
 from ._sparse import projection_for
 from ._state import State
 from ._targets import check_labels, unmixed
@@ -21,13 +23,16 @@ from .training import BandTraining
 __all__ = [
     "check_continuation",
     "check_inputs",
+    "check_likeness",
     "check_magnitude",
     "check_mergeable",
     "check_samples",
+    "check_seed",
     "check_settings",
     "check_unchanged",
     "check_weights",
     "descent_of",
+    "settings_of_predictions",
     "validated",
 ]
 
@@ -63,8 +68,12 @@ _TRAINING_TYPES = {
     bool: ("adaptive_rate", "draws"),
 }
 
+# Settings of the solved classifier, which predictions take from the parameters of the estimator.
+_OF_PREDICTIONS = [name for name, rule in RULES.items() if rule == NEXT_PREDICTION]
+_OF_PREDICTIONS = [name for name in _OF_PREDICTIONS if name in Settings.__dataclass_fields__]
+
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = dict.fromkeys(("chunk_size", "novelty", "descent"))
+_IMMATERIAL = dict.fromkeys((*_OF_PREDICTIONS, "novelty", "descent"))
 
 
 def check_samples(estimator, X, y, *, classes, sample_weight, state):
@@ -235,6 +244,17 @@ def check_settings(estimator, *, projection=None):
     )
 
 
+def settings_of_predictions(estimator, state):
+    """Return the settings of a state, with those of the solution from the parameters.
+
+    Raise if a parameter shapes the state and has changed.
+    """
+    model, now = state.model, check_settings(estimator, projection=state.projection)
+    check_continuation(model.settings, now)
+    check_seed(model.seed, estimator.random_state)
+    return replace(model.settings, **{name: getattr(now, name) for name in _OF_PREDICTIONS})
+
+
 def _kept_axes(estimator):
     """Return the parameter `p` as a tuple of one plain number per layer."""
     p, n_layers = estimator.p, estimator.n_layers
@@ -270,7 +290,7 @@ def _plain(source, types):
 
 
 def check_continuation(before, now):
-    """Raise if a parameter that older tasks depend on was changed between tasks."""
+    """Raise if a parameter that shapes the state is not as in earlier tasks."""
     makes = {
         "n_layers": (len(before.p), len(now.p)),
         "shared_band_size": (before.shared_band_size, now.shared_band_size),
@@ -279,6 +299,34 @@ def check_continuation(before, now):
     }
     for name, (old, new) in makes.items():
         check_unchanged(name, old, new)
+
+
+def check_seed(seed, random_state):
+    """Raise if an integer `random_state` gives another seed than the seed of the model.
+
+    None and generators are read at the first task only, and have no seed to compare.
+    """
+    if isinstance(random_state, Integral) and next_seed(random_state) != seed:
+        raise ValueError(
+            f"random_state cannot change between tasks: earlier tasks had another seed than "
+            f"random_state={random_state} gives. Set it back, or call fit to start over."
+        )
+
+
+def check_likeness(before, now):
+    """Raise if left-out scores were computed with other settings than scores are now."""
+    for name in ("covariance", "shrinkage", "epsilon", "units"):
+        old, new = getattr(before, name), getattr(now, name)
+        if old != new:
+            raise ValueError(
+                f"novelty_threshold needs {name} as in the last call that learned, which left "
+                f"samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn again."
+            )
+
+
+def _shown(setting):
+    """Return the parameter of a setting; settings have None for "auto"."""
+    return "'auto'" if setting is None else repr(setting)
 
 
 def check_unchanged(name, before, now):

@@ -1,7 +1,6 @@
 """The main estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
@@ -76,9 +75,9 @@ class FFNBClassifier(BlockClassifier):
         of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
         computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
-        Number of samples whose features are in memory at a time; predictions use the value of the
-        last call that learned. With ``band_size=0`` no other array of the size of X is created, so
-        X may be a memory map of float64 or float32 numbers that is larger than memory.
+        Number of samples whose features are in memory at a time. With ``band_size=0`` no other
+        array of the size of X is created, so X may be a memory map of float64 or float32 numbers
+        that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.
@@ -129,9 +128,7 @@ class FFNBClassifier(BlockClassifier):
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal ("uniform"), proportional to the sample
         weights learned ("empirical"), or positive weights of any sum. A mapping must contain every
-        label learned, and may contain labels that have not been seen yet. `set_params` may change
-        the priors at any time: the next prediction uses them, and nothing is learned or solved
-        again. See Notes.
+        label learned, and may contain labels that have not been seen yet. See Notes.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`: each task is also learned without a part of its
         samples, up to ten times, and quantiles of the scores of these samples are kept. Each time
@@ -179,6 +176,11 @@ class FFNBClassifier(BlockClassifier):
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
     `random_state`, `verbose`, `novelty`). By default the trained bands add little.
 
+    `set_params` may change parameters after learning. Those of the classifier take effect at the
+    next prediction, except for `rank`. Parameters that shape the state are refused at the next
+    call: `n_layers`, `shared_band_size`, `skip_connection`, `random_state`, and a `band_size` that
+    changes between 0 and a positive number. All others apply to later tasks.
+
     Every call that learns is a transaction: if it raises, the estimator predicts as before. A
     prediction in another thread uses the state before the call or the state after it. If two
     threads make the estimator learn at the same time, the call that ends second raises
@@ -199,7 +201,8 @@ class FFNBClassifier(BlockClassifier):
 
     The first prediction after a call that learns solves the classifier, and so takes longer than
     later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
-    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier.
+    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier,
+    unless parameters have changed since the last call that learned.
 
     A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
     times as many features as `rank`, and more than about 1.25 times as many samples. Its random
@@ -253,7 +256,6 @@ class FFNBClassifier(BlockClassifier):
     array([0, 1, 2, 3, 4, 5])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
 
@@ -284,7 +286,6 @@ class FFNBClassifier(BlockClassifier):
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn one more task, and keep everything that was learned before.
 
@@ -343,7 +344,7 @@ class FFNBClassifier(BlockClassifier):
         .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
            Visual Learning. arXiv:2111.11366, 2021.
         """
-        state = self._learned_state()
+        state = self._present_state()
         X, model = self._samples(state, X_previous), state.model
         if any(band.batch_norm is not None for band in model.features.bands):
             raise ValueError(
@@ -387,6 +388,7 @@ class FFNBClassifier(BlockClassifier):
             If another thread has made the estimator learn or forget meanwhile.
         """
         state = self._learned_state()
+        self._present_model(state)
         gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
         unknown = np.setdiff1d(gone, state.classes)
         if len(unknown):
@@ -415,8 +417,9 @@ class FFNBClassifier(BlockClassifier):
         ----------
         other : FFNBClassifier
             Estimator fitted on samples that this estimator has not seen, with the same parameters
-            and the same `random_state`, so that the shared bands are equal. It is not changed. Its
-            `priors` may differ; the priors of this estimator apply to the labels of both.
+            and the same `random_state`, so that the shared bands are equal. It is not changed.
+            Parameters of the solution, such as `shrinkage` and `priors`, may differ; predictions
+            use those of this estimator.
 
         Returns
         -------
@@ -442,6 +445,7 @@ class FFNBClassifier(BlockClassifier):
         if not isinstance(other, FFNBClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         theirs = other._learned_state()
+        self._present_model(mine)
         check_mergeable(mine, theirs)
         positions, arrived = label_positions(theirs.arrived, mine.arrived)
         self._check_arrived(arrived)

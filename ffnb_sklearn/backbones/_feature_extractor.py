@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn._callbacks import CallbackSupportMixin, callback_context, with_callbacks
 from ffnb_sklearn._documentation import DocumentedMixin
-from ffnb_sklearn._seeds import advance
 from ffnb_sklearn._transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
@@ -292,7 +291,6 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
     def fit(self, X, y=None):
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
@@ -326,7 +324,6 @@ class TorchFeatureExtractor(
         self._fit(X, y)
         return self
 
-    @with_callbacks
     def fit_transform(self, X, y=None):
         """Fit to samples and compute their features; with `layers`, both in one pass.
 
@@ -348,15 +345,20 @@ class TorchFeatureExtractor(
     def _fit(self, X, y, keep=False):
         """Fit the extractor; return the rows and, with `layers` and `keep`, their features."""
         self._validate_params()
+        rows, features, fitted = self._fitted(X, y, keep)
+        random_state = self.random_state if self.epochs else None
+        replace_fitted(self, (*_OPTIONAL, *COLUMNS), fitted, random_state=random_state)
+        return rows, features
+
+    @with_callbacks
+    def _fitted(self, X, y, keep):
+        """Return the rows, their features or None, and the fitted attributes; change nothing."""
         rows, inputs, seen = first_samples(self, X)
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         learned, features = learn(self, rows, y, inputs, context, keep=keep)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)  # May raise.
-        if self.epochs:
-            advance(self.random_state)
-        replace_fitted(self, (*_OPTIONAL, *COLUMNS), seen | learned)
-        return rows, features
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return rows, features, seen | learned
 
     def transform(self, X):
         """Compute the features of rows or images.

@@ -4,10 +4,10 @@ A model is immutable: every function returns a new model, so a failure leaves th
 Only the solved classifier is cached. Classes are numbered in order of arrival.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -156,6 +156,11 @@ class Model:
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
+    # The last model that `under` returned, None for this model, and the parameters that it was
+    # asked for. A reference to this model would keep it in memory until a garbage collection.
+    _under: list[tuple[Sequence[object], "Model | None"]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
@@ -169,7 +174,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        return {**vars(self), "_solved": [], "_relative": []}
+        return {**vars(self), "_solved": [], "_relative": [], "_under": []}
 
     @property
     def solved(self) -> Solution | None:
@@ -201,6 +206,30 @@ class Model:
                 solution = solve(self.features, self.moments, self.settings, device=device)
             self._solved.append(solution)
         return self._solved[0]
+
+    def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
+        """Return the model with other settings of its classifier.
+
+        Parameters
+        ----------
+        parameters : sequence
+            Parameters that the settings depend on. The model of the last call is returned, with the
+            classifier that it has solved, if each parameter is the same object as then.
+        settings : callable
+            Computes the settings; called only if a parameter is another object.
+
+        Returns
+        -------
+        Model
+            This model if the settings are equal to its own.
+        """
+        for known, model in self._under:
+            if len(known) == len(parameters) and all(map(is_, known, parameters)):
+                return self if model is None else model
+        now = settings()
+        model = None if now == self.settings else replace(self, settings=now)
+        self._under[:] = [(parameters, model)]
+        return self if model is None else model
 
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""

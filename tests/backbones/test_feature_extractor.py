@@ -252,7 +252,7 @@ def test_in_a_continual_pipeline_and_a_grid_search_over_processes():
     grid = {"gaussiannb__var_smoothing": [1e-9, 1e3]}
     search = GridSearchCV(pipe, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
     assert search.best_params_ == {"gaussiannb__var_smoothing": 1e-9}
-    assert list(extractor.get_feature_names_out()[:1]) == ["torchfeatureextractor0"]
+    assert list(pipe[0].get_feature_names_out()[:1]) == ["torchfeatureextractor0"]
 
 
 def test_a_column_of_paths_in_a_column_transformer(tmp_path):
