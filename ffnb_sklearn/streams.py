@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, inde
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.multiclass import check_classification_targets
 
+from ._arrays import as_numpy, refuse_masked
 from ._stream_result import StreamResult
 from ._targets import unmixed
 
@@ -224,7 +225,8 @@ def evaluate_stream(
 
 def _check_labels(y, name):
     """Return the labels as a one-dimensional array of class labels."""
-    y = unmixed(y, name)
+    refuse_masked(y, name)
+    y = unmixed(as_numpy(y, name), name)
     if getattr(getattr(y, "dtype", None), "kind", None) == "O":
         unmixed(list(y), name)
     labels = column_or_1d(y)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_accuracy_matrix
-from ._runs import StreamDisplay, as_runs, single_classes
+from ._runs import StreamDisplay, as_runs, check_axes, single_classes
 
 # Smallest cell that can hold a readable number, in points.
 _SMALLEST_CELL = 11.0
@@ -105,12 +105,15 @@ class AccuracyMatrixDisplay(StreamDisplay):
         ------
         ImportError
             If matplotlib is not installed.
+        TypeError
+            If `ax` is not a single Axes.
         ValueError
             If the matrix is not an accuracy matrix, there is not one label per task,
             `include_values` is neither a bool nor "auto", or `values_format` is not a format of
             floats.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_axes(ax)
         matrix = _check_accuracy_matrix(self.accuracy_matrix)
         labels = self._check_labels(len(matrix))
         _check_include_values(include_values)

@@ -57,6 +57,31 @@ def test_columns_called_like_attributes_of_arrays():
     assert named.score(frame, labels) > 0.9
 
 
+TIMES = {
+    "dates alone": pd.DataFrame({"t": pd.date_range("2026", periods=150)}),
+    "dates of a zone": pd.DataFrame({"t": pd.date_range("2026", periods=150, tz="UTC")}),
+    "dates beside numbers": FRAME.assign(t=pd.date_range("2026", periods=150)),
+    "durations": pd.DataFrame({"t": pd.to_timedelta(Y, unit="s")}),
+    "an array of dates": pd.date_range("2026", periods=150).to_numpy()[:, None],
+    "an array of durations": Y.astype("m8[ms]")[:, None],
+}
+
+
+@heads
+@pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
+def test_times_are_refused_since_their_numbers_depend_on_a_unit(head, times):
+    """scikit-learn #10590, scikit-learn #20090."""
+    column = r"X\['t'\]" if hasattr(times, "columns") else "X"
+    model = small(head)
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=rf"{column} holds times of dtype (date|time)"):
+            method(times, Y)
+    seconds = pd.DataFrame({"t": pd.to_timedelta(Y, unit="s").total_seconds()})
+    model.fit(seconds, Y)
+    with pytest.raises(ValueError, match="holds times"):
+        model.predict(times)
+
+
 @heads
 def test_gaps_in_a_nullable_column_are_named(head):
     """pandas #30038."""
@@ -85,7 +110,7 @@ def test_texts_and_labels_of_the_string_dtype(head):
 @heads
 def test_sparse_columns_whose_fill_value_is_not_zero(head):
     """pandas #24817."""
-    counts = np.where(X > X.mean(axis=0), X.round(), 1.0)
+    counts = np.where(X.mean(axis=0) < X, X.round(), 1.0)
     frame = pd.DataFrame(counts, columns=COLUMNS).astype(pd.SparseDtype(float, 1.0))
     model = exact(head).fit(pd.DataFrame(counts, columns=COLUMNS), Y)
     # pandas raises, because SciPy's matrices have no other fill value; zeros would be wrong.
@@ -98,7 +123,7 @@ def test_sparse_columns_whose_fill_value_is_not_zero(head):
 @heads
 def test_sparse_booleans_are_zeros_and_ones(head):
     """pandas #59064."""
-    above = X > X.mean(axis=0)
+    above = X.mean(axis=0) < X
     model = exact(head).fit(sparse.csr_array(above), Y)
     dense = exact(head).fit(above.astype(float), Y)
     assert_array_equal(

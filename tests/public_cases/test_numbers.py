@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import BandTraining
+from ffnb_sklearn import BandTraining, class_incremental_tasks, forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
 # ---- batches
@@ -106,6 +106,28 @@ def test_samples_without_length(head):
     zeros = np.zeros((2, 4))
     assert_array_equal(model.predict(zeros), [3, 3])
     assert np.isfinite(model.predict_proba(zeros)).all()
+
+
+@heads
+def test_masked_entries_are_not_learned(head):
+    """scikit-learn #10186."""
+    hidden = np.ma.masked_greater(X, 7.0)
+    model = small(head).fit(X, Y)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="X must have no masked entries; got 12 of 600"):
+            call(hidden, Y)
+        with pytest.raises(ValueError, match="y must have no masked entries; got 50 of 150"):
+            call(X, np.ma.masked_equal(Y, 2))
+    with pytest.raises(ValueError, match="X must have no masked entries"):
+        model.predict(hidden)
+    with pytest.raises(ValueError, match="y must have no masked entries"):
+        class_incremental_tasks(np.ma.masked_equal(Y, 2))
+    assert_array_equal(model.predict(np.ma.masked_array(X)), model.predict(X))
+    # A masked accuracy is unknown, as NaN is.
+    matrix = np.ma.masked_array([[0.8, 0.9], [0.5, 0.6]], mask=[[False, True], [False, False]])
+    assert_allclose(forgetting(matrix), 0.3)
+    with pytest.raises(ValueError, match="forward_transfer needs accuracy_matrix"):
+        forward_transfer(matrix)
 
 
 @heads

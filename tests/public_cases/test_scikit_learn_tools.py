@@ -23,7 +23,15 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn import AccuracyMatrixDisplay, ContinualPipeline, make_continual_pipeline
+from ffnb_sklearn import (
+    AccuracyMatrixDisplay,
+    ContinualPipeline,
+    IncrementalAccuracyDisplay,
+    class_incremental_tasks,
+    evaluate_stream,
+    forgetting,
+    make_continual_pipeline,
+)
 from tests.public_cases.flowers import NAMES, WEIGHTS, X, Y, heads, small
 
 # ---- ensembles and other estimators around the classifier
@@ -151,6 +159,25 @@ def test_cross_validation_of_tensors():
     assert_array_equal(scores, cross_val_score(small(), X, Y, cv=3))
 
 
+# ---- arrays of other libraries
+
+
+@pytest.mark.parametrize("convert", [torch.tensor, np.array])
+def test_arrays_of_other_libraries_are_scored_where_scikit_learn_dispatches(convert, monkeypatch):
+    """scikit-learn #33822, scikit-learn #32837."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    expected = evaluate_stream(small(), X, Y, X, Y)
+    matrix = expected.accuracy_matrix
+    with config_context(array_api_dispatch=True):
+        rows, labels = convert(X), convert(Y)
+        assert small().fit(rows, labels).score(rows, labels) == small().fit(X, Y).score(X, Y)
+        result = evaluate_stream(small(), rows, labels, rows, labels)
+        assert_array_equal(result.accuracy_matrix, matrix)
+        assert_array_equal(class_incremental_tasks(labels), class_incremental_tasks(Y))
+        assert forgetting(convert(matrix)) == forgetting(matrix)
+        assert AccuracyMatrixDisplay(convert(matrix)).plot().text_[0, 0].get_text() == "100.0"
+
+
 # ---- pipelines
 
 
@@ -212,6 +239,22 @@ def test_a_format_that_percentages_do_not_have_is_refused_by_name(values_format)
     with pytest.raises(ValueError, match=message):
         display.plot(values_format=values_format)
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        AccuracyMatrixDisplay([[1.0]]),
+        IncrementalAccuracyDisplay(n_classes=[[1]], accuracies=[[1.0]], names=["one"]),
+    ],
+)
+def test_several_axes_are_refused_by_name(display):
+    """scikit-learn #15757."""
+    axes = plt.subplots(1, 2)[1]
+    with pytest.raises(TypeError, match=r"ax must be a matplotlib Axes .* of shape \(2,\)"):
+        display.plot(ax=axes)
+    assert not axes[0].has_data()
+    assert display.plot(ax=axes[1]).ax_ is axes[1]
 
 
 def test_a_format_reaches_the_numbers_from_every_constructor():
