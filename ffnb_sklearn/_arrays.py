@@ -28,15 +28,6 @@ def as_numpy(array, name):
         ) from error
 
 
-def refuse_masked(array, name):
-    """Raise if entries of a masked array are masked; scikit-learn would use what they hide."""
-    if isinstance(array, np.ma.MaskedArray) and np.ma.count_masked(array):
-        raise ValueError(
-            f"{name} must have no masked entries; got {np.ma.count_masked(array)} of "
-            f"{array.size}. Leave their samples out, or fill them by {name}.filled(...)."
-        )
-
-
 def check_rows(X, estimator):
     """Raise if samples are no rows of numbers.
 
@@ -53,6 +44,15 @@ def check_rows(X, estimator):
             f"{type(estimator).__name__}; got samples of shape {tuple(shape[1:])}. Put a "
             "transformer before it that makes rows: TorchFeatureExtractor of images, "
             "SkeletonDescriptor of sequences of joints, or X.reshape(len(X), -1) of anything."
+        )
+
+
+def refuse_masked(array, name):
+    """Raise if entries of a masked array are masked; scikit-learn would use what they hide."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.count_masked(array):
+        raise ValueError(
+            f"{name} must have no masked entries; got {np.ma.count_masked(array)} of "
+            f"{array.size}. Leave their samples out, or fill them by {name}.filled(...)."
         )
 
 
