@@ -43,7 +43,7 @@ def test_bootstraps_without_a_rare_class(head):
     kept = (Y < 2) | (np.cumsum(Y == 2) <= 3)
     ensemble = BaggingClassifier(small(head), n_estimators=8, max_samples=0.1, random_state=0)
     ensemble.fit(X[kept], NAMES[kept])
-    assert {len(one.classes_) for one in ensemble.estimators_} == {2, 3}
+    assert any("virginica" not in NAMES[kept][drawn] for drawn in ensemble.estimators_samples_)
     assert_allclose(ensemble.predict_proba(X[kept]).sum(axis=1), 1.0)
     assert ensemble.score(X[kept], NAMES[kept]) > 0.9
 
