@@ -9,7 +9,7 @@ from sklearn.utils import column_or_1d
 
 from .core.messages import level_of_user
 
-__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user"]
+__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user", "refuse_masked"]
 
 
 def as_numpy(array, name):
@@ -47,7 +47,12 @@ def _steps_to_numpy(array):
 
 
 def check_rows(X, estimator):
-    """Raise if a sample has more than one dimension, and suggest transformers that make rows."""
+    """Raise if samples are no rows of numbers.
+
+    Samples of more dimensions, masked entries, dates and durations are refused, with a remedy.
+    """
+    refuse_masked(X, "X")
+    _refuse_times(X)
     shape = getattr(X, "shape", None)
     if shape is None and isinstance(X, (list, tuple)) and len(X):
         shape = (len(X), *getattr(X[0], "shape", ()))
@@ -60,8 +65,32 @@ def check_rows(X, estimator):
         )
 
 
+def refuse_masked(array, name):
+    """Raise if entries of a masked array are masked; scikit-learn would use what they hide."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.count_masked(array):
+        raise ValueError(
+            f"{name} must have no masked entries; got {np.ma.count_masked(array)} of "
+            f"{array.size}. Leave their samples out, or fill them by {name}.filled(...)."
+        )
+
+
+def _refuse_times(X):
+    """Raise if X holds dates or durations, whose numbers depend on the unit of their dtype."""
+    dtypes = getattr(X, "dtypes", None)
+    columns = {"X": getattr(X, "dtype", None)}
+    if dtypes is not None:
+        columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, dtypes, strict=True)}
+    for name, dtype in columns.items():
+        if getattr(dtype, "kind", None) in {"m", "M"}:
+            raise ValueError(
+                f"X must hold numbers; {name} holds times of dtype {dtype}, whose numbers depend "
+                "on this unit. Convert them, such as durations since a fixed date to seconds."
+            )
+
+
 def as_targets(y):
     """Return one-dimensional targets; warn at the user's line if they were a column."""
+    refuse_masked(y, "y")
     y = y if hasattr(y, "shape") else np.asarray(y)
     targets = column_or_1d(y)
     if len(y.shape) > 1:

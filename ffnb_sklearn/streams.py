@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.multiclass import check_classification_targets
 
+from ._arrays import as_numpy, refuse_masked
 from ._seeds import undisturbed
 from ._stream_result import StreamResult
 from ._targets import unmixed
@@ -256,7 +257,8 @@ def _evaluated(estimator, train, test, groups, declare_classes, score_future, ve
 
 def _check_labels(y, name):
     """Return the labels as a one-dimensional array of class labels."""
-    y = unmixed(y, name)
+    refuse_masked(y, name)
+    y = unmixed(as_numpy(y, name), name)
     if getattr(getattr(y, "dtype", None), "kind", None) == "O":
         unmixed(list(y), name)
     labels = column_or_1d(y)

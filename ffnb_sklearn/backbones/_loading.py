@@ -151,7 +151,8 @@ def _read_weights(weights):
             Path(path).read_bytes(),
             f"weights={str(path)!r} must be a file of tensors and plain types, written by "
             "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
-            "checksums: pass the result of torch.load(weights_only=True) instead.",
+            "checksums: pass the result of torch.load(weights_only=True) instead, and of "
+            "safetensors.torch.load_file for files of safetensors.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(
