@@ -103,11 +103,11 @@ class ClassIncrementalClassifier(
 
     def _after_samples(self, state, X, y, weights, context):
         """Return the state after a task with validated samples."""
-        device = resolve_device(self.device)
+        device, state = resolve_device(self.device), self._prepared(state, X, weights)
         positions, arrived = label_positions(y, state.arrived)
         self._check_arrived(arrived)
         task = Task(
-            samples_on(device, X, state.projection),
+            samples_on(device, X, state),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
@@ -128,6 +128,10 @@ class ClassIncrementalClassifier(
                 f"{len(arrived) - n_known} new classes, {len(arrived)} known, {epochs}"
                 f"{seconds:.2f} s"
             )
+        return state
+
+    def _prepared(self, state, X, weights):
+        """Return the state with all that the samples of a first task decide before it is learned."""
         return state
 
     def _updated(self, state, task, watcher):
@@ -178,7 +182,7 @@ class ClassIncrementalClassifier(
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), X, state.projection)
+        return samples_on(resolve_device(self.device), X, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import _num_samples
 
+from .._columns import ColumnSpreads
 from .._sparse import samples_on
 from .._targets import label_positions
 from .._validation import check_samples, validated
@@ -15,7 +16,7 @@ from ..core.model import Model, Task
 from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
-__all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
+__all__ = ["Plan", "Statistics", "added", "inputs_of", "merged_spreads", "spreads_of", "statistics_of", "whole"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,20 @@ def inputs_of(blank, shard):
     return state
 
 
+def spreads_of(blank, shard):
+    """Return the spreads of the columns of a shard; None without samples of positive weight."""
+    samples = _samples(blank, shard)
+    if samples is None or not len(samples[1]):
+        return None
+    return ColumnSpreads.of(samples[0], samples[2])
+
+
+def merged_spreads(blank, parts):
+    """Merge the spreads of the columns of several groups of shards; None if there are none."""
+    found = [part for part in parts if part is not None]
+    return ColumnSpreads.merged(found) if found else None
+
+
 def statistics_of(plan, shard):
     """Return the exact statistics of a shard."""
     samples = _samples(plan.blank, shard)
@@ -86,7 +101,7 @@ def statistics_of(plan, shard):
         return Statistics(0, [labels], {})
     used, numbers = np.unique(y, return_inverse=True)
     task = Task(
-        samples_on(plan.device, X, plan.blank._state.projection),
+        samples_on(plan.device, X, plan.blank._state),
         as_tensor(numbers, device=plan.device, dtype=torch.int64),
         as_tensor(weights, device=plan.device),
     )

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from .._block_classifier import BlockClassifier
+from .._columns import ColumnRepair
 from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
@@ -43,6 +44,7 @@ def write_state(state, writer):
     return {
         # Earlier versions can read a file without a projection.
         **({} if projection is None else {"projection": _projection(projection)}),
+        **({} if state.repair is None else {"repair": written(state.repair, writer, "repair")}),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
@@ -55,12 +57,14 @@ def write_state(state, writer):
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
     required = {"n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"}
-    parts = node.some_fields(required | {"projection"}, required)
+    parts = node.some_fields(required | {"projection", "repair"}, required)
     n_features, projection = parts["n_features_in"].integer(1), parts.get("projection")
+    repair = parts.get("repair")
     state = State(
         n_features,
         parts["feature_names_in"].optional(lambda one: read_names(one, n_features)),
         None if projection is None else _read_projection(projection, n_features),
+        None if repair is None else _read_repair(repair, n_features, projection),
         None,
         _labels(parts["arrived"]),
         _labels(parts["classes"]),
@@ -96,6 +100,19 @@ def _read_projection(node, n_features):
     width = n_columns.integer(N_TERMS, n_features)
     n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
     return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)
+
+
+def _read_repair(node, n_features, projection):
+    """Return a repair of columns, which changes at least one."""
+    offset, scale = node.fields("offset", "scale")
+    repair = ColumnRepair(
+        offset.optional(lambda one: one.array(n_features)),
+        scale.optional(lambda one: one.array(n_features, least=0.0)),
+    )
+    node.require(repair.offset is not None or repair.scale is not None, "an offset or a scale")
+    offset.require(repair.offset is None or projection is None, "null with a projection")
+    scale.require(repair.scale is None or bool((repair.scale > 0.0).all()), "positive")
+    return repair
 
 
 def read_names(node, n_features):
