@@ -131,7 +131,7 @@ class ClassIncrementalClassifier(
         return state
 
     def _prepared(self, state, X, weights):
-        """Return the state with all that the samples of a first task decide before it is learned."""
+        """Return the state with what the samples of a first task decide before learning."""
         return state
 
     def _updated(self, state, task, watcher):

@@ -198,7 +198,7 @@ class Model:
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
-                solution = solve(self.features, self.moments, self.settings, device=device)
+                solution = solve(self.features, self._levelled(), self.settings, device=device)
             self._solved.append(solution)
         return self._solved[0]
 
@@ -258,6 +258,11 @@ class Model:
                     parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
 
+    def _levelled(self) -> tuple[ClassMoments, ...]:
+        """Return the moments in a form that does not depend on the unit of the inputs."""
+        pairs = self.features.shared.pairs()
+        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+
     def _operations(self, n_rows: int) -> float:
         """Operations of a product of some rows with all weights of the classifier."""
         in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
@@ -272,7 +277,8 @@ class Model:
         """Solve the distances that the likeness compares, with the choice of a model."""
         settings, choice = self.settings, chosen.solution(device).choice
         with few_threads(self._operations_of_solving()):
-            gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
+            moments = self._levelled()
+            gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device)
             return fit_relative_distances(
                 gaussians,
                 covariance=settings.covariance,
@@ -312,14 +318,17 @@ def updated_moments(
 
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
-    rank = model.settings.rank
+    rank, pairs = model.settings.rank, model.features.shared.pairs()
     new: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
         new = class_moments(task.samples, task.classes, task.weights, rank)
     else:
         pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
-        new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
-    moments = merge_classes(model.moments, new, rank, device=task.classes.device)
+        new = (
+            (label, moments_of((piece[1:] for piece in group), rank, pairs=pairs))
+            for label, group in pieces
+        )
+    moments = merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
     return within_state(moments, model.settings.max_state_mb, rank)
 
 

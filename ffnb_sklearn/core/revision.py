@@ -98,7 +98,8 @@ def merge_models(
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
     new = ((position, one.take(order)) for position, one in aligned)
     settings = first.settings
-    moments = merge_classes(left.moments, new, settings.rank, device=device)
+    pairs = first.features.shared.pairs()
+    moments = merge_classes(left.moments, new, settings.rank, device=device, pairs=pairs)
     n_spare = _n_spare(left, len(moments))
     if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
         _warn_of_spare_neurons(n_spare, end, len(moments))

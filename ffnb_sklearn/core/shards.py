@@ -149,8 +149,8 @@ def learn_moments(
     the samples, up to rounding.
     """
     new = sorted(moments.items())
-    whole = merge_classes(model.moments, new, model.settings.rank, device=device)
-    settings = model.settings
+    settings, pairs = model.settings, model.features.shared.pairs()
+    whole = merge_classes(model.moments, new, settings.rank, device=device, pairs=pairs)
     return replace(model, moments=within_state(whole, settings.max_state_mb, settings.rank))
 
 

@@ -16,7 +16,16 @@ from ..core.model import Model, Task
 from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
-__all__ = ["Plan", "Statistics", "added", "inputs_of", "merged_spreads", "spreads_of", "statistics_of", "whole"]
+__all__ = [
+    "Plan",
+    "Statistics",
+    "added",
+    "inputs_of",
+    "merged_spreads",
+    "spreads_of",
+    "statistics_of",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,11 @@ def _merged(plan, parts, max_rank):
         for label, moments in part.moments.items():
             by_label.setdefault(label, []).append(moments)
     rank = None if plan.pooled else max_rank
-    moments = {label: merge(some, rank, device=plan.device) for label, some in by_label.items()}
+    pairs = plan.model.features.shared.pairs()
+    moments = {
+        label: merge(some, rank, device=plan.device, pairs=pairs)
+        for label, some in by_label.items()
+    }
     if plan.pooled and moments:
         moments = pooled(moments, device=plan.device)
     return Statistics(
