@@ -19,7 +19,7 @@ from ._sparse import samples_on
 from ._state import exchange_state, learned_attribute
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
-from .core.device import as_array, as_tensor, resolve_device
+from .core.device import as_array, as_tensor, plain_torch, resolve_device
 from .core.model import Task
 from .streams import class_incremental_tasks
 
@@ -101,6 +101,7 @@ class ClassIncrementalClassifier(
         metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
         return {"estimator": self, "X": X, "y": y, "metadata": metadata}
 
+    @plain_torch
     def _after_samples(self, state, X, y, weights, context):
         """Return the state after a task with validated samples."""
         device, state = resolve_device(self.device), self._prepared(state, X, weights)

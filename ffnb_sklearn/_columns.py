@@ -124,7 +124,7 @@ class ColumnSpreads:
         scatter = np.bincount(X.indices, of_entries * deviations, n_columns)
         # Total weight of the zeros, which are not stored, up to rounding.
         zeros = total - np.bincount(X.indices, of_entries, n_columns)
-        scatter += np.maximum(zeros, 0.0) * mean**2
+        scatter = scatter + np.maximum(zeros, 0.0) * mean**2
         lowest, highest = (
             np.asarray(one.todense(), dtype=np.float64).ravel()
             for one in (X.min(axis=0), X.max(axis=0))

@@ -274,7 +274,6 @@ def check_mergeable(mine, theirs):
             "other must have been fitted with the same parameters; it differs in "
             f"{', '.join(different)}."
         )
-    _check_repair(mine.repair, theirs.repair)
     if mine.model.seed != theirs.model.seed:
         raise ValueError(
             "other must have the same shared band, so both must be fitted with the same "
@@ -288,6 +287,7 @@ def check_mergeable(mine, theirs):
             "version, whose cosines are others, and one that learned with a later version. Let the "
             "same version learn both."
         )
+    _check_repair(mine.repair, theirs.repair)
 
 
 def _check_repair(mine, theirs):

@@ -17,7 +17,7 @@ from .classifier.densities import GaussianDistances
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import few_threads
+from .device import few_threads, plain_torch
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
@@ -182,6 +182,7 @@ class Model:
         model._solved.append(solution)
         return model
 
+    @plain_torch
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
 
@@ -202,6 +203,7 @@ class Model:
             self._solved.append(solution)
         return self._solved[0]
 
+    @plain_torch
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
@@ -216,6 +218,7 @@ class Model:
                     scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
+    @plain_torch
     def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
         """Return the class of the highest score of each sample, of shape (n_samples,).
 
@@ -237,12 +240,14 @@ class Model:
                 likely[rows] = found
         return likely
 
+    @plain_torch
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             self._relative.append(self._relative_distances(self, X.device))
         return self._likeness_in(self._relative[0], X)
 
+    @plain_torch
     def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
         """Compute the likeness with the shrinkage and ridge of another model; nothing is cached."""
         return self._likeness_in(self._relative_distances(other, X.device), X)
@@ -291,6 +296,7 @@ class Model:
         size = self.settings.chunk_size
         return [slice(start, start + size) for start in range(0, len(X), size)]
 
+    @plain_torch
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)

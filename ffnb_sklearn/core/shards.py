@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import as_array, as_tensor, plain_torch
 from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
@@ -91,6 +91,7 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
     return {**bare, first: replace(bare[first], blocks=(together,))}
 
 
+@plain_torch
 def learn_band(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> tuple[Model, ShardBand]:
@@ -113,6 +114,7 @@ def learn_band(
     return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 
 
+@plain_torch
 def with_past_of(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -120,6 +122,7 @@ def with_past_of(
     return replace(model, past=grown_past(model, _stand_ins(moments, device)))
 
 
+@plain_torch
 def shard_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
@@ -139,6 +142,7 @@ def shard_rank(model: Model) -> int | None:
     return _SHARD_RANKS * rank if isinstance(rank, int) else None
 
 
+@plain_torch
 def learn_moments(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:

@@ -48,7 +48,7 @@ def test_a_quarter_of_the_rectified_has_a_bias_and_all_kinds_have_the_same_energ
 
 @pytest.mark.parametrize(
     ("n_neurons", "n_inputs", "n_cosines"),
-    [(100, 5, 50), (50, 5, 20), (30, 5, 0), (2000, 31, 1000), (2000, 44, 20), (7, 1, 3)],
+    [(100, 5, 50), (50, 5, 20), (30, 5, 0), (2000, 31, 1000), (2000, 44, 20), (7, 1, 2)],
 )
 def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_inputs, n_cosines):
     assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
