@@ -12,6 +12,9 @@ from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 4, 12, 160
 
+# Most samples are new; among many of overlapping classes, some are nearly undecided.
+N_NEW = 2000
+
 
 @contextmanager
 def changed(write, value, before):
@@ -49,9 +52,12 @@ SWITCHES = {
 def _blobs(n_features=N_FEATURES):
     """Return overlapping classes."""
     rng = np.random.default_rng(0)
-    y = np.arange(N_SAMPLES) % N_CLASSES
-    centres = rng.normal(size=(N_CLASSES, n_features))
-    return centres[y] + rng.normal(size=(N_SAMPLES, n_features)), y
+    y = np.arange(N_SAMPLES + N_NEW) % N_CLASSES
+    X, (centres, scales) = (
+        rng.normal(size=(len(y), n_features)),
+        rng.normal(size=(2, N_CLASSES, n_features)),
+    )
+    return 0.3 * centres[y] + scales[y] * X, y
 
 
 def _dense(dtype):
@@ -68,7 +74,7 @@ SAMPLES = {
     "float64": lambda: _dense(np.float64),
     "float32": lambda: _dense(np.float32),
     "sparse": lambda: _sparse(N_FEATURES),
-    "wide sparse": lambda: _sparse(2100),
+    "wide sparse": lambda: tuple(one[:300] for one in _sparse(2100)),
 }
 _SMALL = {"shared_band_size": 40, "random_state": 0, "device": "cpu"}
 ESTIMATORS = {
@@ -83,7 +89,8 @@ _METHODS = ("decision_function", "predict", "predict_proba", "score_samples", "t
 
 
 def results(make, X, y):
-    """Return the outputs of an estimator after two tasks, a merge and a forgotten class, by name."""
+    """Return the outputs after two tasks, a merge and a forgotten class, by method."""
+    new, X, y = X[N_SAMPLES:], X[:N_SAMPLES], y[:N_SAMPLES]
     first = y < N_CLASSES // 2
     estimator = make().partial_fit(X[first], y[first])
     if hasattr(estimator, "merge"):
@@ -91,13 +98,13 @@ def results(make, X, y):
         estimator.partial_fit(X[~first], y[~first]).forget([0])
     else:
         estimator.partial_fit(X[~first], y[~first])
-    return outputs(estimator, X)
+    return outputs(estimator, new)
 
 
-def outputs(estimator, X):
-    """Return the outputs of an estimator by the name of the method."""
+def outputs(estimator, new):
+    """Return the outputs of an estimator for new samples, by the name of the method."""
     methods = [name for name in _METHODS if hasattr(estimator, name)]
-    found = {name: getattr(estimator, name)(X) for name in methods}
+    found = {name: getattr(estimator, name)(new) for name in methods}
     return {name: one.toarray() if sparse.issparse(one) else one for name, one in found.items()}
 
 
@@ -105,17 +112,17 @@ def outputs(estimator, X):
 def _expected(estimator, samples):
     """Return the results, and the outputs after one fit, without any switch."""
     make, (X, y) = ESTIMATORS[estimator], SAMPLES[samples]()
-    return results(make, X, y), outputs(make().fit(X, y), X)
+    return results(make, X, y), outputs(make().fit(X[:N_SAMPLES], y[:N_SAMPLES]), X[N_SAMPLES:])
 
 
 def differences(switch, estimator, samples):
     """Return the names of the outputs that a switch changes, in learning or in predictions."""
     make, (X, y) = ESTIMATORS[estimator], SAMPLES[samples]()
     expected, before = _expected(estimator, samples)
-    plain = make().fit(X, y)
+    plain = make().fit(X[:N_SAMPLES], y[:N_SAMPLES])
     with SWITCHES[switch]():
         found = results(make, X, y)
-        later = outputs(plain, X)
+        later = outputs(plain, X[N_SAMPLES:])
     pairs = [(found, expected), (later, before)]
     return [
         name for one, other in pairs for name in one if not _same(switch, one[name], other[name])
