@@ -10,8 +10,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import FFNBClassifier, ModelFileError, load, save
 from ffnb_sklearn._columns import ColumnSpreads
+from tests.saving.model_files import closed, opened
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 TASKS = [SPECIES < 2, SPECIES == 2]
@@ -241,3 +242,23 @@ def test_the_parameter_holds_from_the_first_task():
         estimator.set_params(scale=False).partial_fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
     with pytest.raises(ValueError, match="'scale' parameter"):
         classifier(scale="std").fit(IRIS, SPECIES)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, repair: arrays[repair["scale"]["array"]].fill(0.0), "scale"),
+        (lambda arrays, repair: arrays[repair["offset"]["array"]].fill(np.nan), "offset"),
+        (lambda arrays, repair: repair.update(offset=None, scale=None), "an offset or a scale"),
+        (lambda arrays, repair: repair.update(scale=1.0), "scale"),
+    ],
+)
+def test_a_forged_repair_is_refused(tmp_path, change, message):
+    path = tmp_path / "model.ffnb"
+    save(streamed(rescaled(), band_size=0), path)
+    content, arrays = opened(path.read_bytes())
+    arrays = [np.array(one) for one in arrays]
+    change(arrays, content["estimator"]["fitted"]["repair"])
+    path.write_bytes(closed(content, arrays))
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
