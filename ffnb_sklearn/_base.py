@@ -19,7 +19,7 @@ from ._sparse import samples_on
 from ._state import exchange, learned_attribute, read_only
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
-from .core.device import as_array, as_tensor, resolve_device
+from .core.device import as_array, as_tensor, plain_torch, resolve_device
 from .core.model import Task
 from .streams import class_incremental_tasks
 
@@ -115,13 +115,14 @@ class ClassIncrementalClassifier(
         metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
         return {"estimator": self, "X": X, "y": y, "metadata": metadata}
 
+    @plain_torch
     def _after_samples(self, state, X, y, weights, context):
         """Return the state after a task with validated samples."""
-        device = resolve_device(self.device)
+        device, state = resolve_device(self.device), self._prepared(state, X, weights)
         positions, arrived = label_positions(y, state.arrived)
         self._check_arrived(arrived)
         task = Task(
-            samples_on(device, X, state.projection),
+            samples_on(device, X, state),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
@@ -142,6 +143,10 @@ class ClassIncrementalClassifier(
                 f"{len(arrived) - n_known} new classes, {len(arrived)} known, {epochs}"
                 f"{seconds:.2f} s"
             )
+        return state
+
+    def _prepared(self, state, X, weights):
+        """Return the state with what the samples of a first task decide before learning."""
         return state
 
     def _updated(self, state, task, watcher):
@@ -205,7 +210,7 @@ class ClassIncrementalClassifier(
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), X, state.projection)
+        return samples_on(resolve_device(self.device), X, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""

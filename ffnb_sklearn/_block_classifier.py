@@ -1,12 +1,12 @@
 """Base class of the classifiers that store a `ffnb_sklearn.core.model.Model`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import (
     Interval,
@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import (
 )
 
 from ._base import ClassIncrementalClassifier
-from ._columns import warn_of_units
+from ._columns import ColumnSpreads
 from ._parameter_rules import READ_BY_PREDICTIONS
 from ._probabilities import (
     check_priors,
@@ -53,6 +53,7 @@ _PUBLISHED = {
     "n_layers": 1,
     "shared_band_size": 0,
     "skip_connection": False,
+    "scale": False,
     "activation": "relu",
     "init": "multi",
     "gamma": 1.0,
@@ -123,6 +124,7 @@ class BlockClassifier(
         "band_size": [Interval(Integral, 0, None, closed="left")],
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "skip_connection": ["boolean"],
+        "scale": ["boolean", StrOptions({"auto"})],
         "init": [StrOptions({"multi", "mono", "random"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "null_space": ["boolean"],
@@ -152,6 +154,7 @@ class BlockClassifier(
         n_layers=1,
         shared_band_size="auto",
         skip_connection=True,
+        scale="auto",
         activation="relu",
         init="multi",
         gamma=0.1,
@@ -185,6 +188,7 @@ class BlockClassifier(
         self.n_layers = n_layers
         self.shared_band_size = shared_band_size
         self.skip_connection = skip_connection
+        self.scale = scale
         self.activation = activation
         self.init = init
         self.gamma = gamma
@@ -274,12 +278,20 @@ class BlockClassifier(
     epsilon_ = present_attribute(lambda estimator: estimator._solved_choice().epsilon)
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
-    def _after_samples(self, state, X, y, weights, context):
-        """Return the state after a task; warn if columns of a first task seem to mix units."""
-        after = super()._after_samples(state, X, y, weights, context)
-        if state.model is None and not issparse(X):
-            warn_of_units(X, after.model.moments, after.feature_names_in)
-        return after
+    offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
+    scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
+
+    def _prepared(self, state, X, weights):
+        """Return the state with the repair of the columns, which a first task decides."""
+        if state.model is not None or not self.scale:
+            return state
+        return self._repaired(state, ColumnSpreads.of(X, weights))
+
+    def _repaired(self, state, spreads):
+        """Return a state without a model, with the repair of columns of these spreads."""
+        # Centred columns would not be sparse.
+        repair = spreads.repair(self.scale, centring=state.projection is None)
+        return replace(state, repair=repair)
 
     def _updated(self, state, task, watcher):
         """Return the model of the state after a task."""

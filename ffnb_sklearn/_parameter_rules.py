@@ -18,6 +18,8 @@ RULES = {
     "n_layers": FIXED,
     "shared_band_size": FIXED,
     "skip_connection": FIXED,
+    # The repair of columns is decided at the first task.
+    "scale": FIXED,
     "activation": NEXT_LEARNING,
     "init": NEXT_LEARNING,
     "gamma": NEXT_LEARNING,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ._columns import ColumnRepair
 from ._seeds import advance
 from ._sparse import RandomProjection
 
@@ -47,6 +48,8 @@ class State:
         Names of the features, if they have any.
     projection : RandomProjection or None
         Projection of the samples, if the first samples were sparse and wide.
+    repair : ColumnRepair or None
+        Repair of the columns of X, decided at the first task; None leaves them as they are.
     model : object or None
         Model that scores samples by class, in order of arrival. None before the first task.
     arrived : ndarray of shape (n_arrived,) or None
@@ -60,6 +63,7 @@ class State:
     n_features_in: int
     feature_names_in: np.ndarray | None = None
     projection: RandomProjection | None = None
+    repair: ColumnRepair | None = None
     model: object = None
     arrived: np.ndarray | None = None
     classes: np.ndarray | None = None

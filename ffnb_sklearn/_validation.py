@@ -55,7 +55,7 @@ _LARGEST, _SMALLEST = 1e70, 1e-70
 _PLAIN_TYPES = {
     int: ("band_size", "rank", "chunk_size"),
     float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
-    bool: ("skip_connection", "null_space", "batch_norm", "half_bias", "novelty"),
+    bool: ("skip_connection", "scale", "null_space", "batch_norm", "half_bias", "novelty"),
     str: ("activation", "init", "covariance", "classifier", "old_statistics", "units"),
 }
 _DESCENT_TYPES = {
@@ -73,7 +73,7 @@ _OF_PREDICTIONS = [name for name, rule in RULES.items() if rule == NEXT_PREDICTI
 _OF_PREDICTIONS = [name for name in _OF_PREDICTIONS if name in Settings.__dataclass_fields__]
 
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = dict.fromkeys((*_OF_PREDICTIONS, "novelty", "descent"))
+_IMMATERIAL = dict.fromkeys((*_OF_PREDICTIONS, "novelty", "scale", "descent"))
 
 
 def check_samples(estimator, X, y, *, classes, sample_weight, state):
@@ -295,6 +295,7 @@ def check_continuation(before, now):
         "n_layers": (len(before.p), len(now.p)),
         "shared_band_size": (before.shared_band_size, now.shared_band_size),
         "skip_connection": (before.skip_connection, now.skip_connection),
+        "scale": (before.scale, now.scale),
         "band_size=0": (before.band_size == 0, now.band_size == 0),
     }
     for name, (old, new) in makes.items():
@@ -370,6 +371,19 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band; got an estimator from a file of an earlier "
             "version, whose cosines are others, and one that learned with a later version. Let the "
             "same version learn both."
+        )
+    _check_repair(mine.repair, theirs.repair)
+
+
+def _check_repair(mine, theirs):
+    """Raise if two estimators have not repaired their columns alike; None repairs nothing."""
+    given = theirs if mine is None else mine
+    if given is not None and not given.equals(mine if given is theirs else theirs):
+        raise ValueError(
+            "other must have the same offset_ and scale_, but the first tasks of both decided that "
+            "columns far from zero or of unlike units are repaired, and not alike. Fit both with "
+            "scale=False, behind one scaler if the columns need it: make_continual_pipeline("
+            "FrozenEstimator(StandardScaler().fit(X)), FFNBClassifier(scale=False))."
         )
 
 

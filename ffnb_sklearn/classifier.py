@@ -39,6 +39,12 @@ class FFNBClassifier(BlockClassifier):
         width, or 0 for sparse samples of more than 2000 features, see Notes.
     skip_connection : bool, default=True
         Whether the classifier also receives the inputs, or their projection.
+    scale : "auto" or bool, default="auto"
+        Repair of the columns of X, decided at the first task. "auto" subtracts the mean of columns
+        that lie more than ten spreads from zero, and divides all columns by their spread if at
+        least a tenth of them have less than a hundredth of the largest spread. Most tables need
+        neither and stay exactly as they are. True standardises all columns by the first task, and
+        False none. See Notes.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of the trained bands.
     init : {"multi", "mono", "random"}, default="multi"
@@ -143,6 +149,10 @@ class FFNBClassifier(BlockClassifier):
         Number of features seen at the first task.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features. Defined only if X had string column names.
+    offset_ : ndarray of shape (`n_features_in_`,) or None
+        Subtracted from the columns of X; None if no column is centred.
+    scale_ : ndarray of shape (`n_features_in_`,) or None
+        Divisors of the columns of X, after the subtraction; None if no column is divided.
     n_tasks_ : int
         Number of tasks that brought new labels.
     task_classes_ : list of ndarray
@@ -169,17 +179,24 @@ class FFNBClassifier(BlockClassifier):
     Notes
     -----
     The parameters are those of the features the classifier receives (`shared_band_size`,
-    `skip_connection`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`, `priors`,
-    `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
+    `skip_connection`, `scale`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`,
+    `priors`, `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
     `activation`, `init`, `gamma`, `null_space`, `old_statistics`, `batch_norm`), of their
     fine-tuning (`max_epochs`, `learning_rate`, `momentum`, `weight_decay`, `batch_size`,
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
     `random_state`, `verbose`, `novelty`). By default the trained bands add little.
 
+    Random neurons see the directions of samples from the origin, and all columns in one unit, which
+    is why `scale` repairs columns that are far off. The spread of a column is its standard
+    deviation in the first task, or a tenth of its range if that is larger. Constant columns are
+    never divided. A repaired model depends on which task comes first; all other models with
+    ``band_size=0`` do not. Models can be merged only if their repairs are equal. The columns of
+    sparse samples that stay sparse or are projected are divided and not centred.
+
     `set_params` may change parameters after learning. Those of the classifier take effect at the
     next prediction, except for `rank`. Parameters that shape the state are refused at the next
-    call: `n_layers`, `shared_band_size`, `skip_connection`, `random_state`, and a `band_size` that
-    changes between 0 and a positive number. All others apply to later tasks.
+    call: `n_layers`, `shared_band_size`, `skip_connection`, `scale`, `random_state`, and a
+    `band_size` that changes between 0 and a positive number. All others apply to later tasks.
 
     Every call that learns is a transaction: if it raises, the estimator predicts as before. A
     prediction in another thread uses the state before the call or the state after it. If two
@@ -417,9 +434,9 @@ class FFNBClassifier(BlockClassifier):
         ----------
         other : FFNBClassifier
             Estimator fitted on samples that this estimator has not seen, with the same parameters
-            and the same `random_state`, so that the shared bands are equal. It is not changed.
-            Parameters of the solution, such as `shrinkage` and `priors`, may differ; predictions
-            use those of this estimator.
+            and the same `random_state`, so that the shared bands are equal, and with the same
+            repair of columns (`offset_`, `scale_`). It is not changed. Parameters of the solution,
+            such as `shrinkage` and `priors`, may differ; predictions use those of this estimator.
 
         Returns
         -------
@@ -431,7 +448,8 @@ class FFNBClassifier(BlockClassifier):
         TypeError
             If `other` is not an `FFNBClassifier`.
         ValueError
-            If `other` differs in its features, its kind of labels, a parameter or its shared band.
+            If `other` differs in its features, its kind of labels, a parameter, its repair of
+            columns or its shared band.
         ConcurrentLearningError
             If another thread has made the estimator learn or forget meanwhile.
 

@@ -193,7 +193,7 @@ def test_grid_search_reaches_the_options(digits):
 
 
 def test_the_constructor_has_about_thirty_names():
-    assert len(inspect.signature(FFNBClassifier).parameters) <= 32
+    assert len(inspect.signature(FFNBClassifier).parameters) <= 33
 
 
 def test_no_options_are_the_default_options(digits):

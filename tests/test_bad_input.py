@@ -394,8 +394,6 @@ def assert_sensible(model, one, seen):
     assert np.mean(predicted == np.ravel(one.call["y"])) >= one.accuracy
 
 
-# Some cases are columns of many scales: tests/test_columns.py.
-@pytest.mark.filterwarnings("ignore::ffnb_sklearn.ColumnSpreadWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_as_a_first_call(name):
     one, model = CASES[name], estimator()

@@ -205,7 +205,7 @@ def test_merging_other_feature_names():
 
 
 def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
-    model, other = learned(estimator(), [0, 1]), learned(estimator(), [2])
+    model, other = (learned(estimator(scale=False), some) for some in ([0, 1], [2]))
     monkeypatch.setattr("ffnb_sklearn.core.revision._joined", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)

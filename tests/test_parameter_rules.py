@@ -45,6 +45,7 @@ CHANGES = {
     "n_layers": [({}, 2)],
     "shared_band_size": [({}, 9), ({"shared_band_size": 0}, 9)],
     "skip_connection": [({}, False)],
+    "scale": [({}, False)],
     "activation": [({}, "tanh")],
     "init": [({}, "random")],
     "gamma": [({}, 10.0)],

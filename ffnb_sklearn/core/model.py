@@ -17,7 +17,7 @@ from .classifier.densities import GaussianDistances
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import few_threads
+from .device import few_threads, plain_torch
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
@@ -187,6 +187,7 @@ class Model:
         model._solved.append(solution)
         return model
 
+    @plain_torch
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
 
@@ -203,7 +204,7 @@ class Model:
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
-                solution = solve(self.features, self.moments, self.settings, device=device)
+                solution = solve(self.features, self._levelled(), self.settings, device=device)
             self._solved.append(solution)
         return self._solved[0]
 
@@ -231,6 +232,7 @@ class Model:
         self._under[:] = [(parameters, model)]
         return self if model is None else model
 
+    @plain_torch
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
@@ -245,6 +247,7 @@ class Model:
                     scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
+    @plain_torch
     def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
         """Return the class of the highest score of each sample, of shape (n_samples,).
 
@@ -266,12 +269,14 @@ class Model:
                 likely[rows] = found
         return likely
 
+    @plain_torch
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             self._relative.append(self._relative_distances(self, X.device))
         return self._likeness_in(self._relative[0], X)
 
+    @plain_torch
     def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
         """Compute the likeness with the shrinkage and ridge of another model; nothing is cached."""
         return self._likeness_in(self._relative_distances(other, X.device), X)
@@ -287,6 +292,11 @@ class Model:
                     parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
 
+    def _levelled(self) -> tuple[ClassMoments, ...]:
+        """Return the moments in a form that does not depend on the unit of the inputs."""
+        pairs = self.features.shared.pairs()
+        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+
     def _operations(self, n_rows: int) -> float:
         """Operations of a product of some rows with all weights of the classifier."""
         in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
@@ -301,7 +311,8 @@ class Model:
         """Solve the distances that the likeness compares, with the choice of a model."""
         settings, choice = self.settings, chosen.solution(device).choice
         with few_threads(self._operations_of_solving()):
-            gaussians, _ = chosen_gaussians(self.features, self.moments, settings, choice, device)
+            moments = self._levelled()
+            gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device)
             return fit_relative_distances(
                 gaussians,
                 covariance=settings.covariance,
@@ -314,6 +325,7 @@ class Model:
         size = self.settings.chunk_size
         return [slice(start, start + size) for start in range(0, len(X), size)]
 
+    @plain_torch
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
@@ -341,14 +353,17 @@ def updated_moments(
 
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
-    rank = model.settings.rank
+    rank, pairs = model.settings.rank, model.features.shared.pairs()
     new: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
         new = class_moments(task.samples, task.classes, task.weights, rank)
     else:
         pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
-        new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
-    moments = merge_classes(model.moments, new, rank, device=task.classes.device)
+        new = (
+            (label, moments_of((piece[1:] for piece in group), rank, pairs=pairs))
+            for label, group in pieces
+        )
+    moments = merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
     return within_state(moments, model.settings.max_state_mb, rank)
 
 

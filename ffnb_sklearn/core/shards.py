@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import as_array, as_tensor, plain_torch
 from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
@@ -117,6 +117,7 @@ def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMo
     return True
 
 
+@plain_torch
 def learn_band(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> tuple[Model, ShardBand]:
@@ -139,6 +140,7 @@ def learn_band(
     return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 
 
+@plain_torch
 def with_past_of(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -146,6 +148,7 @@ def with_past_of(
     return replace(model, past=grown_past(model, _stand_ins(moments, device)))
 
 
+@plain_torch
 def shard_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
@@ -165,6 +168,7 @@ def shard_rank(model: Model) -> int | None:
     return _SHARD_RANKS * rank if isinstance(rank, int) else None
 
 
+@plain_torch
 def learn_moments(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -175,8 +179,8 @@ def learn_moments(
     the samples, up to rounding.
     """
     new = sorted(moments.items())
-    whole = merge_classes(model.moments, new, model.settings.rank, device=device)
-    settings = model.settings
+    settings, pairs = model.settings, model.features.shared.pairs()
+    whole = merge_classes(model.moments, new, settings.rank, device=device, pairs=pairs)
     return replace(model, moments=within_state(whole, settings.max_state_mb, settings.rank))
 
 

@@ -16,7 +16,16 @@ from ..core.device import resolve_device
 from ..core.model import Model
 from ..core.shards import learn_band, learn_moments, only_inputs, same_samples, with_past_of
 from ._shards import import_dask, list_of_shards
-from ._workers import CHANGED, Plan, added, inputs_of, statistics_of, whole
+from ._workers import (
+    CHANGED,
+    Plan,
+    added,
+    inputs_of,
+    merged_spreads,
+    spreads_of,
+    statistics_of,
+    whole,
+)
 
 __all__ = ["partial_fit_shards"]
 
@@ -40,8 +49,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        With trained bands there are two passes, so shards that are not persisted are computed
-        twice.
+        A first task needs a pass of its own to decide the repair of columns (`scale`), and trained
+        bands need one more pass; shards that are not persisted are computed in each pass.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -109,6 +118,10 @@ def _learned(estimator, state, shards, classes):
     start, device = perf_counter(), resolve_device(estimator.device)
     if state is None:
         state = _first_state(estimator, shards)
+        if estimator.scale:
+            blank = _blank(estimator, state)
+            spreads = _map_reduce(blank, shards, spreads_of, merged_spreads, merged_spreads)
+            state = state if spreads is None else estimator._repaired(state, spreads)
     model, settings = estimator._begun(state)
     model = replace(model, settings=settings, loss_curve=())
     plan, sums = Plan(_blank(estimator, state), _light(model)), None
@@ -165,13 +178,13 @@ def _light(model):
     return Model(model.settings, model.seed, model.features)
 
 
-def _map_reduce(plan, shards):
-    """Compute the statistics of all shards according to a plan."""
+def _map_reduce(plan, shards, of_shard=statistics_of, added=added, whole=whole):
+    """Compute the statistics of all shards according to a plan; the functions take the plan."""
     dask = import_dask()
     # The shared band is part of the graph, so that it cannot be lost with a worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
         plan = dask.delayed(plan, pure=False, traverse=False)
-        leaves = [dask.delayed(statistics_of, pure=False)(plan, shard) for shard in shards]
+        leaves = [dask.delayed(of_shard, pure=False)(plan, shard) for shard in shards]
         # Keep the leaves until the end, so that a lost worker costs only the shards it worked on.
         level = leaves = dask.persist(*leaves)
         while len(level) > _FAN_IN:

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from .._block_classifier import BlockClassifier
+from .._columns import ColumnRepair
 from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
@@ -45,6 +46,7 @@ def write_state(state, writer):
     names, projection = state.feature_names_in, state.projection
     return {
         "projection": None if projection is None else _projection(projection),
+        "repair": None if state.repair is None else written(state.repair, writer, "repair"),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
@@ -56,15 +58,17 @@ def write_state(state, writer):
 
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
-    width, names, projection, arrived, classes, tasks, model = node.fields(
-        *("n_features_in", "feature_names_in", "projection", "arrived", "classes"),
+    width, names, projection, repair, arrived, classes, tasks, model = node.fields(
+        *("n_features_in", "feature_names_in", "projection", "repair", "arrived", "classes"),
         *("task_classes", "model"),
     )
     n_features = width.integer(1)
+    projected = projection.optional(lambda one: _read_projection(one, n_features))
     state = State(
         n_features,
         names.optional(lambda one: read_names(one, n_features)),
-        projection.optional(lambda one: _read_projection(one, n_features)),
+        projected,
+        repair.optional(lambda one: _read_repair(one, n_features, projected)),
         None,
         _labels(arrived),
         _labels(classes),
@@ -106,6 +110,19 @@ def _read_projection(node, n_features):
     width = n_columns.integer(N_TERMS, n_features)
     n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
     return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)
+
+
+def _read_repair(node, n_features, projection):
+    """Return a repair of columns, which changes at least one."""
+    offset, scale = node.fields("offset", "scale")
+    repair = ColumnRepair(
+        offset.optional(lambda one: one.array(n_features)),
+        scale.optional(lambda one: one.array(n_features, least=0.0)),
+    )
+    node.require(repair.offset is not None or repair.scale is not None, "an offset or a scale")
+    offset.require(repair.offset is None or projection is None, "null with a projection")
+    scale.require(repair.scale is None or bool((repair.scale > 0.0).all()), "positive")
+    return repair
 
 
 def read_names(node, n_features):
