@@ -9,7 +9,6 @@ standardise.
     python benchmarks/columns.py --sets wine --repeats 1
 """
 
-import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,6 @@ from heads import Context, run_stream
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import ColumnSpreadWarning
 from ffnb_sklearn.core.classifier import penalties
 
 ROWS = {
@@ -94,13 +92,11 @@ def accuracy(study, split, row, seed):
     same = mock.patch.object(
         penalties, "_column_penalties", lambda within, _: torch.ones_like(within)
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnSpreadWarning)
-        if row == "standardised":
-            split = standardised(split)
-        context = Context(seed, study.width, "cpu")
-        with same if row == "same" else nullcontext():
-            return 100.0 * run_stream(method_of({}), study, split, context)["final"]
+    if row == "standardised":
+        split = standardised(split)
+    context = Context(seed, study.width, "cpu")
+    with same if row == "same" else nullcontext():
+        return 100.0 * run_stream(method_of({"scale": False}), study, split, context)["final"]
 
 
 def run(options):

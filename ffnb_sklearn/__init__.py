@@ -4,7 +4,6 @@ The estimators follow scikit-learn's interface. Any call of `partial_fit` may br
 not been seen before, and earlier classes are retained.
 """
 
-from ._columns import ColumnSpreadWarning
 from ._freezing import FrozenTransformerWarning
 from ._state import ConcurrentLearningError
 from ._version import __version__
@@ -46,7 +45,6 @@ from .training import BandTraining
 __all__ = [
     "AccuracyMatrixDisplay",
     "BandTraining",
-    "ColumnSpreadWarning",
     "ConcurrentLearningError",
     "ContinualPipeline",
     "ConvNet",

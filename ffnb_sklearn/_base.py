@@ -1,5 +1,6 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
 from typing import ClassVar
@@ -11,15 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ._callbacks import CallbackSupportMixin, Epochs, callback_context
+from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
 from ._documentation import DocumentedMixin
-from ._probabilities import LEAST
-from ._seeds import advance
+from ._probabilities import LEAST, unseen_scores
 from ._sparse import samples_on
-from ._state import exchange_state, learned_attribute
+from ._state import exchange, learned_attribute, read_only
 from ._targets import label_positions
 from ._validation import check_inputs, check_samples
-from .core.device import as_array, as_tensor, resolve_device
+from .core.device import as_array, as_tensor, plain_torch, resolve_device
 from .core.model import Task
 from .streams import class_incremental_tasks
 
@@ -55,19 +55,36 @@ class ClassIncrementalClassifier(
     _state = None
 
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
-        """Validate the samples, learn them task by task, and store the result if nothing failed."""
+        """Validate the samples, learn them task by task, and store the result if nothing failed.
+
+        The public methods are not decorated with scikit-learn's `_fit_context`, which tears down
+        the callbacks when the method has ended: a callback that raises then would leave the result
+        behind an error. Here only the computation is decorated, and the result is stored after it.
+        """
         before = self._state
-        state = None if reset else before
-        if state is not None:
-            # scikit-learn validates the parameters of the first call only.
-            self._validate_params()
+        self._validate_params()
+        after = self._learned_by_task(
+            None if reset else before,
+            X,
+            y,
+            classes=classes,
+            sample_weight=sample_weight,
+            task_name="fit" if reset else "partial-fit",
+            classes_per_task=classes_per_task,
+        )
+        self._keep(before, after, is_first=reset or before is None)
+        return self
+
+    @with_callbacks
+    def _learned_by_task(self, state, X, y, *, classes, sample_weight, task_name, classes_per_task):
+        """Return the state after all tasks of a call; the estimator does not change."""
         X, y, classes, weights, state = check_samples(
             self, X, y, classes=classes, sample_weight=sample_weight, state=state
         )
         tasks = [slice(None)]
         if classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
-        root = callback_context(self, "fit" if reset else "partial-fit", len(tasks))
+        root = callback_context(self, task_name, len(tasks))
         seen = self._seen_by_callbacks(X, y, weights)
         root.call_on_fit_task_begin(**seen)
         for task in tasks:
@@ -75,16 +92,13 @@ class ClassIncrementalClassifier(
             if stops:
                 break
         state = state.declaring(classes)
-        # Before the estimator changes, since a callback may raise.
         root.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
-        self._keep(before, state, is_first=reset or before is None)
-        return self
+        return state
 
     def _keep(self, before, after, *, is_first=False):
         """Replace the state that a call began with, and consume the seed of a first task."""
-        if is_first:
-            advance(self.random_state)
-        exchange_state(self, before, after)
+        random_state = self.random_state if is_first else None
+        exchange(self, "_state", before, after, random_state=random_state)
 
     def _after_subtask(self, root, state, X, y, weights):
         """Return the state after a task, and whether a callback asks to stop."""
@@ -101,13 +115,14 @@ class ClassIncrementalClassifier(
         metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
         return {"estimator": self, "X": X, "y": y, "metadata": metadata}
 
+    @plain_torch
     def _after_samples(self, state, X, y, weights, context):
         """Return the state after a task with validated samples."""
-        device = resolve_device(self.device)
+        device, state = resolve_device(self.device), self._prepared(state, X, weights)
         positions, arrived = label_positions(y, state.arrived)
         self._check_arrived(arrived)
         task = Task(
-            samples_on(device, X, state.projection),
+            samples_on(device, X, state),
             as_tensor(positions, device=device, dtype=torch.int64),
             as_tensor(weights, device=device),
         )
@@ -130,6 +145,10 @@ class ClassIncrementalClassifier(
             )
         return state
 
+    def _prepared(self, state, X, weights):
+        """Return the state with what the samples of a first task decide before learning."""
+        return state
+
     def _updated(self, state, task, watcher):
         """Return the model of the state after a task; start a new model if the state has none."""
         raise NotImplementedError
@@ -146,6 +165,19 @@ class ClassIncrementalClassifier(
                 "appropriate arguments before using this estimator."
             )
         return state
+
+    def _present_state(self):
+        """Return the learned state under the present parameters; predictions read it once.
+
+        Raise if a parameter is invalid, or shapes the state and has changed since.
+        """
+        state = self._learned_state()
+        model = self._present_model(state)
+        return state if model is state.model else replace(state, model=model)
+
+    def _present_model(self, state):
+        """Return the model of a state under the present parameters, see `_parameter_rules`."""
+        raise NotImplementedError
 
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""
@@ -165,7 +197,7 @@ class ClassIncrementalClassifier(
         names = self._learned_state().feature_names_in
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
-        return names
+        return read_only(names)
 
     def _scores(self, state, X):
         """Return the scores of the known classes, in order of arrival."""
@@ -178,7 +210,7 @@ class ClassIncrementalClassifier(
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), X, state.projection)
+        return samples_on(resolve_device(self.device), X, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""
@@ -197,12 +229,17 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
-            One column per entry of `classes_`, minus infinity for a class that was declared
-            and never seen. For two classes, half the difference of their scores, which is positive
-            if the second class is more likely.
+            One column per entry of `classes_`. The score of a class that was declared and never
+            seen is finite and lower than all others of the sample: by the range of these, and by at
+            least 36. For two classes, half the difference of their scores, which is positive if the
+            second class is more likely.
         """
-        state = self._learned_state()
-        scores = state.by_class(self._scores(state, X), -np.inf)
+        state = self._present_state()
+        scores = self._scores(state, X)
+        if len(state.classes) == 2:
+            # Differences are exact, so all samples have the same score if one class was seen.
+            scores = scores - scores.min(axis=1, keepdims=True)
+        scores = state.by_class(scores, unseen_scores(scores))
         if scores.shape[1] == 2:
             return 0.5 * (scores[:, 1] - scores[:, 0])
         return scores
@@ -220,7 +257,7 @@ class ClassIncrementalClassifier(
         ndarray of shape (n_samples,)
             Labels that have been seen.
         """
-        state = self._learned_state()
+        state = self._present_state()
         return state.arrived[self._most_likely(state, X, np.argsort(state.arrived))]
 
     def predict_proba(self, X):
@@ -237,7 +274,7 @@ class ClassIncrementalClassifier(
             One column per entry of `classes_`, zero for a class that was declared and never
             seen. The label that `predict` returns has the largest probability.
         """
-        state = self._learned_state()
+        state = self._present_state()
         probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
         return state.by_class(probabilities, 0.0)
 
@@ -252,13 +289,14 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, except
-            minus infinity for a class that was declared and never seen.
+            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, which
+            is the value of a class that was declared and never seen: no value is infinite, although
+            `predict_proba` is zero there.
         """
-        state = self._learned_state()
+        state = self._present_state()
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
         logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
-        return state.by_class(logarithms, -np.inf)
+        return state.by_class(logarithms, np.log(LEAST))
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""

@@ -1,16 +1,23 @@
 """Base class of the classifiers that store a `ffnb_sklearn.core.model.Model`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import wraps
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    RealNotInt,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
 from ._base import ClassIncrementalClassifier
-from ._columns import warn_of_units
+from ._columns import ColumnSpreads
+from ._parameter_rules import READ_BY_PREDICTIONS
 from ._probabilities import (
     check_priors,
     class_priors,
@@ -20,8 +27,14 @@ from ._probabilities import (
 )
 from ._seeds import next_seed
 from ._sparse import WideSamples
-from ._state import learned_attribute
-from ._validation import check_continuation, check_settings
+from ._state import learned_attribute, present_attribute
+from ._validation import (
+    check_continuation,
+    check_likeness,
+    check_seed,
+    check_settings,
+    settings_of_predictions,
+)
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
@@ -40,6 +53,7 @@ _PUBLISHED = {
     "n_layers": 1,
     "shared_band_size": 0,
     "skip_connection": False,
+    "scale": False,
     "activation": "relu",
     "init": "multi",
     "gamma": 1.0,
@@ -68,6 +82,28 @@ _PUBLISHED_TRAINING = {
     "adaptive_rate": True,
 }
 
+# Advice for a parameter that other classifiers have.
+_NO_CLASS_WEIGHT = (
+    'There is no parameter class_weight; use priors. Their default, "uniform", treats all classes '
+    'alike, as class_weight="balanced" does, and a mapping sets the shares of the classes.'
+)
+
+
+def _named_after_subclass(constructor):
+    """Let errors of a constructor name the class that is made, not the base class."""
+
+    @wraps(constructor)
+    def named(self, *args, **parameters):
+        try:
+            constructor(self, *args, **parameters)
+        except TypeError as error:
+            name = f"{type(self).__name__}.__init__"
+            advice = f". {_NO_CLASS_WEIGHT}" if "class_weight" in parameters else ""
+            message = str(error).replace(constructor.__qualname__, name)
+            raise TypeError(message + advice) from None
+
+    return named
+
 
 class BlockClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier
@@ -88,6 +124,7 @@ class BlockClassifier(
         "band_size": [Interval(Integral, 0, None, closed="left")],
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "skip_connection": ["boolean"],
+        "scale": ["boolean", StrOptions({"auto"})],
         "init": [StrOptions({"multi", "mono", "random"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "null_space": ["boolean"],
@@ -108,6 +145,7 @@ class BlockClassifier(
         "novelty": ["boolean"],
     }
 
+    @_named_after_subclass
     def __init__(
         self,
         *,
@@ -116,6 +154,7 @@ class BlockClassifier(
         n_layers=1,
         shared_band_size="auto",
         skip_connection=True,
+        scale="auto",
         activation="relu",
         init="multi",
         gamma=0.1,
@@ -149,6 +188,7 @@ class BlockClassifier(
         self.n_layers = n_layers
         self.shared_band_size = shared_band_size
         self.skip_connection = skip_connection
+        self.scale = scale
         self.activation = activation
         self.init = init
         self.gamma = gamma
@@ -225,19 +265,33 @@ class BlockClassifier(
         self : estimator
             The estimator.
         """
+        if "class_weight" in params:
+            raise ValueError(_NO_CLASS_WEIGHT)
         training = params.get("training", getattr(self, "training", self))
         if training is None and any(name.startswith("training__") for name in params):
             params = {**params, "training": BandTraining()}
         return super().set_params(**params)
 
+    # These depend on the parameters of the solution.
+    n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)
+    shrinkage_ = present_attribute(lambda estimator: estimator._solved_choice().shrinkage)
+    epsilon_ = present_attribute(lambda estimator: estimator._solved_choice().epsilon)
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
 
-    def _after_samples(self, state, X, y, weights, context):
-        """Return the state after a task; warn if columns of a first task seem to mix units."""
-        after = super()._after_samples(state, X, y, weights, context)
-        if state.model is None and not issparse(X):
-            warn_of_units(X, after.model.moments, after.feature_names_in)
-        return after
+    offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
+    scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
+
+    def _prepared(self, state, X, weights):
+        """Return the state with the repair of the columns, which a first task decides."""
+        if state.model is not None or not self.scale:
+            return state
+        return self._repaired(state, ColumnSpreads.of(X, weights))
+
+    def _repaired(self, state, spreads):
+        """Return a state without a model, with the repair of columns of these spreads."""
+        # Centred columns would not be sparse.
+        repair = spreads.repair(self.scale, centring=state.projection is None)
+        return replace(state, repair=repair)
 
     def _updated(self, state, task, watcher):
         """Return the model of the state after a task."""
@@ -249,8 +303,21 @@ class BlockClassifier(
         settings = check_settings(self, projection=state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
+            check_seed(state.model.seed, self.random_state)
             return state.model, settings
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
+
+    def _present_model(self, state):
+        """Return the model of a state, solved with the present parameters of the classifier."""
+        parameters = {name: getattr(self, name) for name in READ_BY_PREDICTIONS}
+
+        def settings():
+            # Parameters that learning alone reads are not checked.
+            constraints = BlockClassifier._parameter_constraints
+            validate_parameter_constraints(constraints, parameters, type(self).__name__)
+            return settings_of_predictions(BlockClassifier(**parameters), state)
+
+        return state.model.under([*parameters.values()], settings)
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""
@@ -310,7 +377,7 @@ class BlockClassifier(
         ndarray of shape (n_samples,)
             Scores of at most zero; a higher score means more similar to the samples learned.
         """
-        state = self._learned_state()
+        state = self._present_state()
         return as_array(state.model.likeness(self._samples(state, X)))
 
     def novelty_threshold(self, rate):
@@ -352,6 +419,7 @@ class BlockClassifier(
         if not is_number or not 0.0 < rate < 1.0:
             raise ValueError(f"rate must be a number between 0 and 1, both excluded; got {rate!r}.")
         state = self._learned_state()
+        check_likeness(state.model.settings, self._present_model(state).settings)
         model, left_out = state.model, state.model.left_out
         weights = np.array([one.weight for one in model.moments])
         priors = class_priors(self.priors, state.arrived, weights)[: len(left_out)]
@@ -382,7 +450,7 @@ class BlockClassifier(
             bands. In a model that projects its samples, the inputs are the columns of the
             projection. The result is a sparse array if the projection has more than 2000 columns.
         """
-        state = self._learned_state()
+        state = self._present_state()
         samples = self._samples(state, X)
         if isinstance(samples, WideSamples):
             return samples.matrix
@@ -391,30 +459,26 @@ class BlockClassifier(
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
-    @property
-    def shrinkage_(self):
-        """Shrinkage that the classifier is solved with."""
-        return self._solved_choice().shrinkage
-
-    @property
-    def epsilon_(self):
-        """Relative ridge that the classifier is solved with."""
-        return self._solved_choice().epsilon
-
     def _solved_choice(self):
         """Solve the classifier if necessary, and return the values that it is solved with."""
-        model = self._learned_state().model
-        return model.solution(resolve_device(self.device)).choice
+        return self._present_state().model.solution(resolve_device(self.device)).choice
 
     def __dir__(self):
         """Return the names of all attributes, except those that require solving the classifier."""
         # scikit-learn evaluates every name in `dir` when a notebook displays the fitted attributes,
         # and also in its own `__dir__`, which would solve the classifier and is bypassed here.
-        names, state = set(super(BaseEstimator, self).__dir__()), self._state
-        if state is None or state.model.solved is None:
+        names = set(super(BaseEstimator, self).__dir__())
+        if not self._is_solved():
             names -= {"shrinkage_", "epsilon_"}
         # Like scikit-learn's `__dir__`, leave out methods that are not available.
         return [name for name in names if hasattr(self, name)]
+
+    def _is_solved(self):
+        """Return whether the classifier is solved under the present parameters."""
+        try:
+            return self._present_state().model.solved is not None
+        except ValueError:
+            return False
 
     @property
     def _n_features_out(self):

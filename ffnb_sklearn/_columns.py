@@ -1,81 +1,216 @@
-"""Warning of columns in different units, the largest of which dominates the neurons."""
+"""Repair of columns that lie far from zero or have unlike units, decided at the first task.
 
-import warnings
+Random neurons see directions from the origin and all columns in one unit. If every row lies far
+from the origin, all directions are nearly equal; and a column of a small unit hardly turns them.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
-from ._arrays import level_of_user
-from .datasets._base import shown
+from .core.device import as_tensor
 
-__all__ = ["ColumnSpreadWarning", "warn_of_units"]
+__all__ = ["ColumnRepair", "ColumnSpreads", "RepairedSamples"]
 
-# Ratio of two columns, in standard deviation and in range, that only different units explain:
-# columns of digits, sensors, skeletons and networks differ by up to 55 in range
-# (tests/test_columns.py).
-_LARGEST_RATIO = 100.0
+# Distance of the mean from zero, in spreads, beyond which a column is centred.
+_FAR = 10.0
 
-# Largest range of a constant column, relative to the largest magnitude in the column.
-_CONSTANT = 1e-9
+# Ratio of spreads that only different units explain: columns of digits, sensors, skeletons and
+# networks differ by up to 55 in range.
+_UNLIKE = 100.0
 
-# Largest deviation that counts as rounding of the moments, relative to that of the widest column.
-_ROUNDING = 1e-12
-
-# Least share of small columns; among thousands of columns, a few are small by chance.
+# Least share of the columns that must be small; of thousands of columns, a few are by chance.
 _LEAST_SHARE = 0.1
 
-# Maximum number of columns that a message names.
-_MOST_NAMED = 5
+# Range of a standard deviation; only columns with rare values have more.
+_DEVIATIONS_IN_RANGE = 10.0
+
+# Entries of a dense chunk of samples.
+_CHUNK_SIZE = 2**20
 
 
-class ColumnSpreadWarning(UserWarning):
-    """Columns differ so much in spread that the largest dominate the neurons."""
+@dataclass(frozen=True, eq=False)
+class ColumnRepair:
+    """Offsets and divisors of the columns of X.
 
-
-def warn_of_units(X, moments, names):
-    """Warn if the columns of a first task seem to have different units.
-
-    Two columns seem to have different units if their standard deviations within the classes differ
-    by a factor of more than 100, and their ranges too. The range matters because a column that is
-    mostly zero has a small deviation, but a range like that of other columns. The warning requires
-    that at least a tenth of the columns are small; constant columns are ignored. `moments` are the
-    moments of the classes, with the columns of X first.
+    Attributes
+    ----------
+    offset : ndarray of shape (n_features,) or None
+        Subtracted first; None subtracts nothing.
+    scale : ndarray of shape (n_features,) or None
+        Positive divisors; None divides nothing.
     """
-    deviations = _deviations(moments, X.shape[1])
-    lowest, highest = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-    ranges = highest - lowest
-    widest = int(np.argmax(deviations))
-    varies = ranges > _CONSTANT * np.maximum(np.abs(lowest), np.abs(highest))
-    varies &= deviations > _ROUNDING * deviations[widest]
-    small = varies & (deviations < deviations[widest] / _LARGEST_RATIO)
-    small &= ranges < ranges[widest] / _LARGEST_RATIO
-    if not small.any() or small.sum() < _LEAST_SHARE * varies.sum():
-        return
-    order = np.flatnonzero(small)[np.argsort(deviations[small], kind="stable")]
-    labels = range(X.shape[1]) if names is None else names
-    named = ", ".join(_label(labels[index]) for index in order[:_MOST_NAMED])
-    others = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
-    warnings.warn(
-        f"The columns of X differ in spread by a factor of up to "
-        f"{deviations[widest] / deviations[order[0]]:.2g}: the standard deviation within the "
-        f"classes is {deviations[widest]:.3g} in column {_label(labels[widest])}, and less than a "
-        f"hundredth of that in {named}{others}. Neurons see all columns in one unit, in which "
-        "the named columns hardly count. If the units differ, fit a scaler to samples of all "
-        "classes and put it before the classifier: "
-        "make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), classifier).",
-        ColumnSpreadWarning,
-        stacklevel=level_of_user(),
-    )
+
+    offset: np.ndarray | None
+    scale: np.ndarray | None
+
+    def apply(self, X):
+        """Return repaired samples.
+
+        Parameters
+        ----------
+        X : Tensor or sparse array of shape (n_samples, n_features)
+            Samples. A sparse array is scaled and not centred.
+
+        Returns
+        -------
+        Tensor or sparse array of shape (n_samples, n_features)
+            Samples in float64.
+        """
+        if sparse.issparse(X):
+            return X if self.scale is None else X @ sparse.diags_array(1.0 / self.scale)
+        X = X.double()
+        if self.offset is not None:
+            X = X - as_tensor(self.offset, device=X.device)
+        if self.scale is not None:
+            X = X / as_tensor(self.scale, device=X.device)
+        return X
+
+    def equals(self, other):
+        """Return whether another repair, or None, changes all samples alike."""
+        mine = (self.offset, self.scale)
+        others = (None, None) if other is None else (other.offset, other.scale)
+        return all(map(np.array_equal, mine, others))
 
 
-def _deviations(moments, n_columns):
-    """Return the standard deviations of the first columns within the classes."""
-    columns = slice(0, n_columns)
-    scatter = sum(
-        np.square(one.columns(columns)).sum(axis=0) + one.residual[columns] for one in moments
-    )
-    return np.sqrt(scatter / sum(one.weight for one in moments))
+@dataclass(frozen=True, eq=False)
+class ColumnSpreads:
+    """Mean and spread of each column of some samples; those of disjoint samples merge.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the sample weights.
+    mean, scatter : ndarray of shape (n_features,)
+        Weighted mean, and weighted sum of the squared deviations from it.
+    lowest, highest : ndarray of shape (n_features,)
+        Extreme values.
+    precision : float
+        Relative rounding of the values.
+    """
+
+    weight: float
+    mean: np.ndarray
+    scatter: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    precision: float
+
+    @classmethod
+    def of(cls, X, weights):
+        """Compute the spreads of samples, dense or sparse, with positive weights."""
+        if sparse.issparse(X):
+            return cls._of_sparse(X, weights)
+        size = max(1, _CHUNK_SIZE // X.shape[1])
+        starts = range(0, len(X), size)
+        # A memory map may be larger than memory.
+        parts = [cls._of_dense(X[i : i + size], weights[i : i + size]) for i in starts]
+        return cls.merged(parts)
+
+    @classmethod
+    def _of_dense(cls, X, weights):
+        precision, X = np.finfo(X.dtype).eps, X.astype(np.float64)
+        mean = weights @ X / weights.sum()
+        scatter = weights @ np.square(X - mean)
+        return cls(weights.sum(), mean, scatter, X.min(axis=0), X.max(axis=0), precision)
+
+    @classmethod
+    def _of_sparse(cls, X, weights):
+        X, n_columns, total = sparse.csr_array(X), X.shape[1], weights.sum()
+        values, of_entries = X.data.astype(np.float64), np.repeat(weights, np.diff(X.indptr))
+        mean = np.bincount(X.indices, of_entries * values, n_columns) / total
+        deviations = np.square(values - mean[X.indices])
+        scatter = np.bincount(X.indices, of_entries * deviations, n_columns)
+        # Total weight of the zeros, which are not stored, up to rounding.
+        zeros = total - np.bincount(X.indices, of_entries, n_columns)
+        scatter = scatter + np.maximum(zeros, 0.0) * mean**2
+        lowest, highest = (
+            np.asarray(one.todense(), dtype=np.float64).ravel()
+            for one in (X.min(axis=0), X.max(axis=0))
+        )
+        return cls(total, mean, scatter, lowest, highest, np.finfo(X.dtype).eps)
+
+    @classmethod
+    def merged(cls, parts):
+        """Return the spreads of the union of disjoint samples (Chan, Golub and LeVeque, 1983)."""
+        whole, *others = parts
+        for part in others:
+            weight, gap = whole.weight + part.weight, part.mean - whole.mean
+            between = whole.weight * part.weight / weight * gap**2
+            whole = cls(
+                weight,
+                whole.mean + part.weight / weight * gap,
+                whole.scatter + part.scatter + between,
+                np.minimum(whole.lowest, part.lowest),
+                np.maximum(whole.highest, part.highest),
+                max(whole.precision, part.precision),
+            )
+        return whole
+
+    def repair(self, scale, *, centring=True):
+        """Return the repair of the columns.
+
+        The spread of a column is its standard deviation, or a tenth of its range if that is larger:
+        a column that is mostly zero has a small deviation, and a range like that of other columns.
+
+        Parameters
+        ----------
+        scale : "auto" or bool
+            With "auto", columns whose mean is more than ten spreads from zero are centred. If at
+            least a tenth of the columns have less than a hundredth of the largest spread, all
+            columns are divided by their spread. True standardises all columns, and False none.
+        centring : bool, default=True
+            Whether columns may be centred.
+
+        Returns
+        -------
+        ColumnRepair or None
+            None if no column changes. Constant columns are never divided; "auto" centres them if
+            they are far from zero compared with the widest column, or with 1 beside divided
+            columns.
+        """
+        ranges, deviations = self.highest - self.lowest, np.sqrt(self.scatter / self.weight)
+        sizes = np.maximum(np.abs(self.lowest), np.abs(self.highest))
+        varies = (ranges > 4.0 * self.precision * sizes) & (deviations > 0.0)
+        if not scale or (scale == "auto" and not varies.any()):
+            return None
+        if scale != "auto":
+            return ColumnRepair(self.mean if centring else None, np.where(varies, deviations, 1.0))
+        spreads = np.maximum(deviations, ranges / _DEVIATIONS_IN_RANGE)
+        widest = spreads[varies].max()
+        n_small = np.count_nonzero(varies & (spreads < widest / _UNLIKE))
+        unlike = n_small > 0 and n_small >= _LEAST_SHARE * np.count_nonzero(varies)
+        spreads[~varies] = 1.0 if unlike else widest
+        far = np.abs(self.mean) > _FAR * spreads
+        offset = np.where(far, self.mean, 0.0) if centring and far.any() else None
+        if offset is None and not unlike:
+            return None
+        return ColumnRepair(offset, spreads if unlike else None)
 
 
-def _label(label):
-    """Return a text of limited length for a name or an index."""
-    return shown(label.item() if isinstance(label, np.generic) else label)
+class RepairedSamples:
+    """Dense samples that are repaired as they are read, so that no second array is as large.
+
+    Parameters
+    ----------
+    samples : Tensor of shape (n_samples, n_features)
+        Samples as they came.
+    repair : ColumnRepair
+        The repair.
+    """
+
+    def __init__(self, samples, repair):
+        self._samples, self._repair, self.device = samples, repair, samples.device
+
+    def __len__(self):
+        """Return the number of samples."""
+        return len(self._samples)
+
+    def __getitem__(self, rows):
+        """Return some samples as a float64 tensor."""
+        return self._repair.apply(self._samples[rows])
+
+    def double(self):
+        """Return all samples."""
+        return self[:]

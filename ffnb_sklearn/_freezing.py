@@ -3,9 +3,17 @@
 import warnings
 from itertools import chain
 
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler, SkewedChi2Sampler
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import (
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.random_projection import BaseRandomProjection
 from sklearn.utils import get_tags
 
@@ -22,8 +30,29 @@ _BY_WIDTH = (
     SkewedChi2Sampler,
 )
 
-# Parameters that hold the steps of Pipeline, FeatureUnion and ColumnTransformer.
+# Parameters that hold the parts of Pipeline, FeatureUnion and ColumnTransformer.
 _PARTS = ("steps", "transformer_list", "transformers")
+
+
+def _has_categories(encoder):
+    """Return whether the parameters of an encoder fix its categories."""
+    is_given = not isinstance(encoder.categories, str)
+    return is_given and encoder.min_frequency is None and encoder.max_categories is None
+
+
+# Transformers with parameters that leave nothing to learn, and the test of these parameters.
+# Subclasses may learn more, so they are not included.
+_BY_PARAMETERS = {
+    CountVectorizer: lambda one: one.vocabulary is not None,
+    MissingIndicator: lambda one: one.features == "all",
+    OneHotEncoder: _has_categories,
+    OrdinalEncoder: _has_categories,
+    SimpleImputer: lambda one: one.strategy == "constant" and not one.add_indicator,
+    SplineTransformer: lambda one: not isinstance(one.knots, str),
+    StandardScaler: lambda one: not one.with_mean and not one.with_std,
+    TfidfTransformer: lambda one: not one.use_idf,
+    TfidfVectorizer: lambda one: one.vocabulary is not None and not one.use_idf,
+}
 
 
 class FrozenTransformerWarning(UserWarning):
@@ -52,12 +81,42 @@ def _learners(transformer):
     """Return the parts of a transformer, or itself, whose fit depends on the samples."""
     if isinstance(transformer, (str, FrozenEstimator, type(None))):
         return []
-    for name in _PARTS:
-        if hasattr(transformer, name):
-            parts = (_learners(part[1]) for part in getattr(transformer, name))
-            return list(chain.from_iterable(parts))
+    # A transformer need not be an estimator of scikit-learn, whose tags and parameters exist. If
+    # the check fails in any way, the transformer may learn.
+    try:
+        parts = _parts(transformer)
+        if parts is None:
+            return [transformer] if _learns(transformer) else []
+        return list(chain.from_iterable(map(_learners, parts)))
+    except Exception:
+        return [transformer]
+
+
+def _parts(transformer):
+    """Return the transformers that a transformer consists of; None if it has no parts."""
+    lists = [getattr(transformer, name) for name in _PARTS if hasattr(transformer, name)]
+    if len(lists) != 1 or not _is_list_of_parts(lists[0]):
+        return None
+    return [part[1] for part in lists[0]] + [getattr(transformer, "remainder", None)]
+
+
+def _is_list_of_parts(value):
+    """Return whether a value is a list of tuples of a name, a transformer and possibly columns."""
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(part, tuple)
+        and len(part) in (2, 3)
+        and isinstance(part[0], str)
+        and (part[1] is None or isinstance(part[1], str) or hasattr(part[1], "fit"))
+        for part in value
+    )
+
+
+def _learns(transformer):
+    """Return whether the fit of a transformer without parts depends on the samples."""
     if getattr(transformer, "frozen_on_purpose", False) or not get_tags(transformer).requires_fit:
-        return []
-    # A gamma of "scale" is estimated from the samples.
-    by_width = isinstance(transformer, _BY_WIDTH) and getattr(transformer, "gamma", 0) != "scale"
-    return [] if by_width else [transformer]
+        return False
+    if isinstance(transformer, _BY_WIDTH):
+        # A gamma of "scale" is estimated from the samples.
+        return getattr(transformer, "gamma", 0) == "scale"
+    is_fixed = _BY_PARAMETERS.get(type(transformer))
+    return is_fixed is None or not is_fixed(transformer)

@@ -13,6 +13,7 @@ __all__ = [
     "check_priors",
     "class_priors",
     "scores_with_priors",
+    "unseen_scores",
     "vote_probabilities",
     "with_unforeseen",
 ]
@@ -22,6 +23,10 @@ _SURE = 0.01
 
 # Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280
+
+# Least distance of the score of a class without samples from the scores of its row: a softmax gives
+# the class less than the rounding of 1.
+_UNSEEN_MARGIN = -np.log(np.finfo(np.float64).eps)
 
 # Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
 _LEAST_PRIOR = 1e-200
@@ -49,6 +54,18 @@ def with_unforeseen(logits, n_samples):
     return np.logaddexp(
         log_softmax(logits, axis=1) + np.log1p(-share), np.log(share / logits.shape[1])
     )
+
+
+def unseen_scores(scores):
+    """Return the score of classes that have no samples yet, of shape (n_samples, 1).
+
+    It lies below the scores of the classes seen: by their range in the row, by at least 36, and by
+    at least a unit in the last place. It is finite and of the scale of the row, because tools of
+    scikit-learn sum, scale and compare scores.
+    """
+    least = scores.min(axis=1, keepdims=True)
+    margin = np.maximum(scores.max(axis=1, keepdims=True) - least, _UNSEEN_MARGIN)
+    return np.minimum(least - margin, np.nextafter(least, -np.inf))
 
 
 def check_priors(priors, arrived):

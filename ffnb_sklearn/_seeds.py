@@ -1,11 +1,14 @@
 """Seeds from a `random_state`; a call that fails does not consume its seed."""
 
+from contextlib import contextmanager
 from copy import deepcopy
+from functools import cache
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["advance", "next_seed"]
+__all__ = ["advance", "next_seed", "undisturbed"]
 
 # Number of seeds; the largest seed is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
@@ -18,11 +21,31 @@ def next_seed(random_state):
     that is repeated after an error gives the same result as without the error. With None, the seed
     is drawn from the global generator.
     """
+    if isinstance(random_state, Integral):
+        return _seed_of(int(random_state))
     generator = check_random_state(random_state)
     return int((deepcopy(generator) if generator is random_state else generator).randint(_N_SEEDS))
+
+
+@cache
+def _seed_of(number):
+    """Return the seed of an integer; predictions compare it."""
+    return int(check_random_state(number).randint(_N_SEEDS))
 
 
 def advance(random_state):
     """Advance a generator past the seed that `next_seed` returned; leave other states unchanged."""
     if isinstance(random_state, np.random.RandomState):
         random_state.randint(_N_SEEDS)
+
+
+@contextmanager
+def undisturbed(random_state):
+    """Yield a generator of a random state; a RandomState advances only if the block ends."""
+    generator = check_random_state(random_state)
+    if generator is not random_state:
+        yield generator
+        return
+    draft = deepcopy(generator)
+    yield draft
+    generator.set_state(draft.get_state(legacy=False))

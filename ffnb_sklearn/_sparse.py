@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from ._columns import RepairedSamples
 from ._seeds import next_seed
 from .core.device import as_array, as_tensor
 from .core.sparse import SparseInputs
@@ -106,24 +107,27 @@ def projection_for(X, estimator):
     return RandomProjection(X.shape[1], next_seed(estimator.random_state), n_columns)
 
 
-def samples_on(device, X, projection):
+def samples_on(device, X, state):
     """Return validated samples in the form that the core takes, on a device.
 
-    A tensor shares the memory of X if possible, and keeps float32.
+    The state has the projection and the repair of the columns. A tensor shares the memory of X if
+    possible, and keeps float32.
     """
+    projection, repair = state.projection, state.repair
     if projection is not None and projection.keeps_sparse:
-        return WideSamples(X, projection, device)
+        return WideSamples(X, projection, device, repair)
     if projection is not None or sparse.issparse(X):
-        return SparseSamples(X, projection, device)
+        return SparseSamples(X, projection, device, repair)
     dtype = torch.float32 if X.dtype == np.float32 else torch.float64
-    return as_tensor(X, device=device, dtype=dtype)
+    samples = as_tensor(X, device=device, dtype=dtype)
+    return samples if repair is None else RepairedSamples(samples, repair)
 
 
 class SparseSamples:
     """Samples, sparse or to be projected; an index returns some inputs as a dense tensor."""
 
-    def __init__(self, X, projection, device):
-        self._X, self._projection, self.device = X, projection, device
+    def __init__(self, X, projection, device, repair=None):
+        self._X, self._projection, self.device, self._repair = X, projection, device, repair
 
     def __len__(self):
         """Return the number of samples."""
@@ -132,12 +136,16 @@ class SparseSamples:
     def __getitem__(self, rows):
         """Return the inputs of some samples as a float64 tensor."""
         # Dense samples are converted to sparse, so that their sums have the same terms and order.
-        return as_tensor(self._inputs(rows).toarray(), device=self.device)
+        inputs = as_tensor(self._inputs(rows).toarray(), device=self.device)
+        is_whole = self._projection is None and self._repair is not None
+        return self._repair.apply(inputs) if is_whole else inputs
 
     def _inputs(self, rows):
-        """Return the inputs of some samples as a sparse array."""
+        """Return the inputs of some samples as a sparse array, repaired if they are projected."""
         X = sparse.csr_array(self._X[rows])
-        return X if self._projection is None else self._projection(X)
+        if self._projection is None:
+            return X
+        return self._projection(X if self._repair is None else self._repair.apply(X))
 
     def double(self):
         """Return the inputs of all samples."""

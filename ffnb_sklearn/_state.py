@@ -5,9 +5,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ._columns import ColumnRepair
+from ._seeds import advance
 from ._sparse import RandomProjection
 
-__all__ = ["ConcurrentLearningError", "State", "exchange_state", "learned_attribute"]
+__all__ = [
+    "ConcurrentLearningError",
+    "State",
+    "exchange",
+    "learned_attribute",
+    "present_attribute",
+    "read_only",
+]
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
@@ -39,6 +48,8 @@ class State:
         Names of the features, if they have any.
     projection : RandomProjection or None
         Projection of the samples, if the first samples were sparse and wide.
+    repair : ColumnRepair or None
+        Repair of the columns of X, decided at the first task; None leaves them as they are.
     model : object or None
         Model that scores samples by class, in order of arrival. None before the first task.
     arrived : ndarray of shape (n_arrived,) or None
@@ -52,6 +63,7 @@ class State:
     n_features_in: int
     feature_names_in: np.ndarray | None = None
     projection: RandomProjection | None = None
+    repair: ColumnRepair | None = None
     model: object = None
     arrived: np.ndarray | None = None
     classes: np.ndarray | None = None
@@ -63,7 +75,10 @@ class State:
         return self.n_features_in if self.projection is None else self.projection.n_columns
 
     def by_class(self, values, missing):
-        """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
+        """Return one column per entry of `classes`; `missing` fills those of labels not seen.
+
+        `missing` is a number, or an array of shape (n_samples, 1).
+        """
         full = np.full((len(values), len(self.classes)), missing)
         full[:, np.searchsorted(self.classes, self.arrived)] = values
         return full
@@ -105,12 +120,18 @@ class State:
         )
 
 
-def exchange_state(estimator, before, after):
-    """Replace the state of an estimator; raise if it is not the state that a call began with."""
+def exchange(estimator, name, before, after, *, random_state=None):
+    """Replace an attribute; raise if it is not the object that a call that learns began with.
+
+    A `random_state` is advanced if the attribute is replaced, and not if the call is refused.
+    """
     with _EXCHANGE:
-        is_current = estimator._state is before
+        is_current = getattr(estimator, name) is before
         if is_current:
-            estimator._state = after
+            attributes = vars(estimator)
+            advance(random_state)
+            # No call comes between, which could fail: both or none.
+            attributes[name] = after
     if not is_current:
         raise ConcurrentLearningError(
             f"This {type(estimator).__name__} was changed by another thread while this call ran. "
@@ -122,7 +143,38 @@ def exchange_state(estimator, before, after):
 def learned_attribute(read):
     """Make a read-only attribute that `read` computes from the state of an estimator.
 
+    Its arrays are read-only too.
+
     Before the estimator has learned anything, the attribute raises `NotFittedError`. This error is
     an `AttributeError`, so `hasattr` returns False.
     """
-    return property(lambda estimator: read(estimator._learned_state()))
+    return property(lambda estimator: read_only(read(estimator._learned_state())))
+
+
+def read_only(value):
+    """Return an array, or the arrays of a list, as views that callers cannot write to."""
+    if isinstance(value, list):
+        return [read_only(one) for one in value]
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+def present_attribute(read):
+    """Make a read-only attribute that `read` computes from an estimator and its parameters.
+
+    The attribute does not exist while a parameter is refused, so that an estimator with such a
+    parameter can be displayed.
+    """
+
+    def value(estimator):
+        # An error of an estimator that is not fitted is an `AttributeError` already.
+        estimator._learned_state()
+        try:
+            estimator._present_state()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        return read_only(read(estimator))
+
+    return property(value)

@@ -1,9 +1,10 @@
 """Class labels that arrive task by task: their kind, their order and their positions."""
 
-from numbers import Number
+from numbers import Integral, Number
 
 import numpy as np
 from sklearn.utils import assert_all_finite
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 __all__ = ["check_labels", "label_positions", "unmixed"]
 
@@ -22,8 +23,39 @@ def _kind(labels, name):
         return "str"
     raise ValueError(
         f"Unknown label type: {name} must hold numbers, strings or booleans, and objects only if "
-        f"all are strings; got dtype {labels.dtype} of {sorted(one.__name__ for one in types)}."
+        f"all are strings; got dtype {labels.dtype} of {sorted(one.__name__ for one in types)}. "
+        f"Convert them, by {name}.astype({_type_for(labels)})."
     )
+
+
+def _type_for(labels):
+    """Return the name of the type that objects can be converted to."""
+    kinds = {_kind_of_one(label) for label in labels.tolist()}
+    if kinds == {"bool"}:
+        return "bool"
+    if kinds == {"number"} and all(isinstance(label, Integral) for label in labels.tolist()):
+        return "int"
+    return "float" if kinds == {"number"} and labels.dtype.kind == "O" else "str"
+
+
+def _check_present(labels, name):
+    """Raise the error of scikit-learn if a label is missing: None, NaN, or the gap of a frame."""
+    # The types are few, and most labels are strings or integers.
+    if all(issubclass(kind, (str, Integral)) for kind in set(map(type, labels))):
+        return
+    for position, label in enumerate(labels):
+        if _is_missing(label):
+            raise ValueError(
+                f"Input {name} contains NaN: the label at position {position} is missing, "
+                f"{label!r}. Drop samples without label, or give them a label of their own."
+            )
+
+
+def _is_missing(label):
+    """Return whether a label is None, NaN, or the gap of a data frame."""
+    if isinstance(label, float):
+        return label != label
+    return label is None or is_scalar_nan(label) or is_pandas_na(label)
 
 
 def _kind_of_one(label):
@@ -38,7 +70,12 @@ def _kind_of_one(label):
 def unmixed(labels, name):
     """Return labels whose kind NumPy will preserve; raise if a list has several kinds."""
     if isinstance(labels, (list, tuple)):
-        kinds = sorted({_kind_of_one(label) for label in labels})
+        values = labels
+        if all(isinstance(row, (list, tuple)) for row in labels):
+            # A column as a list of rows.
+            values = [label for row in labels for label in row]
+        _check_present(values, name)
+        kinds = sorted({_kind_of_one(label) for label in values})
         if len(kinds) > 1:
             raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(kinds)}.")
     return _without_mask(labels)
@@ -60,6 +97,8 @@ def check_labels(labels, known, name):
     Raise if labels are continuous, missing, of mixed kinds, or of another kind than known labels.
     """
     labels = np.asarray(unmixed(labels, name))
+    if labels.dtype.kind in "OT":
+        _check_present(labels.ravel().tolist(), name)
     if labels.dtype.kind == "T":
         # NumPy cannot concatenate strings of variable length with strings of fixed length.
         labels = np.array(labels.tolist(), dtype=str)

@@ -1,18 +1,26 @@
-"""Calls that change estimators in place: all changes or none, and one call at a time."""
+"""Calls that change several estimators: all changes or none, and one call at a time."""
 
 import threading
 from collections import deque
-from copy import deepcopy
-from itertools import repeat
+from copy import copy, deepcopy
+from itertools import chain
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
-from ._state import ConcurrentLearningError
+from ._seeds import advance
+from ._state import ConcurrentLearningError, exchange
 
-__all__ = ["COLUMNS", "all_or_nothing", "columns_of", "learning_lock", "replace_fitted"]
+__all__ = [
+    "COLUMNS",
+    "columns_of",
+    "learned_in_copies",
+    "learning_lock",
+    "replace_fitted",
+]
 
 # Attributes that describe the columns of a table.
 COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -34,34 +42,79 @@ def learning_lock(pipeline):
     return lock
 
 
-def all_or_nothing(pipeline, estimators, call, *args, **params):
-    """Make a call; restore the state of the pipeline and of some steps if it raises."""
-    # A frozen step does not change, and may hold what cannot be copied.
-    steps = [one for one in estimators if not isinstance(one, FrozenEstimator)]
-    changed = [pipeline, *steps]
-    states = [vars(pipeline).copy(), *map(_copied_state, steps)]
-    restoring = map(object.__setattr__, changed, repeat("__dict__"), states)
+def learned_in_copies(pipeline, changed, call):
+    """Let a call change copies of some steps, then replace all steps of the pipeline at once.
+
+    Parameters
+    ----------
+    pipeline : ContinualPipeline
+        The pipeline; its lock for learning calls is held.
+    changed : list of estimators
+        Steps that the call may change.
+    call : callable
+        Call of a function with a pipeline that has the copies.
+
+    Returns
+    -------
+    object
+        The result of the call.
+    """
+    before, generators = pipeline.steps, _parts_of_type(changed, np.random.RandomState)
+    copies = dict(zip(map(id, changed), _copied(changed, generators), strict=True))
+    draft = copy(pipeline)
+    draft.steps = [(name, copies.get(id(step), step)) for name, step in before]
+    # A callback may call the draft, which is learning too.
+    _LOCKS[draft] = _LOCKS[pipeline]
+    states = [one.get_state(legacy=False) for one in generators]
+    restoring = map(np.random.RandomState.set_state, generators, states)
     try:
-        return call(*args, **params)
+        returned = call(draft)
+        exchange(pipeline, "steps", before, draft.steps)
     except BaseException:
         # No Python code runs between the error and the end of `deque`, so a second interrupt can
         # neither precede the restoration nor interrupt it. A context manager would run Python code.
         deque(restoring, maxlen=0)
         raise
+    return returned
 
 
-def _copied_state(step):
-    """Return a deep copy of the state of a step, but keep the callback objects."""
-    state = vars(step)
-    callbacks = state.get("_skl_callbacks", [])
+def _copied(steps, generators):
+    """Return copies of steps; what the steps share, the copies share.
+
+    The copies keep the callbacks, generators of random numbers and frozen parts themselves. A
+    frozen part does not change, and may hold what cannot be copied.
+    """
+    kept = [*generators, *_parts_of_type(steps, FrozenEstimator)]
+    kept += chain.from_iterable(getattr(step, "_skl_callbacks", []) for step in steps)
+    memo = {id(one): one for one in kept}
+    return [_copied_step(step, memo) for step in steps]
+
+
+def _copied_step(step, memo):
+    """Return a copy of a step, given the copies of its parts by the address of the part."""
     try:
-        return deepcopy(state, {id(one): one for one in callbacks})
+        return deepcopy(step, memo)
     except Exception as error:
         raise TypeError(
-            f"The step {type(step).__name__} must allow copies, so that an error can restore it; "
-            f"copying it raised {type(error).__name__}: {error}. Wrap a step that is already "
-            "fitted in sklearn.frozen.FrozenEstimator."
+            f"The step {type(step).__name__} must allow copies, because a call learns in copies of "
+            f"the steps; copying it raised {type(error).__name__}: {error}. Wrap a step that is "
+            "already fitted in sklearn.frozen.FrozenEstimator."
         ) from error
+
+
+def _parts_of_type(steps, kind):
+    """Return the steps and their parameters, however deep, that have a type."""
+    parts = chain(steps, *(_parameters(step) for step in steps))
+    return list({id(one): one for one in parts if isinstance(one, kind)}.values())
+
+
+def _parameters(step):
+    """Return the values of the parameters of a step, or of its attributes."""
+    try:
+        return step.get_params().values()
+    except Exception:
+        # A step need not be an estimator of scikit-learn.
+        return getattr(step, "__dict__", {}).values()
 
 
 def columns_of(X):
@@ -71,8 +124,13 @@ def columns_of(X):
     return vars(blank)
 
 
-def replace_fitted(estimator, stale, learned):
-    """Replace the attributes of an earlier fit, which `stale` names, all at once."""
+def replace_fitted(estimator, stale, learned, *, random_state=None):
+    """Replace the attributes of an earlier fit, which `stale` names, all at once.
+
+    A `random_state` that was used is advanced.
+    """
     kept = {name: value for name, value in vars(estimator).items() if name not in stale}
+    after = kept | learned
+    advance(random_state)
     # A single assignment: an interrupt leaves either the old attributes or the new attributes.
-    estimator.__dict__ = kept | learned
+    estimator.__dict__ = after

@@ -7,10 +7,12 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
+from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._arrays import as_numpy, as_targets, check_rows
+from ._parameter_rules import NEXT_PREDICTION, RULES
+from ._seeds import next_seed
 from ._sparse import projection_for
 from ._state import State
 from ._targets import check_labels, unmixed
@@ -21,13 +23,16 @@ from .training import BandTraining
 __all__ = [
     "check_continuation",
     "check_inputs",
+    "check_likeness",
     "check_magnitude",
     "check_mergeable",
     "check_samples",
+    "check_seed",
     "check_settings",
     "check_unchanged",
     "check_weights",
     "descent_of",
+    "settings_of_predictions",
     "validated",
 ]
 
@@ -50,7 +55,7 @@ _LARGEST, _SMALLEST = 1e70, 1e-70
 _PLAIN_TYPES = {
     int: ("band_size", "rank", "chunk_size"),
     float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
-    bool: ("skip_connection", "null_space", "batch_norm", "half_bias", "novelty"),
+    bool: ("skip_connection", "scale", "null_space", "batch_norm", "half_bias", "novelty"),
     str: ("activation", "init", "covariance", "classifier", "old_statistics", "units"),
 }
 _DESCENT_TYPES = {
@@ -63,8 +68,12 @@ _TRAINING_TYPES = {
     bool: ("adaptive_rate", "draws"),
 }
 
+# Settings of the solved classifier, which predictions take from the parameters of the estimator.
+_OF_PREDICTIONS = [name for name, rule in RULES.items() if rule == NEXT_PREDICTION]
+_OF_PREDICTIONS = [name for name in _OF_PREDICTIONS if name in Settings.__dataclass_fields__]
+
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = dict.fromkeys(("chunk_size", "novelty", "descent"))
+_IMMATERIAL = dict.fromkeys((*_OF_PREDICTIONS, "novelty", "scale", "descent"))
 
 
 def check_samples(estimator, X, y, *, classes, sample_weight, state):
@@ -72,28 +81,32 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
     and the given state. If that is None, return a new state that describes only the features.
+    Labels that only samples of weight 0 have are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
     if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
-    y = as_targets(unmixed(as_numpy(y, "y"), "y"))
+    X, y = as_numpy(X, "X"), as_targets(unmixed(as_numpy(y, "y"), "y"))
     check_consistent_length(X, y)
     y = check_labels(y, known, "y")
     if classes is not None:
         seen = y if known is None else np.concatenate([known, y])
-        classes = check_labels(classes, seen, "classes")
+        classes = check_labels(as_numpy(classes, "classes"), seen, "classes")
     X, state = check_inputs(estimator, X, state=state, smallest=_SMALLEST)
     weights = check_weights(sample_weight, X)
     used = weights > 0
     if not used.all():
+        unused = np.unique(y[~used])
+        classes = unused if classes is None else np.union1d(classes, unused)
         X, y, weights = X[used], y[used], weights[used]
     return X, y, classes, weights, state
 
 
 def check_weights(sample_weight, X):
     """Return the weights, ones for None; raise if a weight is out of range, or if all are 0."""
+    sample_weight = as_numpy(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
@@ -139,12 +152,45 @@ def validated(estimator, X, state, **checks):
     if state is not None:
         stand_in.n_features_in_ = state.n_features_in
         stand_in.feature_names_in_ = state.feature_names_in
-    X = validate_data(stand_in, X, reset=state is None, **checks)
+    try:
+        X = validate_data(stand_in, X, reset=state is None, ensure_all_finite=False, **checks)
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            raise ValueError(_text_refused(X, error, estimator)) from error
+        raise
+    if not checks.get("skip_check_array"):
+        _check_finite(X, estimator)
     if state is None:
         names = getattr(stand_in, "feature_names_in_", None)
         projection = projection_for(X, estimator)
         state = State(stand_in.n_features_in_, names, projection)
     return X, state
+
+
+def _check_finite(X, estimator):
+    """Raise if a sample is not finite; advise an imputer, not another estimator, for NaN."""
+    try:
+        assert_all_finite(X, input_name="X")
+    except ValueError as error:
+        if "contains NaN" not in str(error):
+            raise
+        raise ValueError(
+            f"{error} {type(estimator).__name__} accepts no missing values. Put an imputer before "
+            "it, as in make_continual_pipeline(SimpleImputer(), classifier), or drop the samples."
+        ) from None
+
+
+def _text_refused(X, error, estimator):
+    """Return the message for samples with columns of text."""
+    named = ""
+    if hasattr(X, "columns"):
+        kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
+        named = f" in {[name for name, kind in kinds.items() if kind in 'OUST']}"
+    return (
+        f"X must hold numbers; got text{named}: {error}. Put an encoder before "
+        f"{type(estimator).__name__}, as in make_continual_pipeline(make_column_transformer("
+        '(OneHotEncoder(handle_unknown="ignore"), columns), remainder="passthrough"), classifier).'
+    )
 
 
 @cache
@@ -198,6 +244,17 @@ def check_settings(estimator, *, projection=None):
     )
 
 
+def settings_of_predictions(estimator, state):
+    """Return the settings of a state, with those of the solution from the parameters.
+
+    Raise if a parameter shapes the state and has changed.
+    """
+    model, now = state.model, check_settings(estimator, projection=state.projection)
+    check_continuation(model.settings, now)
+    check_seed(model.seed, estimator.random_state)
+    return replace(model.settings, **{name: getattr(now, name) for name in _OF_PREDICTIONS})
+
+
 def _kept_axes(estimator):
     """Return the parameter `p` as a tuple of one plain number per layer."""
     p, n_layers = estimator.p, estimator.n_layers
@@ -233,15 +290,44 @@ def _plain(source, types):
 
 
 def check_continuation(before, now):
-    """Raise if a parameter that older tasks depend on was changed between tasks."""
+    """Raise if a parameter that shapes the state is not as in earlier tasks."""
     makes = {
         "n_layers": (len(before.p), len(now.p)),
         "shared_band_size": (before.shared_band_size, now.shared_band_size),
         "skip_connection": (before.skip_connection, now.skip_connection),
+        "scale": (before.scale, now.scale),
         "band_size=0": (before.band_size == 0, now.band_size == 0),
     }
     for name, (old, new) in makes.items():
         check_unchanged(name, old, new)
+
+
+def check_seed(seed, random_state):
+    """Raise if an integer `random_state` gives another seed than the seed of the model.
+
+    None and generators are read at the first task only, and have no seed to compare.
+    """
+    if isinstance(random_state, Integral) and next_seed(random_state) != seed:
+        raise ValueError(
+            f"random_state cannot change between tasks: earlier tasks had another seed than "
+            f"random_state={random_state} gives. Set it back, or call fit to start over."
+        )
+
+
+def check_likeness(before, now):
+    """Raise if left-out scores were computed with other settings than scores are now."""
+    for name in ("covariance", "shrinkage", "epsilon", "units"):
+        old, new = getattr(before, name), getattr(now, name)
+        if old != new:
+            raise ValueError(
+                f"novelty_threshold needs {name} as in the last call that learned, which left "
+                f"samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn again."
+            )
+
+
+def _shown(setting):
+    """Return the parameter of a setting; settings have None for "auto"."""
+    return "'auto'" if setting is None else repr(setting)
 
 
 def check_unchanged(name, before, now):
@@ -285,6 +371,19 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band; got an estimator from a file of an earlier "
             "version, whose cosines are others, and one that learned with a later version. Let the "
             "same version learn both."
+        )
+    _check_repair(mine.repair, theirs.repair)
+
+
+def _check_repair(mine, theirs):
+    """Raise if two estimators have not repaired their columns alike; None repairs nothing."""
+    given = theirs if mine is None else mine
+    if given is not None and not given.equals(mine if given is theirs else theirs):
+        raise ValueError(
+            "other must have the same offset_ and scale_, but the first tasks of both decided that "
+            "columns far from zero or of unlike units are repaired, and not alike. Fit both with "
+            "scale=False, behind one scaler if the columns need it: make_continual_pipeline("
+            "FrozenEstimator(StandardScaler().fit(X)), FFNBClassifier(scale=False))."
         )
 
 

@@ -1,7 +1,6 @@
 """The main estimator: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from ._block_classifier import BlockClassifier
 from ._targets import check_labels, label_positions
@@ -40,6 +39,12 @@ class FFNBClassifier(BlockClassifier):
         width, or 0 for sparse samples of more than 2000 features, see Notes.
     skip_connection : bool, default=True
         Whether the classifier also receives the inputs, or their projection.
+    scale : "auto" or bool, default="auto"
+        Repair of the columns of X, decided at the first task. "auto" subtracts the mean of columns
+        that lie more than ten spreads from zero, and divides all columns by their spread if at
+        least a tenth of them have less than a hundredth of the largest spread. Most tables need
+        neither and stay exactly as they are. True standardises all columns by the first task, and
+        False none. See Notes.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of the trained bands.
     init : {"multi", "mono", "random"}, default="multi"
@@ -76,9 +81,9 @@ class FFNBClassifier(BlockClassifier):
         of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
         computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
     chunk_size : int, default=4096
-        Number of samples whose features are in memory at a time; predictions use the value of the
-        last call that learned. With ``band_size=0`` no other array of the size of X is created, so
-        X may be a memory map of float64 or float32 numbers that is larger than memory.
+        Number of samples whose features are in memory at a time. With ``band_size=0`` no other
+        array of the size of X is created, so X may be a memory map of float64 or float32 numbers
+        that is larger than memory.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.
@@ -129,9 +134,7 @@ class FFNBClassifier(BlockClassifier):
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal ("uniform"), proportional to the sample
         weights learned ("empirical"), or positive weights of any sum. A mapping must contain every
-        label learned, and may contain labels that have not been seen yet. `set_params` may change
-        the priors at any time: the next prediction uses them, and nothing is learned or solved
-        again. See Notes.
+        label learned, and may contain labels that have not been seen yet. See Notes.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`: each task is also learned without a part of its
         samples, up to ten times, and quantiles of the scores of these samples are kept. Each time
@@ -146,6 +149,10 @@ class FFNBClassifier(BlockClassifier):
         Number of features seen at the first task.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features. Defined only if X had string column names.
+    offset_ : ndarray of shape (`n_features_in_`,) or None
+        Subtracted from the columns of X; None if no column is centred.
+    scale_ : ndarray of shape (`n_features_in_`,) or None
+        Divisors of the columns of X, after the subtraction; None if no column is divided.
     n_tasks_ : int
         Number of tasks that brought new labels.
     task_classes_ : list of ndarray
@@ -172,12 +179,24 @@ class FFNBClassifier(BlockClassifier):
     Notes
     -----
     The parameters are those of the features the classifier receives (`shared_band_size`,
-    `skip_connection`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`, `priors`,
-    `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
+    `skip_connection`, `scale`), of the classifier (`classifier`, `rank`, `shrinkage`, `epsilon`,
+    `priors`, `covariance`, `units`, `half_bias`), of trained bands (`p`, `band_size`, `n_layers`,
     `activation`, `init`, `gamma`, `null_space`, `old_statistics`, `batch_norm`), of their
     fine-tuning (`max_epochs`, `learning_rate`, `momentum`, `weight_decay`, `batch_size`,
     `training`), and of a run (`classes_per_task`, `chunk_size`, `max_state_mb`, `device`,
     `random_state`, `verbose`, `novelty`). By default the trained bands add little.
+
+    Random neurons see the directions of samples from the origin, and all columns in one unit, which
+    is why `scale` repairs columns that are far off. The spread of a column is its standard
+    deviation in the first task, or a tenth of its range if that is larger. Constant columns are
+    never divided. A repaired model depends on which task comes first; all other models with
+    ``band_size=0`` do not. Models can be merged only if their repairs are equal. The columns of
+    sparse samples that stay sparse or are projected are divided and not centred.
+
+    `set_params` may change parameters after learning. Those of the classifier take effect at the
+    next prediction, except for `rank`. Parameters that shape the state are refused at the next
+    call: `n_layers`, `shared_band_size`, `skip_connection`, `scale`, `random_state`, and a
+    `band_size` that changes between 0 and a positive number. All others apply to later tasks.
 
     Every call that learns is a transaction: if it raises, the estimator predicts as before. A
     prediction in another thread uses the state before the call or the state after it. If two
@@ -199,7 +218,8 @@ class FFNBClassifier(BlockClassifier):
 
     The first prediction after a call that learns solves the classifier, and so takes longer than
     later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
-    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier.
+    or raises a `NotPositiveDefiniteError`. Pickles and saved files include the solved classifier,
+    unless parameters have changed since the last call that learned.
 
     A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
     times as many features as `rank`, and more than about 1.25 times as many samples. Its random
@@ -253,7 +273,6 @@ class FFNBClassifier(BlockClassifier):
     array([0, 1, 2, 3, 4, 5])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
 
@@ -266,7 +285,8 @@ class FFNBClassifier(BlockClassifier):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
             repetitions of the sample, except in mini-batches and folds, which count samples
-            (`max_epochs`, `batch_norm`, `novelty`). None gives all samples the weight 1.
+            (`max_epochs`, `batch_norm`, `novelty`). A class whose samples all weigh 0 counts as
+            declared, see `partial_fit`. None gives all samples the weight 1.
 
         Returns
         -------
@@ -283,7 +303,6 @@ class FFNBClassifier(BlockClassifier):
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn one more task, and keep everything that was learned before.
 
@@ -342,7 +361,7 @@ class FFNBClassifier(BlockClassifier):
         .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
            Visual Learning. arXiv:2111.11366, 2021.
         """
-        state = self._learned_state()
+        state = self._present_state()
         X, model = self._samples(state, X_previous), state.model
         if any(band.batch_norm is not None for band in model.features.bands):
             raise ValueError(
@@ -386,6 +405,7 @@ class FFNBClassifier(BlockClassifier):
             If another thread has made the estimator learn or forget meanwhile.
         """
         state = self._learned_state()
+        self._present_model(state)
         gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
         unknown = np.setdiff1d(gone, state.classes)
         if len(unknown):
@@ -414,8 +434,9 @@ class FFNBClassifier(BlockClassifier):
         ----------
         other : FFNBClassifier
             Estimator fitted on samples that this estimator has not seen, with the same parameters
-            and the same `random_state`, so that the shared bands are equal. It is not changed. Its
-            `priors` may differ; the priors of this estimator apply to the labels of both.
+            and the same `random_state`, so that the shared bands are equal, and with the same
+            repair of columns (`offset_`, `scale_`). It is not changed. Parameters of the solution,
+            such as `shrinkage` and `priors`, may differ; predictions use those of this estimator.
 
         Returns
         -------
@@ -427,7 +448,8 @@ class FFNBClassifier(BlockClassifier):
         TypeError
             If `other` is not an `FFNBClassifier`.
         ValueError
-            If `other` differs in its features, its kind of labels, a parameter or its shared band.
+            If `other` differs in its features, its kind of labels, a parameter, its repair of
+            columns or its shared band.
         ConcurrentLearningError
             If another thread has made the estimator learn or forget meanwhile.
 
@@ -441,6 +463,7 @@ class FFNBClassifier(BlockClassifier):
         if not isinstance(other, FFNBClassifier):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         theirs = other._learned_state()
+        self._present_model(mine)
         check_mergeable(mine, theirs)
         positions, arrived = label_positions(theirs.arrived, mine.arrived)
         self._check_arrived(arrived)

@@ -11,6 +11,8 @@ task. "Average *incremental* accuracy" is a mean over *time*, of the accuracies 
 import numpy as np
 from sklearn.utils import check_array
 
+from ._arrays import as_numpy
+
 __all__ = [
     "average_accuracy",
     "average_incremental_accuracy",
@@ -250,9 +252,12 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
 
 
 def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
-    """Return the matrix as float64; raise if it is not valid."""
+    """Return the matrix as float64, with NaN for masked entries; raise if it is not valid."""
+    matrix = as_numpy(accuracy_matrix, "accuracy_matrix")
+    if isinstance(matrix, np.ma.MaskedArray):
+        matrix = matrix.astype(np.float64).filled(np.nan)
     matrix = check_array(
-        accuracy_matrix,
+        matrix,
         dtype=np.float64,
         ensure_all_finite="allow-nan",
         input_name="accuracy_matrix",

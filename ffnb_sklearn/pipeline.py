@@ -1,11 +1,13 @@
 """A pipeline that learns task by task."""
 
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from copy import copy
+from functools import partial, wraps
 from typing import ClassVar
 
 from sklearn import get_config
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
 from sklearn.utils._user_interface import _print_elapsed_time
@@ -17,7 +19,7 @@ from ._callbacks import callback_context, with_callbacks
 from ._documentation import DocumentedMixin
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
-from ._transactions import all_or_nothing, learning_lock
+from ._transactions import learned_in_copies, learning_lock
 
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 
@@ -42,6 +44,18 @@ def _inherited(method):
     return lambda pipeline: hasattr(super(ContinualPipeline, pipeline), method)
 
 
+def _of_one_state(name):
+    """Make the method of `Pipeline` that reads the steps once, whatever other threads learn."""
+    inherited = getattr(Pipeline, name)
+
+    @available_if(_inherited(name))
+    @wraps(inherited)
+    def method(self, *args, **kwargs):
+        return getattr(super(ContinualPipeline, copy(self)), name)(*args, **kwargs)
+
+    return method
+
+
 def _fit_transform(transformer, X, y, params, watched):
     """Fit a transformer; return the transformed X and the fitted transformer."""
     with watched(transformer):
@@ -53,9 +67,17 @@ def _fit_transform(transformer, X, y, params, watched):
 
 @contextmanager
 def _explained(name):
-    """Add a note to errors of a transformer: it was fitted to the first task alone."""
+    """Add a note to errors of a transformer: it was fitted to the first task alone, or never."""
     try:
         yield
+    except NotFittedError as error:
+        error.add_note(
+            f"Step {name!r} is not fitted, but the last step is. Later calls of partial_fit do not "
+            "fit transformers, because the last step has learned from their output. Pass the "
+            "fitted transformer that the last step has learned with, an unfitted last step "
+            "(sklearn.base.clone), or call fit."
+        )
+        raise
     except ValueError as error:
         error.add_note(
             f"Step {name!r} was fitted to the first task and is frozen. If it does not know values "
@@ -78,9 +100,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Names and steps in order. All but the last are transformers, `None` or
         `"passthrough"`. `partial_fit` exists if the last step has it.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache of the fitted transformers. As in :class:`sklearn.pipeline.Pipeline`, the
-        pipeline fits clones if there is a cache, so inspect `named_steps`, not the
-        instances that were passed.
+        Cache of the fitted transformers.
     verbose : bool or int, default=False
         Whether to print the time that each step took.
 
@@ -119,10 +139,12 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
     *Transformers that are already fitted* are fitted again by the first call, as in
     `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
 
-    *A call is a transaction.* If it raises an error, each step is as it was before. For this
-    purpose a call stores a copy of the steps that it fits until it has succeeded. While a call
-    learns, a second call in another thread raises `ConcurrentLearningError`. Do not call methods
-    that fit single steps meanwhile.
+    *A call is a transaction.* It changes copies of the steps, which replace the steps all at once
+    when nothing can fail any more. So after an error each step is as it was before, and another
+    thread that predicts meanwhile uses the steps before the call or the steps after it. Inspect
+    `named_steps`, because the instances that were passed are never changed. While a call learns, a
+    second call in another thread raises `ConcurrentLearningError`. Do not call methods that fit
+    single steps meanwhile.
 
     Examples
     --------
@@ -194,18 +216,19 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             self._validate_steps()
             routed = self._route_partial_fit(params)
             is_first = not self.__sklearn_is_fitted__()
-            fitted_now = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+            changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
             if is_first:
                 warn_of_frozen(self.steps[:-1])
-            map_inputs = self._fit_transformers if is_first else self._map
-            all_or_nothing(self, fitted_now, self._learn_task, map_inputs, X, y, classes, routed)
+            task = (X, y, classes, routed, is_first)
+            learned_in_copies(self, changed, lambda draft: draft._learn_task(*task))
         return self
 
     @with_callbacks
-    def _learn_task(self, map_inputs, X, y, classes, routed):
+    def _learn_task(self, X, y, classes, routed, is_first):
         """Apply the transformers to X, and call `partial_fit` of the last step."""
         root = callback_context(self, "partial-fit", len(self.steps))
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        map_inputs = self._fit_transformers if is_first else self._map
         Xt = map_inputs(X, y, routed, root)
         last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
         if classes is not None:
@@ -305,7 +328,8 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         self : ContinualPipeline
             The fitted pipeline. It is unchanged if an error is raised.
         """
-        return self._fit_all(super().fit, X, y, params)
+        self._fit_all("fit", X, y, params)
+        return self
 
     @available_if(_inherited("fit_transform"))
     def fit_transform(self, X, y=None, **params):
@@ -321,7 +345,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Xt : ndarray of shape (n_samples, n_features_out)
             The transformed rows.
         """
-        return self._fit_all(super().fit_transform, X, y, params)
+        return self._fit_all("fit_transform", X, y, params)
 
     @available_if(_inherited("fit_predict"))
     def fit_predict(self, X, y=None, **params):
@@ -337,14 +361,27 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         y_pred : ndarray of shape (n_samples,)
             The predictions.
         """
-        return self._fit_all(super().fit_predict, X, y, params)
+        return self._fit_all("fit_predict", X, y, params)
 
-    def _fit_all(self, fit, X, y, params):
-        """Fit every step by a method of `Pipeline`; restore all steps if it raises."""
+    def _fit_all(self, name, X, y, params):
+        """Fit copies of all steps by a method of `Pipeline`, then replace the steps at once."""
+
+        def fit(draft):
+            return getattr(super(), name)(X, y, **params)
+
         with learning_lock(self):
             self._validate_params()
             self._validate_steps()
-            return all_or_nothing(self, [one for *_, one in self._iter()], fit, X, y, **params)
+            return learned_in_copies(self, [step for *_, step in self._iter()], fit)
+
+    predict = _of_one_state("predict")
+    predict_proba = _of_one_state("predict_proba")
+    predict_log_proba = _of_one_state("predict_log_proba")
+    decision_function = _of_one_state("decision_function")
+    score_samples = _of_one_state("score_samples")
+    score = _of_one_state("score")
+    transform = _of_one_state("transform")
+    inverse_transform = _of_one_state("inverse_transform")
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
@@ -362,7 +399,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         """
         check_is_fitted(self)
         with learning_lock(self):
-            all_or_nothing(self, [self[-1]], self[-1].forget, classes)
+            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].forget(classes))
         return self
 
     @available_if(_last_step_has("merge"))
@@ -396,7 +433,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         check_is_fitted(other)
         with learning_lock(self):
             self._check_mergeable(other)
-            all_or_nothing(self, [self[-1]], self[-1].merge, other[-1])
+            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].merge(other[-1]))
         return self
 
     def _check_mergeable(self, other):

@@ -14,6 +14,10 @@ from ffnb_sklearn._documentation import DocumentedMixin
 from ffnb_sklearn._skeleton_blocks import BLOCK_SCALES, batches, block_names, describe
 from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
 
+# Largest plausible numbers of persons and of coordinates (a position and a rotation). The data sets
+# of skeletons have at least 13 joints, which exceeds both: axes in another order are noticed.
+_MOST_PERSONS, _MOST_COORDINATES = 12, 7
+
 
 class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
@@ -181,7 +185,8 @@ n_persons, n_joints, n_dims)
         ValueError
             If a parameter has an invalid value or does not fit the number of persons, if a sequence
             has the wrong shape, no frame or values that are not finite, or if the blocks have no
-            columns.
+            columns. Frames of more than 12 persons or 7 coordinates are refused, because their axes
+            are probably in another order.
         """
         self._check_blocks()
         sequences = self._check_sequences(X, reset=True)
@@ -299,7 +304,22 @@ def _check_frame_shape(frame_shape):
             "frame_shape must be (n_joints, n_dims) or (n_persons, n_joints, n_dims), "
             f"got {frame_shape!r}."
         )
-    return (1,) * (3 - len(shape)) + shape
+    shape = (1,) * (3 - len(shape)) + shape
+    _check_plausible("frame_shape", shape)
+    return shape
+
+
+def _check_plausible(name, shape):
+    """Raise if axes of a frame seem to be in another order, such as that of graph networks."""
+    n_persons, _, n_dims = shape
+    if n_persons > _MOST_PERSONS or n_dims > _MOST_COORDINATES:
+        raise ValueError(
+            f"{name} must have frames of the axes (n_persons, n_joints, n_dims), of at most "
+            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got shape {shape}, "
+            f"{n_persons} persons and {n_dims} coordinates. The axes of a sequence are (n_frames, "
+            "n_joints, n_dims) or (n_frames, n_persons, n_joints, n_dims); transpose arrays that "
+            "have another order."
+        )
 
 
 def _check_list(X, expected):
@@ -336,4 +356,6 @@ def _check_sequence(i, sequence):
             f"Sequence {i} must have shape (n_frames, n_joints, n_dims) or (n_frames, n_persons, "
             f"n_joints, n_dims) without a zero, got {frames.shape}."
         )
-    return frames if frames.ndim == 4 else frames[:, np.newaxis]
+    frames = frames if frames.ndim == 4 else frames[:, np.newaxis]
+    _check_plausible(f"Sequence {i}", frames.shape[1:])
+    return frames

@@ -5,14 +5,18 @@ import pickle
 import time
 import warnings
 from collections import Counter
+from contextlib import contextmanager
+from functools import wraps
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.multiclass import check_classification_targets
 
+from ._arrays import as_numpy, refuse_masked
+from ._seeds import undisturbed
 from ._stream_result import StreamResult
 from ._targets import unmixed
 
@@ -29,6 +33,22 @@ _SPLIT_CONSTRAINTS = {
 }
 
 
+def _labels_alone(split):
+    """Explain the signature of a function to callers who pass the samples before the labels."""
+
+    @wraps(split)
+    def explained(*args, **options):
+        if len(args) > 1:
+            raise TypeError(
+                f"{split.__name__} takes one positional argument, the labels y, without the samples"
+                f" X, and all other arguments by name; got {len(args)} positional arguments."
+            )
+        return split(*args, **options)
+
+    return explained
+
+
+@_labels_alone
 @validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
 def class_incremental_tasks(
     y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None
@@ -78,10 +98,11 @@ def class_incremental_tasks(
     [[0, 4], [2], [1, 3]]
     """
     labels = _check_labels(y, "y")
-    groups = _deal_classes(
-        np.unique(labels), classes_per_task, first_task_classes, class_order, random_state
-    )
-    return _samples_of_tasks(labels, groups, "y")
+    with undisturbed(random_state) as generator:
+        groups = _deal_classes(
+            np.unique(labels), classes_per_task, first_task_classes, class_order, generator
+        )
+        return _samples_of_tasks(labels, groups, "y")
 
 
 @validate_params(
@@ -181,8 +202,19 @@ def evaluate_stream(
     """
     X, y = indexable(X, _check_labels(y, "y"))
     X_test, y_test = indexable(X_test, _check_labels(y_test, "y_test"))
+    with undisturbed(random_state) as generator:
+        groups = _deal_classes(
+            np.unique(y), classes_per_task, first_task_classes, class_order, generator
+        )
+        return _evaluated(
+            estimator, (X, y), (X_test, y_test), groups, declare_classes, score_future, verbose
+        )
+
+
+def _evaluated(estimator, train, test, groups, declare_classes, score_future, verbose):
+    """Train a clone of an estimator on the classes of each task, and score it after each task."""
+    (X, y), (X_test, y_test) = train, test
     classes = np.unique(y)
-    groups = _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
     n_test = _count_test_samples(test_tasks, groups)
@@ -193,11 +225,12 @@ def evaluate_stream(
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
         if i == 0:
-            learner, fit_seconds[i] = _learn_first_task(
+            learner, fit_seconds[i], is_declared = _learn_first_task(
                 estimator, X_task, y_task, classes, declare_classes
             )
         else:
-            _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
+            with _explained(i + 1, groups[i], is_declared):
+                _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = _pickled_size(learner)
         scored = test_tasks if score_future else test_tasks[: i + 1]
@@ -224,7 +257,8 @@ def evaluate_stream(
 
 def _check_labels(y, name):
     """Return the labels as a one-dimensional array of class labels."""
-    y = unmixed(y, name)
+    refuse_masked(y, name)
+    y = unmixed(as_numpy(y, name), name)
     if getattr(getattr(y, "dtype", None), "kind", None) == "O":
         unmixed(list(y), name)
     labels = column_or_1d(y)
@@ -237,19 +271,19 @@ def _check_labels(y, name):
     return labels
 
 
-def _deal_classes(classes, classes_per_task, first_task_classes, class_order, random_state):
+def _deal_classes(classes, classes_per_task, first_task_classes, class_order, generator):
     """Return the labels of each task, in order of arrival."""
-    ordered = _order_classes(classes, class_order, random_state)
+    ordered = _order_classes(classes, class_order, generator)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
     return np.split(ordered, np.cumsum(sizes)[:-1])
 
 
-def _order_classes(classes, class_order, random_state):
+def _order_classes(classes, class_order, generator):
     """Return the labels in order of arrival."""
     if class_order is None:
         return classes
     if isinstance(class_order, str):
-        return classes[check_random_state(random_state).permutation(len(classes))]
+        return classes[generator.permutation(len(classes))]
     # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
     order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
     position = {label: k for k, label in enumerate(classes.tolist())}
@@ -315,17 +349,33 @@ def _count_test_samples(test_tasks, groups):
 
 
 def _learn_first_task(estimator, X, y, classes, declare_classes):
-    """Return a clone that has learned the first task, and the seconds that it took."""
+    """Return a clone that has learned the first task, the seconds, and whether it got `classes`."""
     if declare_classes != "auto":
         declared = {"classes": classes} if declare_classes else {}
         learner = clone(estimator)
-        return learner, _timed(learner.partial_fit, X, y, **declared)[1]
+        seconds = _timed(learner.partial_fit, X, y, **declared)[1]
+        return learner, seconds, bool(declared)
     try:
         return _learn_first_task(estimator, X, y, classes, False)
     except (TypeError, ValueError) as error:
         if "classes" not in str(error) or not _accepts_classes(estimator):
             raise
     return _learn_first_task(estimator, X, y, classes, True)
+
+
+@contextmanager
+def _explained(number, labels, is_declared):
+    """Add a note to errors of a later task whose labels were not declared."""
+    try:
+        yield
+    except Exception as error:
+        if not is_declared:
+            error.add_note(
+                f"Task {number} brings new labels, {_shown(labels)}, and the first call of "
+                "partial_fit got no classes=. If the estimator fixes its classes at the first "
+                "call, pass declare_classes=True to evaluate_stream."
+            )
+        raise
 
 
 def _accepts_classes(estimator):

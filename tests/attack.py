@@ -1,6 +1,6 @@
 """Damage and forge files for every reader, and kill writers: few in the tests, many by a command.
 
-python -m tests.attack --files 8000 --kills 300
+python -m tests.attack --files 8000 --kills 300 --saves 3000
 """
 
 import argparse
@@ -12,11 +12,16 @@ from pathlib import Path
 from tests.backbones import attack as backbones
 from tests.datasets import attack as datasets
 from tests.saving import attack as saving
+from tests.saving import first_use
 
 # What a reader makes of a file that it accepts, and the function that counts such files.
 READERS = {
     "damaged model files": ("not noticed", saving.count_accepted),
     "forged model files, digest and all": ("hold a model", saving.count_forged),
+    "consistently forged model files": (
+        "load, and do no harm when they are used",
+        first_use.count_used,
+    ),
     "damaged files of weights and checkpoints": ("not noticed", backbones.count_damaged),
     "forged files of weights and checkpoints": ("hold such weights", backbones.count_forged),
     "changed pickles of CIFAR-100": ("hold other images", datasets.count_pickles),
@@ -41,6 +46,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=8000, help="files, of all kinds together")
     parser.add_argument("--kills", type=int, default=300, help="killed writers")
+    parser.add_argument("--saves", type=int, default=3000, help="concurrent saves to one path")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -49,6 +55,9 @@ def main():
             n_kills = arguments.kills // len(WRITERS)
             n_inside = kill(n_kills, folder)
             print(f"{n_kills} killed writers of {kind}, {n_inside} while writing: none lost")
+        if hasattr(os, "fork"):
+            n_loaded = saving.save_together(arguments.saves, folder)
+            print(f"{arguments.saves} saves to one path, loaded {n_loaded} times: none lost")
         n_files = arguments.files // len(READERS)
         for reader, (kind, _) in READERS.items():
             n_accepted = attack_reader(reader, n_files, folder)

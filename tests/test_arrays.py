@@ -1,5 +1,7 @@
 """Arrays of other libraries, images as they are, and targets in a column."""
 
+import dask
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,6 +80,66 @@ def test_tensors_that_numpy_cannot_read_are_refused_by_name(name, call):
     message = rf"^{name} must be an array that NumPy can read; got a torch.Tensor on device"
     with pytest.raises(TypeError, match=message):
         classifier().partial_fit(**call)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        torch.tensor(X, dtype=torch.bfloat16),
+        torch.tensor(X).to_sparse(),
+        torch.tensor(X, dtype=torch.bfloat16).to_sparse().requires_grad_(),
+        torch.tensor(X, requires_grad=True),
+    ],
+    ids=["bfloat16", "sparse", "sparse bfloat16", "gradient"],
+)
+def test_the_advice_for_a_tensor_works(samples):
+    with pytest.raises(TypeError, match="Copy it to NumPy first, by X") as caught:
+        classifier().fit(samples, Y)
+    steps = str(caught.value).partition("first, by X.")[2].partition(". `device`")[0]
+    for step in steps.replace("()", "").split("."):
+        samples = getattr(samples, step)()
+    assert_array_equal(samples, np.asarray(samples))
+    assert classifier().fit(samples, Y).score(samples, Y) == 1.0
+
+
+class LazySeries:
+    """A series of dask: nothing about its values is known before it is computed."""
+
+    def __init__(self, series):
+        self._series, self.dtype = series, series.dtype
+
+    def __dask_graph__(self):
+        return {}
+
+    def isna(self):
+        return LazySeries(self._series.isna())
+
+    def any(self):
+        return dask.delayed(False)
+
+    def compute(self):
+        return self._series
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series([4, 7] * 6),
+        pd.Series([True, False] * 6),
+        pd.Series([4, 7] * 6, dtype="Int64"),
+        pd.Series(["a", "b"] * 6),
+    ],
+    ids=["integers", "booleans", "nullable", "strings"],
+)
+@pytest.mark.parametrize("name", ["classifier", "pipeline", "naive"])
+def test_labels_of_dask_frames_and_arrays_are_computed(name, values):
+    expected = np.unique(values.to_numpy(dtype=values.dtype.type if values.dtype != "str" else str))
+    for labels in (LazySeries(values), da.from_array(values.to_numpy(), 5)):
+        if values.dtype == "Int64" and isinstance(labels, da.Array):
+            continue
+        model = MODELS[name]().fit(da.from_array(X, (5, 2)), labels)
+        assert_array_equal(model.classes_, expected)
+        model.partial_fit(da.from_array(X, (5, 2)), labels)
 
 
 def test_other_values_stay_as_they_are():

@@ -193,7 +193,7 @@ def test_grid_search_reaches_the_options(digits):
 
 
 def test_the_constructor_has_about_thirty_names():
-    assert len(inspect.signature(FFNBClassifier).parameters) <= 32
+    assert len(inspect.signature(FFNBClassifier).parameters) <= 33
 
 
 def test_no_options_are_the_default_options(digits):
@@ -312,8 +312,10 @@ def test_a_band_of_rounding_warns_with_layer_rank_and_largest_useful_p(make):
     model.partial_fit(X[y < 2], y[y < 2])
 
     message = r"task 2 in layer 1 .* p=6 keeps 6 axes .* rank 6 .* 4 axes\. .* useful p is 5\."
-    with pytest.warns(EmptyNullSpaceWarning, match=message):
+    with pytest.warns(EmptyNullSpaceWarning, match=message) as caught:
         model.partial_fit(X[y == 2], y[y == 2])
+    assert caught[0].filename == __file__
+    assert "Set a smaller p, or start over with band_size=0" in str(caught[0].message)
     # The number in the message is right: warnings are errors here.
     model.set_params(p=5).partial_fit(X[y == 3], y[y == 3])
 

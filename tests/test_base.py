@@ -197,7 +197,10 @@ def test_one_class_and_one_sample():
 # ---- declared classes
 
 
-HEADS = [(estimator, {"classifier": "ovo"}), (estimator, {"classifier": "ova"}), (naive, {})]
+HEADS = [
+    *((estimator, {"classifier": head}) for head in ("gaussian", "ovo", "ova")),
+    (naive, {}),
+]
 
 
 @pytest.mark.parametrize(("make", "parameters"), HEADS)
@@ -205,9 +208,12 @@ def test_declared_classes_have_columns_and_are_never_predicted(make, parameters)
     model = learned(make(**parameters), [2, 5], classes=[1, 9])
     assert_array_equal(model.classes_, [1, 2, 5, 9])
     scores, probabilities = model.decision_function(X), model.predict_proba(X)
-    assert (scores[:, [0, 3]] == -np.inf).all()
-    assert np.isfinite(scores[:, 1:3]).all()
+    seen = scores[:, 1:3]
+    margin = np.maximum(36.0, np.ptp(seen, axis=1))
+    assert (scores[:, [0, 3]] <= (seen.min(axis=1) - margin)[:, None]).all()
+    assert np.isfinite(scores).all()
     assert (probabilities[:, [0, 3]] == 0.0).all()
+    assert_array_equal(model.predict_log_proba(X)[:, [0, 3]], np.log(1e-280))
     assert_allclose(probabilities.sum(axis=1), 1.0)
     assert set(model.predict(X)) <= {2, 5}
     assert model.n_tasks_ == 1
@@ -222,7 +228,10 @@ def test_declared_classes_have_columns_and_are_never_predicted(make, parameters)
 @of_both
 def test_one_of_two_declared_classes(make, seen, sign):
     model = learned(make(), [seen], classes=[0, 1])
-    assert_array_equal(model.decision_function(X), np.full(160, sign * np.inf))
+    # All samples have the same score, so a curve over the scores is that of chance.
+    scores = model.decision_function(X)
+    assert_allclose(scores, sign * 18.0, rtol=0.01)
+    assert len(set(scores.tolist())) == 1
     assert_array_equal(model.predict_proba(X), np.eye(2)[[seen] * 160])
     assert_array_equal(model.predict(X), np.full(160, seen))
 
@@ -290,6 +299,22 @@ def test_columns_of_transform_never_change(parameters):
     assert maps[-1].shape[1] == n_fixed + 8 * model.band_size
     if model.skip_connection:
         assert_array_equal(maps[-1][:, :N_FEATURES], X)
+
+
+@of_both
+def test_learned_arrays_are_read_only(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    model = make().partial_fit(frame[:60], CODES[:60])
+    for array in (model.classes_, model.task_classes_[0], model.feature_names_in_):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+    model.task_classes_.clear()
+    model.loss_curve_.clear()
+    assert model.n_tasks_ == len(model.task_classes_) == 1
+    # Copies belong to the caller, and learning goes on.
+    model.classes_.copy()[0] = 9
+    assert_array_equal(model.partial_fit(frame, CODES).classes_, np.arange(8))
 
 
 def test_names_of_the_features():

@@ -279,6 +279,65 @@ def test_a_failing_call_of_a_pipeline_leaves_the_callbacks_of_its_steps():
     assert own.tree() == ["partial-fit", " task"]
 
 
+class Failing(OwnRecorder):
+    """Callback whose teardown raises, as often as it is told to."""
+
+    n_failures = 0
+
+    def teardown(self, estimator, context):
+        super().teardown(estimator, context)
+        if self.n_failures:
+            self.n_failures -= 1
+            raise RuntimeError("told to fail")
+
+
+TEARDOWNS = {
+    **{head: estimator(classifier=head) for head in ("gaussian", "ovo", "ova")},
+    "naive": LEARNERS["naive"],
+    "pipeline": LEARNERS["pipeline"],
+    "step of a pipeline": LEARNERS["pipeline"],
+    "joint": JointClassifier(shared_band_size=10, random_state=0),
+    "extractor": extractor(epochs=1),
+}
+
+
+@needs_callbacks
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "fit_transform"])
+@pytest.mark.parametrize("learner", TEARDOWNS)
+def test_a_teardown_that_fails_changes_nothing_and_the_call_may_be_repeated(learner, method):
+    model, failing, generator = clone(TEARDOWNS[learner]), Failing(), np.random.RandomState(3)
+    if not hasattr(model, method) or (method == "fit_transform" and learner != "extractor"):
+        pytest.skip("has no such method, or inherits it")
+    name = "ffnbclassifier__random_state" if "pipeline" in learner else "random_state"
+    model.set_params(**{name: generator})
+    (model[-1] if learner == "step of a pipeline" else model).set_callbacks(failing)
+    rows, labels = (ROWS, LABELS) if learner == "extractor" else (X[:60], CODES[:60])
+    output = "transform" if learner == "extractor" else "predict_proba"
+    if method == "partial_fit":
+        model.partial_fit(X[60:], CODES[60:])
+    else:
+        getattr(model, method)(rows, labels)
+    before, expected = getattr(model, output)(rows), clone(model)
+    key = generator.get_state()[1:3]
+
+    failing.n_failures = 1
+    with pytest.raises(RuntimeError, match="told to fail"):
+        getattr(model, method)(rows, labels)
+    assert_array_equal(getattr(model, output)(rows), before)
+    assert_array_equal(generator.get_state()[1], key[0])
+    assert generator.get_state()[2] == key[1]
+    assert failing.n_open == 0
+
+    getattr(model, method)(rows, labels)
+    if method == "partial_fit":
+        # The clone begins with the generator of the state before.
+        expected.set_params(**{name: np.random.RandomState(3)}).partial_fit(X[60:], CODES[60:])
+    getattr(expected, method)(rows, labels)
+    assert_array_equal(getattr(model, output)(rows), getattr(expected, output)(rows))
+    if isinstance(model, (FFNBClassifier, JointClassifier)):
+        assert {one.weight for one in model._state.model.moments} == {20.0}
+
+
 # ---- copies, files, older versions
 
 

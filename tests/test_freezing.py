@@ -9,15 +9,19 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
     StandardScaler,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
@@ -57,6 +61,22 @@ class Untouched(Centred):
         return tags
 
 
+class Broken(Centred):
+    """Transformer whose description fails in every way while the pipeline looks at it."""
+
+    @property
+    def steps(self):
+        raise RuntimeError("told to fail")
+
+
+class OwnEncoder(OneHotEncoder):
+    """Encoder of a user, which may learn more."""
+
+
+# Categories of each feature.
+GRID = [np.arange(3.0)] * N_FEATURES
+
+
 def width(n):
     return GaussianRandomProjection(n, random_state=0)
 
@@ -72,6 +92,19 @@ LEARN = {
     "TfidfVectorizer": TfidfVectorizer(),
     "in a pipeline: PCA": make_pipeline(Normalizer(), PCA(2)),
     "in a union: PCA": make_union(width(2), PCA(2)),
+    "without categories: OneHotEncoder": OneHotEncoder(handle_unknown="ignore"),
+    "rare categories: OneHotEncoder": OneHotEncoder(
+        categories=GRID, handle_unknown="ignore", min_frequency=2
+    ),
+    "with categories, subclass: OwnEncoder": OwnEncoder(categories=GRID, handle_unknown="ignore"),
+    "mean: SimpleImputer": SimpleImputer(),
+    "with indicator: SimpleImputer": SimpleImputer(strategy="constant", add_indicator=True),
+    "vocabulary: TfidfVectorizer": TfidfVectorizer(vocabulary=["of", "word0"]),
+    "counts: CountVectorizer": CountVectorizer(),
+    "remainder: StandardScaler": make_column_transformer(
+        ("passthrough", [0]), remainder=StandardScaler()
+    ),
+    "tags that fail: Broken": Broken(),
     "in columns: StandardScaler": make_column_transformer((StandardScaler(), [0]), ("drop", [1])),
 }
 DO_NOT = {
@@ -88,6 +121,19 @@ DO_NOT = {
     "network": TorchFeatureExtractor(lambda: nn.Linear(N_FEATURES, 4)),
     "pretrained network": TorchFeatureExtractor(lambda: nn.Linear(N_FEATURES, 4), epochs=1),
     "skeletons": SkeletonDescriptor(blocks=("joints",), n_chunks=1, frame_shape=(2, 3)),
+    "categories": OneHotEncoder(categories=GRID, handle_unknown="ignore"),
+    "ordered categories": OrdinalEncoder(
+        categories=GRID, handle_unknown="use_encoded_value", unknown_value=-1
+    ),
+    "categories, in columns": make_column_transformer(
+        (OneHotEncoder(categories=GRID[:1], handle_unknown="ignore"), [0]), remainder="passthrough"
+    ),
+    "constant": SimpleImputer(strategy="constant"),
+    "vocabulary": CountVectorizer(vocabulary=["of", "word0"]),
+    "vocabulary without frequencies": TfidfVectorizer(vocabulary=["of", "word0"], use_idf=False),
+    "all indicators": make_union(Normalizer(), MissingIndicator(features="all")),
+    "knots": SplineTransformer(knots=np.quantile(X, [0.0, 0.5, 1.0], axis=0), degree=1),
+    "nothing to scale": StandardScaler(with_mean=False, with_std=False),
     "user's, declared": CentredOnPurpose(),
     "user's, stateless": Untouched(),
 }
@@ -95,7 +141,7 @@ DO_NOT = {
 
 def samples_for(transformer):
     """Texts for vectorizers, rows for all others."""
-    texts = isinstance(transformer, (HashingVectorizer, TfidfVectorizer))
+    texts = isinstance(transformer, (HashingVectorizer, CountVectorizer))
     return np.array(WORDS, dtype=object) if texts else X
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
@@ -22,9 +22,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
+from ffnb_sklearn import (
+    ConcurrentLearningError,
+    FFNBClassifier,
+    FrozenTransformerWarning,
+    TorchFeatureExtractor,
+)
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
 
@@ -233,27 +239,93 @@ def test_methods_that_fit_anew_are_those_of_pipeline(tasks):
         ContinualPipeline([("a", GaussianNB()), ("b", GaussianNB())]).fit(X, y)
 
 
-def test_steps_are_restored_at_once(tasks):
-    seen = []
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_steps_are_exchanged_at_once_and_those_that_were_passed_do_not_change(tasks, method):
+    (X, y), (later, labels) = tasks
+    pipe, seen = None, []
 
-    class Witness:
-        """Notes which attributes a step has at the moment that it is removed from the step."""
+    class Watching(NearestMean):
+        def partial_fit(self, X, y, X_old=X):
+            super().partial_fit(X, y)
+            if pipe is not None:
+                # The pipeline, at the moment that the copy of its last step has learned.
+                seen.append((pipe.steps, pipe.predict(X_old)))
+            return self
 
-        def __init__(self, step):
-            self.step = step
+    pipe = make_continual_pipeline(StandardScaler(), Watching()).fit(X, y)
+    steps, expected = pipe.steps, pipe.predict(X)
+    states = [joblib.hash(vars(step)) for _, step in steps]
+    getattr(pipe, method)(10.0 * later, labels)
+    ((steps_meanwhile, predicted_meanwhile),) = seen
+    assert steps_meanwhile is steps
+    assert_array_equal(predicted_meanwhile, expected)
+    for (_, step), state in zip(steps, states, strict=True):
+        assert joblib.hash(vars(step)) == state
+    assert pipe[-1] is not steps[-1][1]
 
-        def __del__(self):
-            seen.append(set(vars(self.step)))
 
-    class Witnessed(NearestMean):
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "score"])
+def test_a_prediction_reads_the_steps_once(tasks, method):
+    (X, y), _ = tasks
+
+    class Learning(FunctionTransformer):
+        """Lets the pipeline learn anew in the middle of a prediction."""
+
+        def transform(self, rows):
+            if pipe is not None and len(learns) == 0:
+                learns.append(1)
+                pipe.fit(rows[::-1] ** 2, (y + 1) % 5)
+            return super().transform(rows)
+
+    last = FFNBClassifier(band_size=0, shared_band_size=5, random_state=0)
+    arguments = (X, y) if method == "score" else (X,)
+    pipe, learns = None, [1]
+    pipe = make_continual_pipeline(StandardScaler(), Learning(), last).fit(X, y)
+    expected = getattr(pipe, method)(*arguments)
+    learns.clear()
+    assert_array_equal(getattr(pipe, method)(*arguments), expected)
+    assert learns == [1]
+    assert not np.array_equal(getattr(pipe, method)(*arguments), expected)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_shared_generator_is_kept_and_a_failing_call_does_not_consume_it(tasks, method):
+    def make(generator):
+        noise = FunctionTransformer(lambda rows: rows)
+        noise.random_state = generator
+        return make_continual_pipeline(
+            FrozenEstimator(noise.fit(X)),
+            GaussianRandomProjection(4, random_state=generator),
+            FFNBClassifier(shared_band_size=5, random_state=generator),
+        )
+
+    (X, y), _ = tasks
+    expected = getattr(make(np.random.RandomState(3)), method)(X, y).predict_proba(X)
+    generator = np.random.RandomState(3)
+    pipe = make(generator)
+    before = generator.get_state()[1:3]
+    with pytest.raises(ValueError, match="continuous"):
+        getattr(pipe, method)(X, y + 0.5)
+    for state in (before, generator.get_state()[1:3]):
+        assert_array_equal(state[0], before[0])
+        assert state[1] == before[1]
+    assert pipe[1].random_state is pipe[2].random_state is generator
+    getattr(pipe, method)(X, y)
+    assert pipe[1].random_state is pipe[2].random_state is generator
+    assert_array_equal(pipe.predict_proba(X), expected)
+
+
+def test_steps_set_by_another_thread_are_not_lost(tasks):
+    class Setting(NearestMean):
         def partial_fit(self, X, y):
-            self.witness_ = Witness(self)
+            pipe.set_params(normalizer="passthrough")
             return super().partial_fit(X, y)
 
-    pipe = make_continual_pipeline(Normalizer(), Witnessed(fail=True))
-    with pytest.raises(RuntimeError, match="told to fail"):
+    pipe = make_continual_pipeline(Normalizer(), Setting())
+    with pytest.raises(ConcurrentLearningError, match="ContinualPipeline was changed"):
         pipe.partial_fit(*tasks[0])
-    assert seen == [{"fail"}]
+    assert pipe[0] == "passthrough"
+    assert not hasattr(pipe[1], "sums_")
 
 
 def test_a_transformer_that_fails_changes_nothing(tasks):
@@ -272,9 +344,10 @@ def test_a_frozen_transformer_is_kept_and_a_fitted_one_is_fitted_again(tasks):
     (X1, _), (X2, _) = tasks
     plain = StandardScaler().fit(X2)
     frozen = FrozenEstimator(StandardScaler().fit(X2))
-    learned(make_continual_pipeline(plain, GaussianNB()), tasks)
+    again = learned(make_continual_pipeline(plain, GaussianNB()), tasks)
     pipe = learned(make_continual_pipeline(frozen, GaussianNB()), tasks)
-    assert_array_equal(plain.mean_, X1.mean(axis=0))
+    assert_array_equal(again[0].mean_, X1.mean(axis=0))
+    assert_array_equal(plain.mean_, X2.mean(axis=0))
     assert_array_equal(pipe[0].mean_, X2.mean(axis=0))
     assert_array_equal(clone(pipe)[0].mean_, X2.mean(axis=0))
 
@@ -364,7 +437,7 @@ def test_grid_search_over_the_parameters_of_a_step(tasks):
     (X, y), _ = tasks
     pipe = make_continual_pipeline(StandardScaler(), GaussianNB())
     grid = {"gaussiannb__var_smoothing": [1e-9, 1e-1, 1e3]}
-    search = GridSearchCV(pipe, grid, cv=3, n_jobs=2, error_score="raise").fit(X, y)
+    search = GridSearchCV(pipe, grid, cv=3, error_score="raise").fit(X, y)
     assert search.best_params_ == {"gaussiannb__var_smoothing": 1e-1}
     assert isinstance(search.best_estimator_, ContinualPipeline)
     assert search.best_score_ > 0.9
@@ -497,6 +570,61 @@ def test_a_category_of_a_later_task_is_refused_with_the_remedy():
     assert "'columntransformer' was fitted to the first task" in note
     assert "handle_unknown='ignore'" in note
     assert_array_equal(pipe.predict_proba(first), before)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_fitted_last_step_behind_an_unfitted_transformer_is_explained(tasks, memory, tmp_path):
+    (X, y), (later, labels) = tasks
+    last = FFNBClassifier(shared_band_size=5, random_state=0).fit(X, y)
+    memory = str(tmp_path) if memory else None
+    pipe = make_continual_pipeline(StandardScaler(), last, memory=memory)
+    with pytest.raises(NotFittedError) as caught:
+        pipe.partial_fit(later, labels)
+    (note,) = caught.value.__notes__
+    assert "'standardscaler' is not fitted, but the last step is" in note
+    assert "frozen" not in note
+
+
+class Plain:
+    """Transformer with the two methods that a pipeline needs, and no base class."""
+
+    def fit(self, X, y=None):
+        self.mean = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self.mean
+
+
+class Mixed(TransformerMixin, Plain):
+    """Transformer without tags and parameters."""
+
+
+class Misleading(TransformerMixin, Plain, BaseEstimator):
+    """Transformer with a parameter that only by its name is a list of parts."""
+
+    def __init__(self, transformers=None):
+        self.transformers = transformers
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        Plain(),
+        Mixed(),
+        *(Misleading(value) for value in (3, "ab", {"a": 1}, [("a", 3)], [StandardScaler()])),
+    ],
+    ids=lambda one: f"{type(one).__name__} {vars(one).get('transformers', '')}",
+)
+def test_partial_fit_takes_every_transformer_that_fit_takes(tasks, transformer):
+    (X, y), (later, labels) = tasks
+    last = FFNBClassifier(shared_band_size=5, random_state=0)
+    fitted = make_continual_pipeline(transformer, last).fit(X, y)
+    pipe = make_continual_pipeline(transformer, last)
+    with pytest.warns(FrozenTransformerWarning, match=type(transformer).__name__):
+        pipe.partial_fit(X, y)
+    assert_array_equal(pipe.predict_proba(X), fitted.predict_proba(X))
+    assert_array_equal(pipe.partial_fit(later, labels).classes_, np.arange(10))
 
 
 class Uncopyable(BaseEstimator):

@@ -196,9 +196,10 @@ def test_shards(head):
 @pytest.mark.parametrize("head", HEADS)
 def test_a_declared_label_needs_no_weight_and_stays_silent(head):
     model = learned(estimator(classifier=head, priors={0: 1, 1: 9}), [0, 1], classes=[5])
-    assert (model.decision_function(X)[:, 2] == -np.inf).all()
+    scores = model.decision_function(X)
+    assert (scores[:, 2] < scores[:, :2].min(axis=1) - 36.0).all()
     assert (model.predict_proba(X)[:, 2] == 0.0).all()
-    assert (model.predict_log_proba(X)[:, 2] == -np.inf).all()
+    assert_array_equal(model.predict_log_proba(X)[:, 2], np.log(1e-280))
     assert set(model.predict(X)) == {0, 1}
 
 
@@ -319,3 +320,15 @@ def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight
     model.merge(learned(estimator(**parameters), [3, 4], sample_weight=np.full(40, weight)))
     model.forget([3, 4])
     assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [FFNBClassifier, JointClassifier])
+def test_class_weight_points_to_priors(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\) got .* use priors"):
+        kind(class_weight="balanced")
+    with pytest.raises(ValueError, match=r"no parameter class_weight; use priors"):
+        kind().set_params(class_weight="balanced")
+    for arguments, parameters in (((3,), {}), ((), {"gama": 1.0})):
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\)") as caught:
+            kind(*arguments, **parameters)
+        assert "priors" not in str(caught.value)

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import FFNBClassifier, JointClassifier, NaiveIncrementalClassifier
+from ffnb_sklearn import (
+    ConcurrentLearningError,
+    FFNBClassifier,
+    JointClassifier,
+    NaiveIncrementalClassifier,
+)
 from ffnb_sklearn._base import ClassIncrementalClassifier
 from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
@@ -79,6 +84,24 @@ def test_a_failing_call_leaves_the_generator(make, learn, place, monkeypatch):
     assert same(generator, draws(5))
     assert_array_equal(outputs(learn(estimator)), expected)
     assert same(generator, draws(5, 1))
+
+
+@pytest.mark.parametrize("learn", [fit, partial_fit, shards])
+def test_a_refused_call_leaves_the_generator(learn, monkeypatch):
+    generator = draws(5)
+    estimator = FFNBClassifier(random_state=generator)
+    after_task = FFNBClassifier._after_task
+
+    def overtaken(self, *arguments):
+        # Another thread learns meanwhile.
+        self._state = partial_fit(FFNBClassifier(random_state=0))._state
+        return after_task(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(estimator), "_after_task", lambda *a: patch.undo() or overtaken(*a))
+        with pytest.raises(ConcurrentLearningError):
+            learn(estimator)
+    assert same(generator, draws(5))
 
 
 def test_later_tasks_draw_nothing():

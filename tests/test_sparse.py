@@ -1,6 +1,7 @@
 """Sparse samples: the dense ones' results, without a dense copy of all of them."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import dask
@@ -168,7 +169,10 @@ def test_no_dense_copy_of_all_samples_is_made(monkeypatch):
 
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
 @pytest.mark.parametrize("shrinkage", ["auto", 0.3])
-def test_products_give_the_results_of_dense_rows(classifier, shrinkage):
+@pytest.mark.parametrize("n_bytes", [1, 32e6])
+def test_products_give_the_results_of_dense_rows(classifier, shrinkage, n_bytes, monkeypatch):
+    # A few planes or axes at a time, or all together.
+    monkeypatch.setattr("ffnb_sklearn.core.sparse._PRODUCT_BYTES", n_bytes)
     parameters = {"classifier": classifier, "shrinkage": shrinkage, "epsilon": 0.5, "rank": None}
     X = sparse.csr_array(WIDE * np.linspace(0.5, 1.5, N_WIDE))
     model = estimator(**parameters).fit(X, CODES, sample_weight=1.0 + CODES)
@@ -177,6 +181,20 @@ def test_products_give_the_results_of_dense_rows(classifier, shrinkage):
     for method in ("decision_function", "score_samples"):
         expected = getattr(other, method)(X.toarray())
         assert_allclose(getattr(model, method)(X), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+def test_memory_of_a_prediction_grows_with_the_classes_and_not_with_their_square(classifier):
+    n_classes, d = 90, 5000
+    X = sparse.random_array((2 * n_classes, d), density=0.01, rng=RNG, format="csr")
+    model = estimator(classifier=classifier, epsilon=0.5, shrinkage=0.5)
+    model.fit(X, np.arange(2 * n_classes) % n_classes).predict(X[:1])
+    tracemalloc.start()
+    model.predict(X[:1])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The identity matrix of 4005 pairs alone has 128 MB.
+    assert peak < 20e6
 
 
 def test_moments_of_many_rows_are_those_of_dense_rows():

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, make_blobs
@@ -158,8 +159,8 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
         ([0.0, np.nan], {}, "NaN"),
         ([[0, 1], [1, 0]], {}, "1d array"),
         ([1, "a"], {}, "y must hold labels of one kind; got number and str"),
-        (["a", None], {}, "got NoneType and str"),
-        (np.array(["a", np.nan], dtype=object), {}, "got number and str"),
+        (["a", None], {}, "Input y contains NaN"),
+        (np.array(["a", np.nan], dtype=object), {}, "Input y contains NaN"),
         ([0, 1, 2], {"classes_per_task": 0}, "'classes_per_task' parameter"),
         ([0, 1, 2], {"classes_per_task": 1.5}, "'classes_per_task' parameter"),
         ([0, 1, 2], {"classes_per_task": [1, 1]}, "sum to 3, the number of classes of y; got"),
@@ -311,6 +312,13 @@ def test_scikit_learn_estimators(digits):
         assert result.final_accuracy == final
 
 
+def test_samples_passed_to_the_split_are_explained():
+    with pytest.raises(
+        TypeError, match=r"the labels y, without the samples X, .*; got 2 positional"
+    ):
+        class_incremental_tasks(np.eye(2), [0, 1])
+
+
 def test_auto_declares_only_where_it_must(blobs):
     result = evaluate_stream(DeclaringNearestMean(), *blobs)
     assert result.estimator.declared_ == [None] * 5
@@ -351,6 +359,53 @@ def test_auto_passes_other_errors_on_at_once(blobs):
     with pytest.raises(ValueError, match="X contains NaN"):
         evaluate_stream(Failing(), *blobs)
     assert calls == [None]
+
+
+@pytest.mark.parametrize("declare_classes", ["auto", False])
+@pytest.mark.parametrize("error", [ValueError, IndexError])
+def test_estimators_that_fix_their_classes_are_explained(blobs, declare_classes, error):
+    class Fixing(NearestMean):
+        """Learns the labels of the first call, unless they are declared, and no others."""
+
+        def partial_fit(self, X, y, classes=None):
+            known = getattr(self, "fixed_", np.unique(y) if classes is None else classes)
+            if np.setdiff1d(y, known).size:
+                raise error("y contains new labels")
+            self.fixed_ = known
+            return super().partial_fit(X, y)
+
+    with pytest.raises(error, match="y contains new labels") as caught:
+        evaluate_stream(Fixing(), *blobs, declare_classes=declare_classes)
+    (note,) = caught.value.__notes__
+    assert "Task 2 brings new labels, classes 1," in note
+    assert "declare_classes=True" in note
+    evaluate_stream(Fixing(), *blobs, declare_classes=True)
+
+
+def test_a_failing_call_leaves_the_generator_of_the_class_order(blobs):
+    def key():
+        return generator.get_state()[1:3]
+
+    class Failing(NearestMean):
+        def partial_fit(self, X, y):
+            raise RuntimeError("told to fail")
+
+    generator = np.random.RandomState(0)
+    arguments = {"class_order": "random", "random_state": generator}
+    before = key()
+    with pytest.raises(ValueError, match="classes_per_task"):
+        class_incremental_tasks(blobs[1], classes_per_task=[9], **arguments)
+    with pytest.raises(RuntimeError, match="told to fail"):
+        evaluate_stream(Failing(), *blobs, **arguments)
+    assert_array_equal(key()[0], before[0])
+    assert key()[1] == before[1]
+    first = evaluate_stream(NearestMean(), *blobs, **arguments)
+    again = evaluate_stream(NearestMean(), *blobs, **arguments)
+    repeated = evaluate_stream(
+        NearestMean(), *blobs, class_order="random", random_state=np.random.RandomState(0)
+    )
+    assert as_lists(first.task_classes) == as_lists(repeated.task_classes)
+    assert as_lists(first.task_classes) != as_lists(again.task_classes)
 
 
 def test_auto_does_not_declare_to_an_estimator_that_cannot_listen(blobs):

@@ -101,6 +101,47 @@ def test_a_nullable_column_with_gaps_is_refused():
         FFNBClassifier().fit(np.eye(2), labels)
 
 
+def gaps():
+    """Containers of text labels, the second of which is missing."""
+    pd = pytest.importorskip("pandas")
+    for gap in (None, float("nan"), np.float64("nan"), pd.NA):
+        labels = np.array(["a", gap, "b", "a"], dtype=object)
+        yield from (
+            labels,
+            list(labels),
+            tuple(labels),
+            labels[:, None].tolist(),
+            pd.Series(labels),
+        )
+        yield from (pd.Series(labels, dtype=dtype) for dtype in ("string", "str", "category"))
+        yield pd.DataFrame({"label": labels})
+        yield pd.Index(labels)
+    yield pd.Series(pd.Categorical([1, None, 2, 1]))
+    yield [1, None, 2, 1]
+    if hasattr(np.dtypes, "StringDType"):
+        yield np.array(["a", None, "b", "a"], dtype=np.dtypes.StringDType(na_object=None))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("name", ["y", "classes"])
+def test_missing_labels_are_named_in_the_words_of_scikit_learn(name):
+    X, model = np.random.default_rng(0).normal(size=(4, 3)), FFNBClassifier(shared_band_size=4)
+    for labels in gaps():
+        y = labels
+        if name == "classes":
+            if np.ndim(labels) == 2:
+                continue
+            y = ["a", "b", "b", "a"] if "a" in list(labels) else [1, 2, 2, 1]
+        with pytest.raises(ValueError, match=f"^Input {name} contains NaN"):
+            model.partial_fit(X, y, classes=labels if name == "classes" else None)
+
+
+def test_missing_labels_of_streams_too():
+    X, labels = np.eye(4), ["a", None, "b", "a"]
+    with pytest.raises(ValueError, match=r"^Input y contains NaN"):
+        evaluate_stream(FFNBClassifier(), X, labels, X, labels)
+
+
 def test_declared_labels_must_be_told_from_those_of_the_same_call():
     clf = FFNBClassifier(shared_band_size=4, random_state=0).fit(np.eye(2), [0, 1])
     with pytest.raises(ValueError, match="classes must hold labels that can be told"):
@@ -118,8 +159,14 @@ def test_declared_labels_must_be_told_from_those_of_the_same_call():
         (3, r"target must be one-dimensional; got an array of shape \(\)"),
         ([1, "a"], "target must hold labels of one kind; got number and str"),
         ([True, 1], "target must hold labels of one kind; got bool and number"),
-        (["a", None], "target must hold labels of one kind; got NoneType and str"),
-        (np.array([1, 2], dtype=object), r"target must hold numbers.* dtype object of \['int'\]"),
+        (["a", None], "Input target contains NaN: the label at position 1 is missing, None"),
+        ([["a"], [1]], "target must hold labels of one kind; got number and str"),
+        (
+            np.array([1, 2], dtype=object),
+            r"object of \['int'\]. Convert them, by target.astype\(int",
+        ),
+        (np.array([1, 2.0], dtype=object), r"Convert them, by target.astype\(float\)"),
+        (np.array([True], dtype=object), r"Convert them, by target.astype\(bool\)"),
         (np.array(["a", 1], dtype=object), r"Unknown label type: .* of \['int', 'str'\]"),
         (np.array([b"a"]), r"Unknown label type: target must hold .* of \['bytes'\]"),
         (np.array(["2001"], dtype="M8[Y]"), "Unknown label type: target must hold .* datetime64"),

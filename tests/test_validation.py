@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
 from ffnb_sklearn._validation import (
     check_continuation,
     check_magnitude,
@@ -117,10 +121,14 @@ def test_samples_come_back_as_floats_and_as_they_are(given, kept):
 
 
 def test_samples_without_weight_are_left_out():
-    Xc, y, _, weights, _ = checked(sample_weight=[0, 2, 0, 0.5])
+    Xc, y, classes, weights, _ = checked(sample_weight=[0, 2, 0, 0.5])
     assert_array_equal(Xc, X[[1, 3]])
     assert_array_equal(y, [5, 8])
     assert_array_equal(weights, [2.0, 0.5])
+    assert_array_equal(classes, [5, 8])
+    _, y, classes, *_ = checked(sample_weight=[0, 0, 1, 1], classes=[9])
+    assert_array_equal(y, [8, 8])
+    assert_array_equal(classes, [5, 9])
 
 
 @pytest.mark.parametrize("scale", [1e69, 1e-69, 0.0])
@@ -137,3 +145,53 @@ def test_magnitudes_whose_moments_overflow_or_vanish(entry):
 
 def test_a_tiny_sample_may_be_predicted():
     check_magnitude(np.array([[0.0, 1e-200]]))
+
+
+def only_pipeline_of(message):
+    """Return the pipeline that a message advises, as a function of the classifier."""
+    start = message.index("make_continual_pipeline(")
+    end = message.index("classifier)", start) + len("classifier)")
+    names = {
+        "make_continual_pipeline": make_continual_pipeline,
+        "make_column_transformer": make_column_transformer,
+        "OneHotEncoder": OneHotEncoder,
+        "SimpleImputer": SimpleImputer,
+        "columns": ["colour"],
+        "classifier": FFNBClassifier(shared_band_size=5, random_state=0),
+    }
+    return eval(message[start:end], names)
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            ["red", "blue", "red", "blue"],
+            r"^X must hold numbers; got text in \['colour'\]: .*'red'",
+        ),
+        (pd.Categorical(["red", "blue"] * 2), r"^X must hold numbers; got text in \['colour'\]"),
+        ([1.0, np.nan, 3.0, 4.0], "^Input X contains NaN. FFNBClassifier accepts no missing"),
+        (pd.array([1, None, 3, 4], dtype="Int64"), "^Input X contains NaN. FFNBClassifier accepts"),
+    ],
+    ids=["text", "categories", "NaN", "NA"],
+)
+def test_the_advice_for_text_and_missing_values_works(method, column, message):
+    frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0], "colour": column})
+    model = FFNBClassifier(shared_band_size=5, random_state=0)
+    if method == "predict":
+        model.fit(frame.assign(colour=0.0), Y)
+    arguments = (frame,) if method == "predict" else (frame, Y)
+    with pytest.raises(ValueError, match=message) as caught:
+        getattr(model, method)(*arguments)
+    # scikit-learn recommends other estimators.
+    assert "HistGradientBoosting" not in str(caught.value)
+    pipeline = only_pipeline_of(str(caught.value))
+    assert_array_equal(pipeline.partial_fit(frame, Y).predict(frame), Y)
+
+
+def test_text_without_names_of_columns():
+    for given in (np.array([["a"], ["b"]] * 2), [["a"], ["b"]] * 2, np.array([["a"]] * 4, object)):
+        with pytest.raises(ValueError, match=r"^X must hold numbers; got text: .*OneHotEncoder"):
+            checked(X=given)

@@ -14,6 +14,8 @@ import zlib
 
 import torch
 
+from ffnb_sklearn.backbones._pickled import check_pickle
+
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _DESCRIPTOR = struct.Struct("<4s3I")
 _WIDE_DESCRIPTOR = struct.Struct("<4sI2Q")
@@ -45,6 +47,10 @@ def read_archive(content, refusal):
     """
     try:
         check_archive(content)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for name in archive.namelist():
+                if name.endswith(".pkl"):
+                    check_pickle(archive.read(name))
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:
         # A forged file can raise an error of nearly any kind. The reason is not repeated, because

@@ -9,6 +9,7 @@ from torch import nn
 from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checks import check_features
 from ffnb_sklearn.backbones._inputs import Inputs
+from ffnb_sklearn.backbones._loading import LONGEST_REASON
 from ffnb_sklearn.backbones._readout import Readout
 
 # Largest allowed effect of the batch on the features of a row, relative to the largest feature.
@@ -54,13 +55,32 @@ class Extraction:
         self.readout.check(self.module)
         # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
         full = replace(self, arithmetic=self.arithmetic.full())
-        together, alone = full.parts(pair), full.parts(pair[:1])
+        try:
+            together, alone = full.parts(pair), full.parts(pair[:1])
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # out of memory, or an error of the network's own
+                raise
+            raise ValueError(self._misfit(pair, error)) from error
         if not all(map(_agree, together, alone)):
             raise ValueError(
                 "backbone must treat each row by itself; the features of the first row of X "
                 "change when another row is in its batch (statistics of the batch, perhaps)."
             )
         return [part.shape[1] for part in together]
+
+    def _misfit(self, pair, error):
+        """Return a message for an error that torch raised on the first inputs."""
+        shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
+        layer = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
+        advice = ""
+        if layer is not None and len(shape) == 3 and shape[0] != layer.in_channels:
+            advice = (
+                f" The first convolution takes {layer.in_channels} channels, the images have "
+                f"{shape[0]}: convert arrays to {layer.in_channels} channels; PIL images and files "
+                f"are converted if input_shape={(layer.in_channels, *shape[1:])} is given."
+            )
+        return f"backbone cannot compute features of inputs of shape {shape}: {reason}.{advice}"
 
     def stream(self, rows, batch_size):
         """Yield the positions of each batch of rows, and the features that `parts` returns."""

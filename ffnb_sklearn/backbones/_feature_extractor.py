@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn._callbacks import CallbackSupportMixin, callback_context, with_callbacks
 from ffnb_sklearn._documentation import DocumentedMixin
-from ffnb_sklearn._seeds import advance
 from ffnb_sklearn._transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
@@ -24,7 +23,10 @@ from ffnb_sklearn.backbones._samples import first_samples, more_samples
 __all__ = ["TorchFeatureExtractor"]
 
 # Fitted attributes that only some settings produce.
-_OPTIONAL = ("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_")
+_OPTIONAL = (
+    *("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_"),
+    "network_params_",
+)
 
 
 class TorchFeatureExtractor(
@@ -54,8 +56,10 @@ class TorchFeatureExtractor(
         State dict of the network: a mapping from keys to tensors or arrays, or a file written by
         ``torch.save``. The checksums of a file are verified, and it is read by
         ``torch.load(weights_only=True)``. Pretraining starts from these weights. With `None`, the
-        network keeps the weights from the factory; if these are random and there is no pretraining,
-        `fit` issues a `RandomFeaturesWarning`.
+        network keeps the weights from the factory; if these are random, or those of a network look
+        as torch initialises them, and there is no pretraining, `fit` issues a
+        `RandomFeaturesWarning`. A prefix ``module.`` (parallel training) or ``_orig_mod.``
+        (``torch.compile``) of all keys is removed with a warning.
     head : str, default=None
         Name of the submodule to replace by the identity, so that the network returns the features
         before it: ``"classifier"`` for the EfficientNets of torchvision, ``"fc"`` for its ResNets.
@@ -145,6 +149,8 @@ class TorchFeatureExtractor(
         over the samples passed to `fit`; 1 if all are zero.
     pooling_ : {"mean", "max"} or int
         With `layers`, the value of `pooling` in `fit`.
+    network_params_ : dict
+        The values of `backbone_params` and `head` in `fit`, which the fitted weights belong to.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
@@ -167,9 +173,10 @@ class TorchFeatureExtractor(
     *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
     channels), a list of arrays, tensors, PIL images or paths (PIL images and paths need Pillow), or
     a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. `input_shape`
-    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. Only
-    one batch at a time is read and converted to floating point, so pass the scaling as `mean` and
-    `std`.
+    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. PIL
+    images and files are turned upright by their EXIF orientation, and converted to the number of
+    channels if nothing is lost, such as from grey to RGB. Only one batch at a time is read and
+    converted to floating point, so pass the scaling as `mean` and `std`.
 
     *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
     a convolution and the last axis in a transformer. If a submodule runs several times, the output
@@ -284,7 +291,6 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
-    @with_callbacks
     def fit(self, X, y=None):
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
@@ -318,7 +324,6 @@ class TorchFeatureExtractor(
         self._fit(X, y)
         return self
 
-    @with_callbacks
     def fit_transform(self, X, y=None):
         """Fit to samples and compute their features; with `layers`, both in one pass.
 
@@ -340,15 +345,20 @@ class TorchFeatureExtractor(
     def _fit(self, X, y, keep=False):
         """Fit the extractor; return the rows and, with `layers` and `keep`, their features."""
         self._validate_params()
+        rows, features, fitted = self._fitted(X, y, keep)
+        random_state = self.random_state if self.epochs else None
+        replace_fitted(self, (*_OPTIONAL, *COLUMNS), fitted, random_state=random_state)
+        return rows, features
+
+    @with_callbacks
+    def _fitted(self, X, y, keep):
+        """Return the rows, their features or None, and the fitted attributes; change nothing."""
         rows, inputs, seen = first_samples(self, X)
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         learned, features = learn(self, rows, y, inputs, context, keep=keep)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)  # May raise.
-        if self.epochs:
-            advance(self.random_state)
-        replace_fitted(self, (*_OPTIONAL, *COLUMNS), seen | learned)
-        return rows, features
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return rows, features, seen | learned
 
     def transform(self, X):
         """Compute the features of rows or images.
@@ -366,7 +376,8 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows or images do not match those of `fit`, or layers or pooling have changed since.
+            If rows or images do not match those of `fit`, or `backbone_params`, `head`, `layers` or
+            `pooling` have changed since.
         NonFiniteFeaturesError
             If the features are not finite.
         """
@@ -382,13 +393,13 @@ class TorchFeatureExtractor(
         )
 
     def _frozen_module(self):
-        """Return the network; rebuild it if it is missing or belongs to another dtype or fit."""
-        state = self.state_dict_
-        dtype, built_from, module = getattr(self, "_built", (None, None, None))
-        if dtype != self.dtype or built_from is not state:
+        """Return the network; rebuild it if it is missing, or has another dtype, origin or fit."""
+        state, backbone = self.state_dict_, self.backbone
+        dtype, origin, weights, module = getattr(self, "_built", (None,) * 4)
+        if dtype != self.dtype or origin is not backbone or weights is not state:
             module = freeze(Blueprint.of(self).build(state))
             # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
-            self._built = (self.dtype, state, module)
+            self._built = (self.dtype, backbone, state, module)
         return module
 
     def get_feature_names_out(self, input_features=None):
@@ -397,7 +408,8 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Ignored.
+            Names of the columns, compared with those of `fit`; ignored for images, whose values
+            have no names, and with `layers`.
 
         Returns
         -------
@@ -405,7 +417,9 @@ class TorchFeatureExtractor(
             ``"<layer>_<number>"`` with `layers`, else the class name in lower case and a number.
         """
         if not hasattr(self, "layer_widths_"):
-            return super().get_feature_names_out(input_features)
+            # A `ColumnTransformer` gives the name of the column that holds the images.
+            is_image = self.image_values_ is not None
+            return super().get_feature_names_out(None if is_image else input_features)
         widths = self.layer_widths_.items()
         numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
         return np.array(numbered, dtype=object)

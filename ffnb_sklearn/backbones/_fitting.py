@@ -16,6 +16,8 @@ from ffnb_sklearn.backbones._loading import Blueprint, freeze, state_to_arrays
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
 from ffnb_sklearn.backbones._readout import Readout
+from ffnb_sklearn.backbones._samples import network_params
+from ffnb_sklearn.backbones._untrained import looks_untrained
 
 
 def learn(extractor, rows, y, inputs, context, *, keep):
@@ -39,25 +41,39 @@ def learn(extractor, rows, y, inputs, context, *, keep):
         learned["pooling_"] = pooling if isinstance(pooling, str) else int(pooling)
     state = state_to_arrays(module)
     learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
-    return learned | {"_built": (extractor.dtype, state, module)}, features
+    learned["network_params_"] = network_params(extractor)
+    built = (extractor.dtype, extractor.backbone, state, module)
+    return learned | {"_built": built}, features
 
 
 def _as_made(extractor):
     """Build the network without pretraining; warn if its weights are random."""
     blueprint = Blueprint.of(extractor)
     module = blueprint.build(extractor.weights)
-    if extractor.weights is None and not isinstance(extractor.backbone, torch.nn.Module):
-        n_random, n_all = blueprint.count_random(module)
-        if n_random:
-            warnings.warn(
-                f"The features are random: of {n_all} tensors of backbone="
-                f"{extractor.backbone!r}, {n_random} are drawn at random, because there are no "
-                "weights. Give weights, a factory that loads them, or epochs to pretrain it. "
-                "If random features are wanted, fix their seed in backbone_params.",
-                RandomFeaturesWarning,
-                stacklevel=5,
-            )
+    if extractor.weights is None and (reason := _random_weights(extractor, blueprint, module)):
+        warnings.warn(
+            f"The features are random: {reason}, because there are no weights. Give weights, a "
+            "factory that loads them, or epochs to pretrain it. If random features are wanted, fix "
+            "their seed in backbone_params.",
+            RandomFeaturesWarning,
+            stacklevel=5,
+        )
     return module
+
+
+def _random_weights(extractor, blueprint, module):
+    """Return why the weights of a network seem to be random; None if they do not."""
+    if isinstance(extractor.backbone, torch.nn.Module):
+        if not looks_untrained(module):
+            return None
+        return (
+            f"the weights of backbone, an instance of {type(extractor.backbone).__name__}, are "
+            "distributed as torch draws them"
+        )
+    n_random, n_all = blueprint.count_random(module)
+    if not n_random:
+        return None
+    return f"of {n_all} tensors of backbone={extractor.backbone!r}, {n_random} are drawn at random"
 
 
 def _pretrained(extractor, rows, y, inputs, context):

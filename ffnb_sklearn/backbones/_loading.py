@@ -1,5 +1,6 @@
 """Build a frozen module from the name or factory of a backbone; return weights as arrays."""
 
+import warnings
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
@@ -17,7 +18,11 @@ from ffnb_sklearn.backbones._seeding import seeded_layers
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
 # Most keys, and most characters of torch's reason, that a message shows.
-_SHOWN_KEYS, _LONGEST_REASON = 5, 500
+_SHOWN_KEYS, LONGEST_REASON = 5, 500
+
+# Prefixes of the keys of a network in `DataParallel` or `DistributedDataParallel`, and of a network
+# that `torch.compile` has returned.
+_WRAPPERS = {"module.", "_orig_mod."}
 
 # Packages of networks that are not dependencies of this package.
 _OPTIONAL = {"torchvision", "timm"}
@@ -146,7 +151,8 @@ def _read_weights(weights):
             Path(path).read_bytes(),
             f"weights={str(path)!r} must be a file of tensors and plain types, written by "
             "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
-            "checksums: pass the result of torch.load(weights_only=True) instead.",
+            "checksums: pass the result of torch.load(weights_only=True) instead, and of "
+            "safetensors.torch.load_file for files of safetensors.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(
@@ -174,8 +180,30 @@ def _as_tensor(key, value):
     )
 
 
+def _without_prefixes(state_dict, module):
+    """Remove prefixes that torch adds to all keys of a wrapped network; warn of it."""
+    own, removed = list(module.state_dict()), ""
+    while state_dict:
+        prefix = next(iter(state_dict)).partition(".")[0] + "."
+        if prefix not in _WRAPPERS or any(key.startswith(prefix) for key in own):
+            break
+        if not all(key.startswith(prefix) for key in state_dict):
+            break
+        state_dict = {key.removeprefix(prefix): one for key, one in state_dict.items()}
+        removed += prefix
+    if removed:
+        warnings.warn(
+            f"The prefix {removed!r} of all keys of weights was removed: the file or mapping was "
+            "saved from a network that was wrapped for parallel training or compiled.",
+            UserWarning,
+            stacklevel=7,
+        )
+    return state_dict
+
+
 def _load_weights(module, state_dict, head):
     """Load weights that must fit the network exactly, except for entries of the removed head."""
+    state_dict = _without_prefixes(state_dict, module)
     if head is not None:
         state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
     for key, own in module.state_dict().items():
@@ -184,7 +212,7 @@ def _load_weights(module, state_dict, head):
     try:
         missing, unexpected = module.load_state_dict(state_dict, strict=False)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
         raise ValueError(f"weights do not fit the backbone: {reason}") from error
     if missing or unexpected:
         raise ValueError(

@@ -6,8 +6,19 @@ import sys
 import numpy as np
 import torch
 
-# Modes of PIL images by number of channels; users must convert images of other modes.
+# Formats of the suffixes that `image_files` lists. Pillow recognises a format by the content of the
+# file and knows dozens of others, some of which it hands to another program.
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+
+# Modes of PIL images by number of channels.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+# Modes that are converted to a mode without loss; for "L" and "RGB", only if they are opaque.
+_LOSSLESS = {
+    "L": {"1", "LA"},
+    "RGB": {"1", "L", "LA", "P", "PA", "RGBA"},
+    "RGBA": {"1", "L", "LA", "P", "PA", "RGB"},
+}
 
 
 def element_kind(item):
@@ -48,8 +59,10 @@ def image_values(array):
 def read_picture(image, name, n_channels=None):
     """Return a PIL image, or the image in a file, as an array of bytes.
 
-    The shape is (height, width) or (height, width, channels). `n_channels` is the required number
-    of channels, by default that of a grey, RGB or RGBA image; `name` is used in messages.
+    The shape is (height, width) or (height, width, channels). The image is turned upright by its
+    EXIF orientation, and converted to `n_channels` if this loses nothing; by default, to a grey,
+    RGB or RGBA image. `name` is used in messages. Raise `ValueError` if the image cannot be read or
+    converted, or has more pixels than `PIL.Image.MAX_IMAGE_PIXELS`.
     """
     if isinstance(image, str | os.PathLike):
         return _read_file(image, name, n_channels)
@@ -72,32 +85,74 @@ def _read_file(path, name, n_channels):
         )
     with open(path, "rb") as file:
         try:
-            picture = Image.open(file)
+            picture = Image.open(file, formats=_FORMATS)
+            _check_size(picture, Image.MAX_IMAGE_PIXELS)
             picture.load()
         except Exception as error:
             # A damaged file can raise an error of nearly any kind.
             raise ValueError(
-                f"{name} must be an image; the file {os.fspath(path)!r} cannot be read as one: "
-                f"{error}"
+                f"{name} must be an image; the file {os.fspath(path)!r} cannot be read as one of "
+                f"the formats {', '.join(_FORMATS)}: {error}"
             ) from error
     return _pixels(picture, f"{name}, the file {os.fspath(path)!r},", n_channels)
 
 
+def _check_size(picture, most):
+    """Raise if an image has too many pixels to be decoded: a small file can ask for any number."""
+    n_pixels = picture.width * picture.height
+    if most is not None and n_pixels > most:
+        raise ValueError(f"it has {n_pixels} pixels, more than PIL.Image.MAX_IMAGE_PIXELS={most}")
+
+
 def _pixels(picture, name, n_channels):
-    """Return the pixels of a PIL image; raise if its mode does not fit."""
+    """Return the pixels of a PIL image; raise if it cannot be converted without loss."""
     if n_channels not in (None, *_MODES):
         raise ValueError(
             f"input_shape must have {', '.join(map(str, _MODES))} channels for PIL images and "
             f"files; got {n_channels} channels."
         )
-    expected = list(_MODES.values()) if n_channels is None else [_MODES[n_channels]]
-    if picture.mode not in expected:
-        channels = "" if n_channels is None else f", for {n_channels} channels"
-        raise ValueError(
-            f"{name} must be an image of mode {' or '.join(expected)}{channels}; got mode "
-            f"{picture.mode}. Convert all images alike, such as by image.convert('RGB')."
-        )
     try:
-        return np.asarray(picture)
-    except OSError as error:
+        picture.load()
+    except Exception as error:
         raise ValueError(f"{name} must be an image; it cannot be read: {error}") from error
+    picture = _upright(picture)
+    mode = _natural_mode(picture) if n_channels is None else _MODES[n_channels]
+    reason = _loss(picture, mode)
+    if reason is None:
+        return np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    channels = "" if n_channels is None else f", for {n_channels} channels"
+    raise ValueError(
+        f"{name} must be an image of mode {mode}{channels}, or of a mode that converts to it "
+        f"without loss; got {reason}. Convert all images alike, such as by image.convert('RGB'), "
+        "or give the input_shape of the network."
+    )
+
+
+def _upright(picture):
+    """Return an image turned as its EXIF orientation asks, as programs show it."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(picture)
+    except Exception:
+        # EXIF data of any program may be malformed; viewers ignore it then.
+        return picture
+
+
+def _natural_mode(picture):
+    """Return the mode of an image if it is grey, RGB or RGBA, else the mode to convert it to."""
+    if picture.mode in _MODES.values():
+        return picture.mode
+    return "L" if picture.mode in _LOSSLESS["L"] else "RGB"
+
+
+def _loss(picture, mode):
+    """Return why an image cannot be converted to a mode without loss; None if it can be."""
+    if picture.mode == mode:
+        return None
+    if picture.mode not in _LOSSLESS[mode]:
+        return f"mode {picture.mode}"
+    if mode != "RGBA" and picture.has_transparency_data:
+        least, _ = picture.convert("RGBA").getchannel("A").getextrema()
+        return None if least == 255 else f"mode {picture.mode} with transparent pixels"
+    return None

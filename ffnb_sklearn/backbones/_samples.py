@@ -4,6 +4,7 @@ import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from ffnb_sklearn._fingerprint import give_same_output
 from ffnb_sklearn._transactions import columns_of
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._sources import as_source
@@ -35,7 +36,7 @@ def first_samples(extractor, X):
 
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
-    _check_readout(extractor)
+    _check_unchanged(extractor)
     source = as_source(X, extractor.input_shape_)
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
@@ -48,8 +49,30 @@ def more_samples(extractor, X):
     return source
 
 
-def _check_readout(extractor):
-    """Raise if the parameters `layers` or `pooling` differ from those of `fit`."""
+def network_params(extractor):
+    """Return the parameters that the weights belong to, besides `backbone` itself.
+
+    A function as `backbone` may be replaced by its name, or after loading by the user's own.
+    """
+    params = _copied(dict(extractor.backbone_params or {}))
+    return {"backbone_params": params, "head": extractor.head}
+
+
+def _copied(value):
+    """Copy nested containers; their items need not be comparable, and stay the same objects."""
+    if type(value) is dict:
+        return {key: _copied(one) for key, one in value.items()}
+    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
+
+
+def _check_unchanged(extractor):
+    """Raise if parameters of the network, `layers` or `pooling` differ from those of `fit`."""
+    now = network_params(extractor)
+    for name, value in getattr(extractor, "network_params_", now).items():
+        if not give_same_output(value, now[name]):
+            raise ValueError(
+                f"{name} must be that of fit, {value!r}; got {now[name]!r}. Call fit again."
+            )
     fitted = list(getattr(extractor, "layer_widths_", ()))
     pooling = getattr(extractor, "pooling_", extractor.pooling)
     if list(extractor.layers or ()) != fitted or extractor.pooling != pooling:

@@ -23,6 +23,7 @@ _USUAL_CHANNELS = (1, 3, 4)
 # Beginnings of the names of files and folders that are no images of the user.
 _HIDDEN = (".", "__MACOSX")
 
+# Suffixes of the formats that `_pictures` reads.
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 

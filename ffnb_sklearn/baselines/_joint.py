@@ -1,7 +1,5 @@
 """Joint training: the same network, trained on all classes at once; the paper's upper bound."""
 
-from sklearn.base import _fit_context
-
 from .._block_classifier import BlockClassifier
 
 __all__ = ["JointClassifier"]
@@ -38,7 +36,6 @@ class JointClassifier(BlockClassifier):
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Learn all classes at once.
 

@@ -4,12 +4,11 @@ from dataclasses import replace
 from numbers import Integral
 from typing import ClassVar
 
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from .._base import ClassIncrementalClassifier
 from .._seeds import next_seed
-from .._validation import check_unchanged, descent_of
+from .._validation import check_seed, check_unchanged, descent_of
 from ..core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
@@ -152,7 +151,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
         """Discard the learned state, then learn all classes, `classes_per_task` at a time.
 
@@ -177,7 +175,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None):
         """Train on one more task, without changing the parameters of earlier tasks.
 
@@ -211,8 +208,18 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         task = replace(task, samples=task.X)
         if model is None:
             model = empty_network(task.X, n_layers, next_seed(self.random_state))
-        check_unchanged("n_layers", model.n_layers, n_layers)
+        self._check_continuation(model)
         n_new = int(task.classes.max()) + 1 - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
         return train_newest(model, task.X, task.classes, descent_of(self), watcher)
+
+    def _present_model(self, state):
+        """Return the network; its parameters that are not fixed apply to learning alone."""
+        self._check_continuation(state.model)
+        return state.model
+
+    def _check_continuation(self, model):
+        """Raise if a parameter that shapes the network is not as in earlier tasks."""
+        check_unchanged("n_layers", model.n_layers, self.n_layers)
+        check_seed(model.seed, self.random_state)

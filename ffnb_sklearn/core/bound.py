@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import torch
 
-from .device import as_tensor
+from .device import as_tensor, plain_torch
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .linalg import ENERGY_ROUNDING, SUM_ROUNDING
@@ -76,6 +76,7 @@ class ForgettingBound:
         return self.layers[-1].drift
 
 
+@plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     """Evaluate Proposition 1 for the newest task's bands.
 

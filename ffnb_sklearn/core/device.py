@@ -5,23 +5,26 @@ its device.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["as_array", "as_tensor", "few_threads", "resolve_device"]
+__all__ = ["as_array", "as_tensor", "few_threads", "plain_torch", "resolve_device"]
 
 # Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
 # Threads of short products wait for each other, and long where other processes keep the cores busy.
 OPERATIONS_PER_THREAD = 2e9
 
 _EXPECTED = "'auto', 'cpu', 'cuda', 'cuda:<index>' or 'mps'"
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _NUMPY_DTYPE: dict[torch.dtype, npt.DTypeLike] = {
     torch.float64: np.float64,
@@ -124,6 +127,26 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
     # An MPS device cannot cast to float64.
     array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
     return array
+
+
+def plain_torch(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate an entry into the core, so that modes of torch around a call change nothing.
+
+    `torch.autocast` would compute products of float32 numbers with 8 bits, and
+    `torch.inference_mode` has no gradients for fine-tuning.
+    """
+
+    @wraps(function)
+    def plain(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            for device_type in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device_type):
+                    stack.enter_context(torch.autocast(device_type, enabled=False))
+            return function(*args, **kwargs)
+
+    return plain
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from .features.nullspace import (
     rank_of,
 )
 from .features.old_classes import extend_moments
+from .messages import level_of_user
 from .model import Model, Settings, Task
 from .statistics import Array, ClassMoments, principal_rows
 
@@ -186,9 +187,10 @@ def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: 
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
         f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
         f"{rank_of(past)} there, and the new samples have nothing in the other "
-        f"{open_axes.n_residual} axes. The largest useful p is {largest_useful_p(past, below)}.",
+        f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which "
+        f"trains no bands. The largest useful p is {largest_useful_p(past, below)}.",
         EmptyNullSpaceWarning,
-        stacklevel=2,
+        stacklevel=level_of_user(),
     )
 
 

@@ -20,6 +20,8 @@ from functools import lru_cache
 
 import torch
 
+from .messages import level_of_user
+
 __all__ = [
     "ENERGY_ROUNDING",
     "LEAST_ENERGY_RATIO",
@@ -28,6 +30,7 @@ __all__ = [
     "DiagonalPlusGram",
     "IllConditionedWarning",
     "NotPositiveDefiniteError",
+    "Turn",
     "cholesky",
     "column_energies",
     "is_few",
@@ -37,6 +40,9 @@ __all__ = [
     "lower_gram",
     "solve_in_place",
 ]
+
+# Maps directions, of shape (d, k), to turned directions.
+Turn = Callable[[torch.Tensor], torch.Tensor]
 
 # The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
 
@@ -136,14 +142,15 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
         if not bool(failed.any()):
             warnings.warn(
                 f"{name} was not positive definite to working precision; "
-                f"{jitter:.0e} of its mean diagonal was added. A larger ridge avoids this.",
+                f"{jitter:.0e} of its mean diagonal was added. A larger ridge, `epsilon`, avoids "
+                "this.",
                 IllConditionedWarning,
-                stacklevel=2,
+                stacklevel=level_of_user(),
             )
             return factor
     raise NotPositiveDefiniteError(
         f"{name} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean "
-        "diagonal added; a larger ridge is needed."
+        "diagonal added; a larger ridge, `epsilon`, is needed."
     )
 
 
@@ -308,7 +315,11 @@ class DiagonalPlusGram:
 
 
 def longest_rows(
-    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False
+    rows: torch.Tensor,
+    count: int | None = None,
+    *,
+    nearly: bool = False,
+    turn: Turn | None = None,
 ) -> torch.Tensor:
     """Return the longest principal rows of the scatter of some rows.
 
@@ -320,6 +331,8 @@ def longest_rows(
         Most rows; None for all.
     nearly : bool, default=False
         Whether to use subspace iteration. It saves time if n and d are several times the count.
+    turn : callable or None, default=None
+        Turns the random directions of the iteration, as a turn of the columns would turn the rows.
 
     Returns
     -------
@@ -329,7 +342,8 @@ def longest_rows(
     if count is None or not nearly or is_few(len(rows), count):
         return _mixed(rows, count)
     length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
-    span = (rows @ _directions(rows.shape[1], count, rows.device)).div_(length)
+    directions = _directions(rows.shape[1], count, rows.device)
+    span = (rows @ (directions if turn is None else turn(directions))).div_(length)
     span = rows @ (rows.T @ span).div_(length)
     return _mixed(torch.linalg.qr(span).Q.T @ rows, count)
 
@@ -352,7 +366,11 @@ def longest_rows_of_products(
 
 
 def longest_rows_of_gram(
-    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False
+    lower: torch.Tensor,
+    count: int | None = None,
+    *,
+    nearly: bool = False,
+    turn: Turn | None = None,
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter.
 
@@ -362,7 +380,7 @@ def longest_rows_of_gram(
         Lower triangle of S.
     count : int or None, default=None
         Most rows; None for all.
-    nearly : bool, default=False
+    nearly, turn
         As in `longest_rows`.
 
     Returns
@@ -371,13 +389,17 @@ def longest_rows_of_gram(
         The longest first; rows of zero length may be missing.
     """
     if count is None or not nearly:
-        values, basis = torch.linalg.eigh(lower)
-        exact: torch.Tensor = values.clamp_min(0.0).sqrt()[:, None] * basis.T
-        return exact[None if count is None else -count :].flip(0)
+        # The errors of an eigendecomposition are relative to the largest column, so columns are
+        # brought to one scale first. Mixing the rows then keeps the digits of each column.
+        scale = lower.diagonal().sqrt()
+        divisors = torch.where(scale > 0.0, scale, 1.0)
+        values, basis = torch.linalg.eigh(lower / divisors / divisors[:, None])
+        return _mixed(values.clamp_min(0.0).sqrt()[:, None] * basis.T * scale, count)
     energy = lower.diagonal().sum().clamp_min(torch.finfo(lower.dtype).tiny)
     scatter = lower / energy
     scatter = scatter.tril() + scatter.tril(-1).T
-    basis = torch.linalg.qr(scatter @ _directions(len(lower), count, lower.device)).Q
+    directions = _directions(len(lower), count, lower.device)
+    basis = torch.linalg.qr(scatter @ (directions if turn is None else turn(directions))).Q
     seen = scatter @ basis
     values, mixing = torch.linalg.eigh(basis.T @ seen)
     above_rounding = values > SUM_ROUNDING * values[-1]

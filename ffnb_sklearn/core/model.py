@@ -4,10 +4,10 @@ A model is immutable: every function returns a new model, so a failure leaves th
 Only the solved classifier is cached. Classes are numbered in order of arrival.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from .classifier.densities import GaussianDistances
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import few_threads
+from .device import few_threads, plain_torch
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
@@ -156,6 +156,11 @@ class Model:
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
+    # The last model that `under` returned, None for this model, and the parameters that it was
+    # asked for. A reference to this model would keep it in memory until a garbage collection.
+    _under: list[tuple[Sequence[object], "Model | None"]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
@@ -168,8 +173,8 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state with the solved classifier, which copies in other processes need."""
-        return {**vars(self), "_relative": []}
+        """Return the state without what is derived from it, which a copy derives again."""
+        return {**vars(self), "_solved": [], "_relative": [], "_under": []}
 
     @property
     def solved(self) -> Solution | None:
@@ -182,6 +187,7 @@ class Model:
         model._solved.append(solution)
         return model
 
+    @plain_torch
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call.
 
@@ -199,11 +205,40 @@ class Model:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
                 solution = solve(
-                    self.features, self.moments, self.settings, device=device, seed=self.seed
+                    self.features,
+                    self._levelled(),
+                    self.settings,
+                    device=device,
+                    seed=self.seed,
                 )
             self._solved.append(solution)
         return self._solved[0]
 
+    def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
+        """Return the model with other settings of its classifier.
+
+        Parameters
+        ----------
+        parameters : sequence
+            Parameters that the settings depend on. The model of the last call is returned, with the
+            classifier that it has solved, if each parameter is the same object as then.
+        settings : callable
+            Computes the settings; called only if a parameter is another object.
+
+        Returns
+        -------
+        Model
+            This model if the settings are equal to its own.
+        """
+        for known, model in self._under:
+            if len(known) == len(parameters) and all(map(is_, known, parameters)):
+                return self if model is None else model
+        now = settings()
+        model = None if now == self.settings else replace(self, settings=now)
+        self._under[:] = [(parameters, model)]
+        return self if model is None else model
+
+    @plain_torch
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
@@ -218,6 +253,7 @@ class Model:
                     scores[rows] = classifier.scores(self.view(X[rows].double()))
         return scores
 
+    @plain_torch
     def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
         """Return the class of the highest score of each sample, of shape (n_samples,).
 
@@ -239,12 +275,14 @@ class Model:
                 likely[rows] = found
         return likely
 
+    @plain_torch
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             self._relative.append(self._relative_distances(self, X.device))
         return self._likeness_in(self._relative[0], X)
 
+    @plain_torch
     def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
         """Compute the likeness with the shrinkage and ridge of another model; nothing is cached."""
         return self._likeness_in(self._relative_distances(other, X.device), X)
@@ -260,6 +298,11 @@ class Model:
                     parts.append(relative.likeness(self.view(X[rows].double())))
         return torch.cat(parts)
 
+    def _levelled(self) -> tuple[ClassMoments, ...]:
+        """Return the moments in a form that does not depend on the unit of the inputs."""
+        pairs = self.features.shared.pairs()
+        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+
     def _operations(self, n_rows: int) -> float:
         """Operations of a product of some rows with all weights of the classifier."""
         in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
@@ -274,8 +317,9 @@ class Model:
         """Solve the distances that the likeness compares, with the choice of a model."""
         settings, choice = self.settings, chosen.solution(device).choice
         with few_threads(self._operations_of_solving()):
+            moments = self._levelled()
             gaussians, _ = chosen_gaussians(
-                self.features, self.moments, settings, choice, device, self.seed
+                self.features, moments, settings, choice, device, self.seed
             )
             return fit_relative_distances(
                 gaussians,
@@ -289,6 +333,7 @@ class Model:
         size = self.settings.chunk_size
         return [slice(start, start + size) for start in range(0, len(X), size)]
 
+    @plain_torch
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
@@ -316,14 +361,17 @@ def updated_moments(
 
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
-    rank = model.settings.rank
+    rank, pairs = model.settings.rank, model.features.shared.pairs()
     new: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
         new = class_moments(task.samples, task.classes, task.weights, rank)
     else:
         pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
-        new = ((label, moments_of((piece[1:] for piece in group), rank)) for label, group in pieces)
-    moments = merge_classes(model.moments, new, rank, device=task.classes.device)
+        new = (
+            (label, moments_of((piece[1:] for piece in group), rank, pairs=pairs))
+            for label, group in pieces
+        )
+    moments = merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
     return within_state(moments, model.settings.max_state_mb, rank)
 
 

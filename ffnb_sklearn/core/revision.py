@@ -8,11 +8,12 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import as_array, as_tensor, plain_torch
 from .drafts import append_band
 from .features.feature_map import Index
 from .features.nullspace import moment_rows
 from .likeness import LeftOutLikeness, pooled_likeness
+from .messages import level_of_user
 from .model import Model
 from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
 
@@ -52,13 +53,23 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
 
 
 def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
-    """Return the past of a layer without some classes."""
-    second = past.T @ past
+    """Return the past of a layer without some classes.
+
+    The rows of the past are orthogonal, and span the samples of the classes but for their residual.
+    So the moments are subtracted in the coordinates of these rows, of which there are few in a wide
+    layer.
+    """
+    lengths = np.linalg.norm(past, axis=1)
+    axes = past / lengths[:, None]
+    second = np.diag(lengths**2)
     for one in forgotten:
-        second -= one.second_moment(columns)
-    return moment_rows(second)
+        rows = np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[None, columns]])
+        along = rows @ axes.T
+        second -= along.T @ along + (axes * one.residual[columns]) @ axes.T
+    return np.ascontiguousarray(moment_rows(second) @ axes)
 
 
+@plain_torch
 def merge_models(
     first: Model, second: Model, positions: Sequence[int], *, device: torch.device
 ) -> Model:
@@ -98,7 +109,8 @@ def merge_models(
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
     new = ((position, one.take(order)) for position, one in aligned)
     settings = first.settings
-    moments = merge_classes(left.moments, new, settings.rank, device=device)
+    pairs = first.features.shared.pairs()
+    moments = merge_classes(left.moments, new, settings.rank, device=device, pairs=pairs)
     n_spare = _n_spare(left, len(moments))
     if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
         _warn_of_spare_neurons(n_spare, end, len(moments))
@@ -147,7 +159,7 @@ def _warn_of_spare_neurons(n_spare: int, n_features: int, n_classes: int) -> Non
         "band_size=0 a merge adds no features, and equals one fit; or merge models of different "
         "classes.",
         MergedBandsWarning,
-        stacklevel=4,
+        stacklevel=level_of_user(),
     )
 
 

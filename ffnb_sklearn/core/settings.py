@@ -48,6 +48,7 @@ class Settings:
     classifier: str
     old_statistics: str
     max_state_mb: float | None = None
+    scale: bool | Literal["auto"] = "auto"
     batch_norm: bool = False
     chunk_size: int = 4096
     units: str = "relative"

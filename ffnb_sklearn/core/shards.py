@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import as_array, as_tensor, plain_torch
 from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
@@ -28,10 +28,15 @@ __all__ = [
     "learn_moments",
     "only_inputs",
     "pooled",
+    "same_samples",
     "shard_moments",
     "shard_rank",
     "with_past_of",
 ]
+
+# Difference of sums over the same samples, relative to their size, that counts as rounding. Float32
+# samples that are recomputed on another machine may differ in their last digit.
+_ROUNDING = 1e-7
 
 # Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
 # have more axes than their union keeps.
@@ -91,6 +96,28 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
     return {**bare, first: replace(bare[first], blocks=(together,))}
 
 
+def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMoments]) -> bool:
+    """Return whether two passes over the samples agree in the weight and mean of each class.
+
+    The means are compared in the features that both passes measure. Rounding is allowed for,
+    because passes may add the samples up in another order.
+    """
+    if first.keys() != second.keys():
+        return False
+    for number, one in first.items():
+        other = second[number]
+        width = min(len(one.mean), len(other.mean))
+        means = np.stack([one.mean[:width], other.mean[:width]])
+        scatter = np.square(other.columns(slice(0, width))).sum(axis=0) + other.residual[:width]
+        size = np.sqrt(np.square(means).max(axis=0) + scatter / other.weight)
+        if abs(one.weight - other.weight) > _ROUNDING * other.weight:
+            return False
+        if (np.abs(means[0] - means[1]) > _ROUNDING * size).any():
+            return False
+    return True
+
+
+@plain_torch
 def learn_band(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> tuple[Model, ShardBand]:
@@ -113,6 +140,7 @@ def learn_band(
     return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
 
 
+@plain_torch
 def with_past_of(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -120,6 +148,7 @@ def with_past_of(
     return replace(model, past=grown_past(model, _stand_ins(moments, device)))
 
 
+@plain_torch
 def shard_moments(
     model: Model, task: Task, fresh: torch.Tensor | None = None
 ) -> tuple[ClassMoments, ...]:
@@ -139,6 +168,7 @@ def shard_rank(model: Model) -> int | None:
     return _SHARD_RANKS * rank if isinstance(rank, int) else None
 
 
+@plain_torch
 def learn_moments(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> Model:
@@ -149,8 +179,8 @@ def learn_moments(
     the samples, up to rounding.
     """
     new = sorted(moments.items())
-    whole = merge_classes(model.moments, new, model.settings.rank, device=device)
-    settings = model.settings
+    settings, pairs = model.settings, model.features.shared.pairs()
+    whole = merge_classes(model.moments, new, settings.rank, device=device, pairs=pairs)
     return replace(model, moments=within_state(whole, settings.max_state_mb, settings.rank))
 
 

@@ -4,22 +4,21 @@ Of many samples X only products with a few dense columns are computed, of X and 
 
 - The longest principal rows of the scatter of a class come from the subspace iteration of
   `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.
-- A classifier sees a sample through its planes and its own axes alone, so it is applied to the
-  responses of these, as if they were the features.
+- A classifier sees a sample through its planes and its own axes alone, a few at a time.
 - Squared distances in an inverse covariance :math:`\Delta^{-1} - V^\top V`, which the Woodbury
   identity gives, are sums over the entries of a sample, and the squared responses of V.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 
 from .classifier.densities import GaussianDistances
 from .classifier.novelty import InverseCovariance, RelativeDistances
+from .classifier.one_vs_all import OneVsAllRidge
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
 from .linalg import (
@@ -39,9 +38,15 @@ __all__ = [
 
 _CPU = torch.device("cpu")
 
+# Bytes of a factor or of the result of one product with planes or axes.
+_PRODUCT_BYTES = 32e6
+
 
 class SparseInputs(ABC):
     """Wide sparse inputs psi_0 of samples. All tensors are float64 and on the CPU."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @abstractmethod
     def sparse(self, rows: Any) -> "SparseInputs":
@@ -115,36 +120,42 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
 def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
     if isinstance(classifier, GaussianDistances):
-        reduced, responses = _reduced(classifier, X)
-        return reduced.scores(responses)
-    responses = X.times(as_tensor(classifier.planes, device=_CPU).T)
-    return replace(classifier, planes=np.eye(len(classifier.planes))).scores(responses)
+        return classifier.tempered(*_terms(classifier, X))
+    planes = as_tensor(classifier.planes, device=_CPU)
+    if isinstance(classifier, OneVsAllRidge):
+        return X.times(planes.T).add_(as_tensor(classifier.offsets, device=_CPU))
+    groups = classifier.groups(_n_together(planes, X))
+    scores = planes.new_empty((len(X), classifier.n_classes))
+    return classifier.add_up(scores, groups, lambda pairs: X.times(planes[pairs].T).T)
 
 
-def _reduced(
-    classifier: GaussianDistances, X: SparseInputs
-) -> tuple[GaussianDistances, torch.Tensor]:
-    """Return distances over the responses of the planes and own axes, and these responses."""
-    planes, rows, centre = (
-        as_tensor(one, device=_CPU)
-        for one in (classifier.planes, classifier.rows, classifier.centre)
+def _n_together(rows: torch.Tensor, X: SparseInputs) -> int:
+    """Return the number of planes or axes in a product, which copies them."""
+    return max(1, int(_PRODUCT_BYTES / 8 / max(rows.shape[1], len(X))))
+
+
+def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the terms of the distances of samples, as `GaussianDistances.terms` does."""
+    centre, planes, offsets, rows, shifts = (
+        as_tensor(getattr(distances, name), device=_CPU)
+        for name in ("centre", "planes", "offsets", "rows", "shifts")
     )
-    units = np.eye(len(planes) + len(rows))
-    reduced = replace(
-        classifier,
-        centre=as_array(torch.cat([planes @ centre, rows @ centre])),
-        planes=units[: len(planes)],
-        rows=units[len(planes) :],
-    )
-    return reduced, torch.cat([X.times(planes.T), X.times(rows.T)], dim=1)
+    scores = X.times(planes.T).add_(offsets - planes @ centre)
+    own = torch.zeros_like(scores)
+    for c, start, stops in distances.groups(_n_together(rows, X)):
+        axes = rows[start : stops[-1]]
+        squares = X.times(axes.T).sub_(axes @ centre + shifts[start : stops[-1]]).square_()
+        for k, (first, stop) in enumerate(pairwise([start, *stops])):
+            own[:, c + k] = squares[:, first - start : stop - start].sum(1)
+    return scores.add_(own, alpha=0.5), own
 
 
 def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tensor:
     """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
     centre = as_tensor(relative.distances.centre, device=_CPU)
-    reduced, responses = _reduced(relative.distances, X)
+    ratios, _ = _terms(relative.distances, X)
     common, remote = (_lengths(one, X, centre) for one in (relative.shared, relative.total))
-    return relative.likeness_from(reduced.log_ratios(responses).amax(1), common, remote)
+    return relative.likeness_from(ratios.amax(1), common, remote)
 
 
 def _lengths(inverse: InverseCovariance, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:

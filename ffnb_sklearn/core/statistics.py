@@ -13,6 +13,7 @@ Moments of disjoint samples merge into the moments of their union.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Literal
 
@@ -24,6 +25,7 @@ from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
     LENGTH_ROUNDING,
+    Turn,
     column_energies,
     longest_rows,
     longest_rows_of_gram,
@@ -35,6 +37,7 @@ __all__ = [
     "Array",
     "ClassMoments",
     "Rank",
+    "TurningPairs",
     "check_finite",
     "merge",
     "merge_classes",
@@ -188,10 +191,46 @@ def check_finite(*sums: float) -> None:
         )
 
 
+@dataclass(frozen=True)
+class TurningPairs:
+    """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Number of inputs, the first columns, which are multiplied by the factor c.
+    start : int
+        First column of the first pair; the columns of a pair are neighbours.
+    frequencies : ndarray of shape (n_pairs,)
+        Omega; a pair turns by the angle omega log c.
+    """
+
+    n_inputs: int
+    start: int
+    frequencies: Array
+
+    def turned(self, directions: torch.Tensor, factor: float) -> torch.Tensor:
+        """Return directions, of shape (d, k), that are turned as the pairs are by a factor."""
+        angles = np.log(factor) * as_tensor(self.frequencies, device=directions.device)[:, None]
+        turned, columns = directions.clone(), slice(self.start, self.start + 2 * len(angles))
+        first, second = directions[columns][::2], directions[columns][1::2]
+        turned[columns][::2] = first * angles.cos() - second * angles.sin()
+        turned[columns][1::2] = first * angles.sin() + second * angles.cos()
+        return turned
+
+    def levelled(self, moments: "ClassMoments") -> "ClassMoments":
+        """Return moments whose residual is equal within each pair, so that no turn changes it."""
+        residual = moments.residual.copy()
+        pairs = residual[self.start : self.start + 2 * len(self.frequencies)].reshape(-1, 2)
+        pairs[:] = pairs.mean(axis=1, keepdims=True)
+        return replace(moments, residual=residual)
+
+
 class _Scatter:
     """A sum of outer products: a few rows as they are, many rows as their Gram matrix."""
 
-    def __init__(self, n_columns: int) -> None:
+    def __init__(self, n_columns: int, pairs: TurningPairs | None = None) -> None:
+        self._pairs = pairs
         self._rows: list[torch.Tensor] = []
         self._gram: torch.Tensor | None = None
         self._n_columns = n_columns
@@ -206,13 +245,13 @@ class _Scatter:
         self._rows = []
 
     def factor(
-        self, max_rank: Rank = None, rounding: float = 0.0, elsewhere: float = 0.0
+        self, max_rank: Rank = None, rounding: torch.Tensor | None = None, elsewhere: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the longest principal rows, and the diagonal of the rest of the sum.
 
-        Both are zero if the trace is at most ``rounding``. Principal rows are orthogonal mixtures
-        of the rows that were added, so no sample appears among them. The rank "auto" counts the
-        trace ``elsewhere``, which is already outside of these rows.
+        Both are zero if the trace is at most that of ``rounding``, a diagonal. Principal rows are
+        orthogonal mixtures of the rows that were added, so no sample appears among them. The rank
+        "auto" counts the trace ``elsewhere``, which is already outside of these rows.
         """
         if self._gram is None:
             energies = column_energies(torch.cat(self._rows))
@@ -220,35 +259,51 @@ class _Scatter:
             energies = self._gram.diagonal()
         energy, left_out = float(energies.sum()), torch.zeros_like(energies)
         check_finite(energy)
-        if energy <= rounding:
+        least = torch.zeros_like(energies) if rounding is None else rounding
+        if energy <= float(least.sum()):
             return energies.new_empty((0, self._n_columns)), left_out
+        # A row of rounding, such as centring leaves, is rounding in every column that varies.
+        least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         if max_rank == "auto":
-            principal, truncated = self._auto_rows(energy, energy + elsewhere)
+            principal, truncated = self._auto_rows(energies, least, energy + elsewhere)
         else:
-            principal = self._longest_rows(max_rank, energy)
+            principal = self._longest_rows(max_rank, energies, least)
             truncated = len(principal) == max_rank
         if truncated:
-            left_out = (energies - column_energies(principal)).clamp_min(0.0)
+            held = column_energies(principal)
+            left_out = (energies - held).clamp_min(0.0)
+            # Rounding of the axes, relative to the largest column, may exceed a small column.
+            principal *= torch.where(held > energies, (energies / held).sqrt(), 1.0)
         return principal, left_out
 
-    def _auto_rows(self, energy: float, trace: float) -> tuple[torch.Tensor, bool]:
+    def _auto_rows(
+        self, energies: torch.Tensor, least: torch.Tensor, trace: float
+    ) -> tuple[torch.Tensor, bool]:
         """Return the rows of rank "auto", and whether they leave anything out."""
-        principal = self._longest_rows(_MOST_AXES, energy)
+        principal = self._longest_rows(_MOST_AXES, energies, least)
         held = principal.square().sum(1).cumsum(0)
         n_needed = max(FEWEST_AXES, int((held < _AUTO_SHARE * trace).sum()) + 1)
         return principal[:n_needed], len(principal) >= min(n_needed, _MOST_AXES)
 
-    def _longest_rows(self, count: int | None, energy: float) -> torch.Tensor:
-        """Return the longest principal rows, at most so many, without rows of rounding."""
+    def _longest_rows(
+        self, count: int | None, energies: torch.Tensor, least: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the longest principal rows, at most so many, with more than the least energies."""
         # The number of rows plays no part: the same sum may come in many or in few.
         nearly = count is not None and self._n_columns > _EXACT_UP_TO * count
+        turn = self._turn(energies)
         if self._gram is None:
-            principal = longest_rows(torch.cat(self._rows), count, nearly=nearly)
+            principal = longest_rows(torch.cat(self._rows), count, nearly=nearly, turn=turn)
         else:
-            principal = longest_rows_of_gram(self._gram, count, nearly=nearly)
-        lengths = torch.linalg.vector_norm(principal, dim=1)
-        # Centring always leaves one row of rounding.
-        return principal[lengths.square() > ENERGY_ROUNDING * energy]
+            principal = longest_rows_of_gram(self._gram, count, nearly=nearly, turn=turn)
+        return principal[(principal.square() > least).any(1)]
+
+    def _turn(self, energies: torch.Tensor) -> Turn | None:
+        """Return the turn of directions that follows the unit of the inputs, if pairs turn."""
+        if self._pairs is None:
+            return None
+        size = float(energies[: self._pairs.n_inputs].sum()) ** 0.5
+        return partial(self._pairs.turned, factor=size) if size > 0.0 else None
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
@@ -264,7 +319,10 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
 
 
 def moments_of(
-    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]], max_rank: Rank = None
+    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    max_rank: Rank = None,
+    *,
+    pairs: TurningPairs | None = None,
 ) -> ClassMoments:
     """Compute the moments of the samples of one class.
 
@@ -275,6 +333,8 @@ def moments_of(
         samples at a time; at least one chunk.
     max_rank : int, "auto" or None, default=None
         Most rows of the factor; None stores the scatter exactly.
+    pairs : TurningPairs or None, default=None
+        Columns that turn with the unit of the inputs.
 
     Returns
     -------
@@ -286,11 +346,15 @@ def moments_of(
     ValueError
         If the moments are not finite, or there is no chunk.
     """
-    return _moments_of_union(map(_centred, chunks), max_rank)
+    return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
 
 def merge(
-    parts: Sequence[ClassMoments], max_rank: Rank = None, *, device: torch.device
+    parts: Sequence[ClassMoments],
+    max_rank: Rank = None,
+    *,
+    device: torch.device,
+    pairs: TurningPairs | None = None,
 ) -> ClassMoments:
     r"""Compute the moments of the union of disjoint sets of samples.
 
@@ -306,6 +370,8 @@ def merge(
         Most rows of the factor; None keeps the scatter exactly.
     device : torch.device
         Device of the computation.
+    pairs : TurningPairs or None, default=None
+        Columns that turn with the unit of the inputs.
 
     Returns
     -------
@@ -322,7 +388,7 @@ def merge(
         for one in parts
     )
     elsewhere = float(sum(one.residual.sum() for one in parts))
-    whole = _moments_of_union(tensors, max_rank, elsewhere)
+    whole = _moments_of_union(tensors, max_rank, pairs, elsewhere)
     residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)
     return replace(whole, residual=residual)
 
@@ -333,6 +399,7 @@ def merge_classes(
     max_rank: Rank,
     *,
     device: torch.device,
+    pairs: TurningPairs | None = None,
 ) -> tuple[ClassMoments, ...]:
     """Add the moments of new samples to the moments of all classes.
 
@@ -342,7 +409,7 @@ def merge_classes(
     moments = list(known)
     for label, one in new:
         if label < len(known):
-            moments[label] = merge([known[label], one], max_rank, device=device)
+            moments[label] = merge([known[label], one], max_rank, device=device, pairs=pairs)
         else:
             moments.append(one)
     return tuple(moments)
@@ -398,6 +465,7 @@ def _centred(
 def _moments_of_union(
     parts: Iterable[tuple[float, torch.Tensor, torch.Tensor]],
     max_rank: Rank,
+    pairs: TurningPairs | None,
     elsewhere: float = 0.0,
 ) -> ClassMoments:
     """Add up sets of samples, each given by its weight, mean and rows of its scatter."""
@@ -406,7 +474,7 @@ def _moments_of_union(
     if first is None:
         raise ValueError("moments need at least one chunk of samples; got none.")
     weight, mean, rows = first
-    scatter = _Scatter(len(mean))
+    scatter = _Scatter(len(mean), pairs)
     scatter.add(rows)
     for part_weight, part_mean, rows in parts:
         gap, total = part_mean - mean, weight + part_weight
@@ -415,6 +483,6 @@ def _moments_of_union(
         weight, mean = total, mean + part_weight / total * gap
     check_finite(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
-    rounding = weight * float((LENGTH_ROUNDING * mean).square().sum())
+    rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
     return ClassMoments(weight, as_array(mean), (as_array(factor),), as_array(left_out))

@@ -78,16 +78,19 @@ def load_cifar100(data_home):
     return Bunch(
         data=data,
         target=target,
-        target_names=_names(folder / "meta", meta, b"fine_label_names", N_CLASSES),
+        target_names=_names(folder / "meta", meta, "fine_label_names", N_CLASSES),
         superclass=superclass,
-        superclass_names=_names(folder / "meta", meta, b"coarse_label_names", N_SUPERCLASSES),
+        superclass_names=_names(folder / "meta", meta, "coarse_label_names", N_SUPERCLASSES),
         train=np.arange(len(data)) < len(parts[0][0]),
         DESCR=DESCR,
     )
 
 
 def _unpickle(path: Path):
-    """Return the dictionary that a file holds, with its keys as bytes."""
+    """Return the dictionary that a file holds, with its keys as text.
+
+    The official files have bytes; files that a later Python has read and saved again have either.
+    """
     require_file(path, "expected the files train, test and meta of the python version")
     with path.open("rb") as file:
         try:
@@ -96,18 +99,18 @@ def _unpickle(path: Path):
             raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
-    return content
+    return {k.decode("latin-1") if isinstance(k, bytes) else k: v for k, v in content.items()}
 
 
 def _entry(path, content, key):
     if key not in content:
-        raise ValueError(f"{path}: the entry {key.decode()!r} is missing.")
+        raise ValueError(f"{path}: the entry {key!r} is missing.")
     return content[key]
 
 
 def _images_and_labels(path, content):
     """Return the checked images, classes and superclasses of one file."""
-    record = _entry(path, content, b"data")
+    record = _entry(path, content, "data")
     try:
         data = uint8_array(record)
     except ValueError as error:
@@ -116,21 +119,20 @@ def _images_and_labels(path, content):
         raise ValueError(
             f"{path}: entry 'data' must have shape (n_images, {N_VALUES}), got {data.shape}."
         )
-    fine = _labels(path, content, b"fine_labels", len(data), N_CLASSES)
-    coarse = _labels(path, content, b"coarse_labels", len(data), N_SUPERCLASSES)
+    fine = _labels(path, content, "fine_labels", len(data), N_CLASSES)
+    coarse = _labels(path, content, "coarse_labels", len(data), N_SUPERCLASSES)
     return data, fine, coarse
 
 
 def _labels(path, content, key, n_images, n_classes):
     """Return one list of labels as an array, after checking its length and its range."""
     labels = _entry(path, content, key)
-    name = key.decode()
     if not isinstance(labels, list) or len(labels) != n_images:
-        raise ValueError(f"{path}: entry {name!r} must be a list of {n_images} labels.")
+        raise ValueError(f"{path}: entry {key!r} must be a list of {n_images} labels.")
     for i, label in enumerate(labels):
         if type(label) is not int or not 0 <= label < n_classes:
             raise ValueError(
-                f"{path}: entry {name!r}, item {i}: expected an integer from 0 to "
+                f"{path}: entry {key!r}, item {i}: expected an integer from 0 to "
                 f"{n_classes - 1}, got {shown(label)}."
             )
     return np.array(labels, dtype=np.int64)
@@ -140,8 +142,8 @@ def _names(path, content, key, n_names):
     """Return one list of class names as text."""
     names = _entry(path, content, key)
     valid = isinstance(names, list) and all(
-        isinstance(name, bytes) and name.isascii() for name in names
+        isinstance(name, bytes | str) and name.isascii() for name in names
     )
     if not valid or len(names) != n_names:
-        raise ValueError(f"{path}: entry {key.decode()!r} must be a list of {n_names} names.")
-    return [name.decode() for name in names]
+        raise ValueError(f"{path}: entry {key!r} must be a list of {n_names} names.")
+    return [name.decode() if isinstance(name, bytes) else name for name in names]

@@ -4,8 +4,8 @@ A pickle is a program for a machine with a stack and a memo; `pickletools` of th
 describes its instructions. An unpickler that allows `numpy.ndarray` by name lets a file call
 `ndarray.__setstate__` and set items. Both operations trust their arguments, so a tampered file can
 read and write out of bounds. The machine below has only the instructions that plain data needs. It
-imports and calls nothing: an array remains a `Record` of its description in the file until
-`uint8_array` has checked every entry.
+imports and calls nothing, apart from encoding text in Latin-1: an array remains a `Record` of its
+description in the file until `uint8_array` has checked every entry.
 """
 
 import math
@@ -27,14 +27,20 @@ class _Name(Enum):
     """Name of a function or a class that a pickle may request; nothing is imported for it."""
 
     RECONSTRUCT = "_reconstruct"
+    FROM_BUFFER = "_frombuffer"
+    ENCODE = "encode"
     NDARRAY = "ndarray"
     DTYPE = "dtype"
 
 
-# The function that rebuilds an array has moved between NumPy versions.
+# The functions that rebuild an array have moved between NumPy versions, and depend on the protocol
+# of the pickle. Protocol 2 writes bytes as text that is to be encoded.
 _NAMES = {
     ("numpy.core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): _Name.RECONSTRUCT,
+    ("numpy.core.numeric", "_frombuffer"): _Name.FROM_BUFFER,
+    ("numpy._core.numeric", "_frombuffer"): _Name.FROM_BUFFER,
+    ("_codecs", "encode"): _Name.ENCODE,
     ("numpy", "ndarray"): _Name.NDARRAY,
     ("numpy", "dtype"): _Name.DTYPE,
 }
@@ -86,6 +92,10 @@ def uint8_array(value):
             (_Name.NDARRAY, (0,), b"b"),
             (1, tuple(shape), dtype, (0 | 1) as fortran, bytes(content)),
         ) if _is_uint8(dtype):
+            order = "F" if fortran else "C"
+        case Record(
+            _Name.FROM_BUFFER, (bytes(content), dtype, tuple(shape), ("C" | "F") as order), None
+        ) if _is_uint8(dtype):
             pass
         case _:
             raise ValueError("must be an array of uint8")
@@ -94,7 +104,7 @@ def uint8_array(value):
     if not valid or math.prod(shape) != len(content):
         size = shape if valid else "that is invalid"
         raise ValueError(f"must hold one byte per value, got {len(content)} for a shape {size}")
-    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
+    return np.frombuffer(content, np.uint8).reshape(shape, order=order)
 
 
 def _is_uint8(dtype):
@@ -115,6 +125,8 @@ class _Machine:
     def __init__(self, file):
         self.file = file
         self.left = os.fstat(file.fileno()).st_size
+        # Number of characters; otherwise, a text in the memo could be encoded any number of times.
+        self.encodable = self.left
         self.stack = []
         self.outer = []  # the stacks below each open mark
         self.memo = {}
@@ -177,6 +189,20 @@ class _Machine:
             raise ValueError("a dictionary must have text as keys, and a value for each")
         self.stack[-1].update(zip(keys, values, strict=True))
 
+    def call(self, name, arguments):
+        """Return the record of a call, or bytes that were written as text."""
+        if not isinstance(name, _Name):
+            raise ValueError("an object is called that is no function")
+        return self.encode(arguments) if name is _Name.ENCODE else Record(name, arguments)
+
+    def encode(self, arguments):
+        """Return the bytes of a text; other codecs take a time that is quadratic in its length."""
+        match arguments:
+            case (str(text), "latin1") if len(text) <= self.encodable:
+                self.encodable -= len(text)
+                return text.encode("latin-1")
+        raise ValueError("bytes must be written once, as text of the encoding latin1")
+
     def build(self, state):
         """Store the state of the record on top of the stack."""
         record = self.stack[-1]
@@ -193,13 +219,6 @@ def _named(module, name):
         full_name = shown(f"{module}.{name}").strip("'")
         raise ValueError(f"{full_name} is not allowed in this file")
     return _NAMES[module, name]
-
-
-def _called(name, arguments):
-    """Return the record of a call."""
-    if not isinstance(name, _Name):
-        raise ValueError("an object is called that is no function")
-    return Record(name, arguments)
 
 
 # Instructions that put a value on the stack. The numbers are the sizes, in bytes, of an integer or
@@ -219,6 +238,7 @@ _VALUES = {
     pickle.SHORT_BINBYTES: lambda m: m.read(m.integer(1)),
     pickle.BINBYTES: lambda m: m.read(m.integer(4)),
     pickle.BINBYTES8: lambda m: m.read(m.integer(8)),
+    pickle.BYTEARRAY8: lambda m: m.read(m.integer(8)),
     pickle.SHORT_BINUNICODE: lambda m: m.text(m.integer(1)),
     pickle.BINUNICODE: lambda m: m.text(m.integer(4)),
     pickle.BINUNICODE8: lambda m: m.text(m.integer(8)),
@@ -233,7 +253,7 @@ _VALUES = {
     pickle.LONG_BINGET: lambda m: m.memo[m.integer(4)],
     pickle.GLOBAL: lambda m: _named(m.line(), m.line()),
     pickle.STACK_GLOBAL: lambda m: _named(*m.take(2)),
-    pickle.REDUCE: lambda m: _called(*m.take(2)),
+    pickle.REDUCE: lambda m: m.call(*m.take(2)),
 }
 
 # Instructions that change an object on the stack, the memo or the position in the stream.

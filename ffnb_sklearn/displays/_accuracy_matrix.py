@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_accuracy_matrix
-from ._runs import StreamDisplay, as_runs, single_classes
+from ._runs import StreamDisplay, as_runs, check_axes, single_classes
 
 # Smallest cell that can hold a readable number, in points.
 _SMALLEST_CELL = 11.0
@@ -105,14 +105,19 @@ class AccuracyMatrixDisplay(StreamDisplay):
         ------
         ImportError
             If matplotlib is not installed.
+        TypeError
+            If `ax` is not a single Axes.
         ValueError
-            If the matrix is not an accuracy matrix, there is not one label per task, or
-            `include_values` is neither a bool nor "auto".
+            If the matrix is not an accuracy matrix, there is not one label per task,
+            `include_values` is neither a bool nor "auto", or `values_format` is not a format of
+            floats.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_axes(ax)
         matrix = _check_accuracy_matrix(self.accuracy_matrix)
         labels = self._check_labels(len(matrix))
         _check_include_values(include_values)
+        _check_values_format(values_format)
         if ax is None:
             ax = _new_axes(len(matrix), colorbar)
 
@@ -193,6 +198,19 @@ def _check_include_values(include_values):
     is_bool = isinstance(include_values, bool | np.bool_)
     if not is_bool and not (isinstance(include_values, str) and include_values == "auto"):
         raise ValueError(f"include_values must be a bool or 'auto'; got {include_values!r}.")
+
+
+def _check_values_format(values_format):
+    """Raise if percentages, which are floats, do not have this format."""
+    if values_format is None:
+        return
+    try:
+        format(100.0, values_format)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "values_format must be a format of floats such as '.1f', or None; got "
+            f"{values_format!r}: {error}."
+        ) from error
 
 
 def _new_axes(n_tasks, colorbar):

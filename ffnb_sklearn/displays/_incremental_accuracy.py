@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_fractions
-from ._runs import StreamDisplay, as_runs, curve_of, single_classes
+from ._runs import StreamDisplay, as_runs, check_axes, curve_of, single_classes
 
 # Okabe and Ito's colours, which most colour-blind readers can distinguish; markers differ too.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -114,11 +114,14 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         ------
         ImportError
             If matplotlib is not installed.
+        TypeError
+            If `ax` is not a single Axes.
         ValueError
             If there is no curve, the numbers of curves or of tasks differ, a value is not an
             accuracy in [0, 1], a spread is negative, or there is not one class name per task.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
+        check_axes(ax)
         curves = self._check_curves()
         import matplotlib.pyplot as plt
         from matplotlib.cbook import normalize_kwargs

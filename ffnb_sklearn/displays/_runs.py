@@ -5,7 +5,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..streams import StreamResult, evaluate_stream
 
-__all__ = ["StreamDisplay", "as_runs", "curve_of", "single_classes"]
+__all__ = ["StreamDisplay", "as_runs", "check_axes", "curve_of", "single_classes"]
 
 
 class StreamDisplay:
@@ -65,6 +65,18 @@ class StreamDisplay:
             score_future=score_future,
         )
         return cls.from_stream(result, **display_kw)
+
+
+def check_axes(ax):
+    """Raise unless axes are a single matplotlib Axes, or None for a new figure."""
+    from matplotlib.axes import Axes
+
+    if ax is None or isinstance(ax, Axes):
+        return
+    several = f" of shape {ax.shape}; pass one of its entries" if hasattr(ax, "shape") else ""
+    raise TypeError(
+        f"ax must be a matplotlib Axes or None; got an instance of {type(ax).__name__}{several}."
+    )
 
 
 def as_runs(runs, name=None, argument="results"):

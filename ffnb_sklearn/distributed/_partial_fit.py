@@ -14,9 +14,18 @@ from .._targets import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
-from ..core.shards import learn_band, learn_moments, only_inputs, with_past_of
+from ..core.shards import learn_band, learn_moments, only_inputs, same_samples, with_past_of
 from ._shards import import_dask, list_of_shards
-from ._workers import Plan, added, inputs_of, statistics_of, whole
+from ._workers import (
+    CHANGED,
+    Plan,
+    added,
+    inputs_of,
+    merged_spreads,
+    spreads_of,
+    statistics_of,
+    whole,
+)
 
 __all__ = ["partial_fit_shards"]
 
@@ -40,8 +49,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        With trained bands there are two passes, so shards that are not persisted are computed
-        twice.
+        A first task needs a pass of its own to decide the repair of columns (`scale`), and trained
+        bands need one more pass; shards that are not persisted are computed in each pass.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -62,8 +71,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         If `estimator`, `X` or a shard has another type.
     ValueError
         If the parameters require trained bands that need all samples of a task at once
-        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), or if
-        `FFNBClassifier.partial_fit` would raise this error.
+        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), if the
+        shards change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
         If another thread has changed the estimator in the meantime.
 
@@ -109,9 +118,13 @@ def _learned(estimator, state, shards, classes):
     start, device = perf_counter(), resolve_device(estimator.device)
     if state is None:
         state = _first_state(estimator, shards)
+        if estimator.scale:
+            blank = _blank(estimator, state)
+            spreads = _map_reduce(blank, shards, spreads_of, merged_spreads, merged_spreads)
+            state = state if spreads is None else estimator._repaired(state, spreads)
     model, settings = estimator._begun(state)
     model = replace(model, settings=settings, loss_curve=())
-    plan = Plan(_blank(estimator, state), _light(model))
+    plan, sums = Plan(_blank(estimator, state), _light(model)), None
     if settings.band_size:
         sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
         moments, arrived, _ = _numbered(state, sums)
@@ -121,6 +134,8 @@ def _learned(estimator, state, shards, classes):
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
         model = with_past_of(model, moments, device=device)
     statistics = _map_reduce(plan, shards)
+    if sums is not None and not _agree(sums, statistics):
+        raise ValueError(CHANGED)
     moments, arrived, labels = _numbered(state, statistics)
     estimator._check_arrived(arrived)
     if classes is not None:
@@ -128,7 +143,18 @@ def _learned(estimator, state, shards, classes):
     model = learn_moments(model, moments, device=device)
     seconds = perf_counter() - start
     state = estimator._after_task(state, model, arrived, statistics.n_samples, seconds)
-    return state.declaring(classes)
+    # Labels that only samples of weight 0 have are declared, as in `partial_fit`.
+    return state.declaring(labels).declaring(classes)
+
+
+def _agree(first, second):
+    """Return whether two passes saw the same numbers of samples, labels and moments."""
+    return (
+        first.n_samples == second.n_samples
+        and len(first.labels) == len(second.labels)
+        and all(map(np.array_equal, first.labels, second.labels))
+        and same_samples(first.moments, second.moments)
+    )
 
 
 def _first_state(estimator, shards):
@@ -152,13 +178,13 @@ def _light(model):
     return Model(model.settings, model.seed, model.features)
 
 
-def _map_reduce(plan, shards):
-    """Compute the statistics of all shards according to a plan."""
+def _map_reduce(plan, shards, of_shard=statistics_of, added=added, whole=whole):
+    """Compute the statistics of all shards according to a plan; the functions take the plan."""
     dask = import_dask()
     # The shared band is part of the graph, so that it cannot be lost with a worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
         plan = dask.delayed(plan, pure=False, traverse=False)
-        leaves = [dask.delayed(statistics_of, pure=False)(plan, shard) for shard in shards]
+        leaves = [dask.delayed(of_shard, pure=False)(plan, shard) for shard in shards]
         # Keep the leaves until the end, so that a lost worker costs only the shards it worked on.
         level = leaves = dask.persist(*leaves)
         while len(level) > _FAN_IN:

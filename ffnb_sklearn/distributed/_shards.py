@@ -28,6 +28,11 @@ def list_of_shards(X, y, sample_weight):
     """Return the arguments of `partial_fit_shards` as a list of one or more shards."""
     if isinstance(X, import_dask().array.Array):
         return _blocks(X, y, sample_weight)
+    if hasattr(X, "to_dask_array"):
+        raise TypeError(
+            f"X must be a dask array or a list of shards; got a dask {type(X).__name__}. Pass "
+            f"{_as_array('X')} and {_as_array('y')}."
+        )
     if not isinstance(X, (list, tuple)) or not len(X):
         got = "an empty one" if isinstance(X, (list, tuple)) else type(X).__name__
         raise TypeError(
@@ -41,6 +46,11 @@ def list_of_shards(X, y, sample_weight):
                 f"own; got {type(value).__name__}."
             )
     return list(X)
+
+
+def _as_array(name):
+    """Return the call that converts a frame of dask to an array whose blocks have known lengths."""
+    return f"{name}.to_dask_array(lengths=True)"
 
 
 def _blocks(X, y, sample_weight):
@@ -62,9 +72,11 @@ def _blocks(X, y, sample_weight):
 def _aligned(X, array, name):
     """Return a one-dimensional dask array with the row blocks of X."""
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
+        got = f"{type(array).__name__} of shape {np.shape(array)}."
+        if hasattr(array, "to_dask_array"):
+            got = f"a dask {type(array).__name__}. Pass {_as_array(name)}."
         raise TypeError(
-            f"{name} must be a dask array of one dimension where X is a dask array; got "
-            f"{type(array).__name__} of shape {np.shape(array)}."
+            f"{name} must be a dask array of one dimension where X is a dask array; got {got}"
         )
     rows, own = X.chunks[0], array.chunks[0]
     unknown = np.isnan(rows).any() or np.isnan(own).any()

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import _num_samples
 
+from .._columns import ColumnSpreads
 from .._sparse import samples_on
 from .._targets import label_positions
 from .._validation import check_samples, validated
@@ -15,7 +16,24 @@ from ..core.model import Model, Task
 from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
-__all__ = ["Plan", "Statistics", "added", "inputs_of", "statistics_of", "whole"]
+__all__ = [
+    "CHANGED",
+    "Plan",
+    "Statistics",
+    "added",
+    "inputs_of",
+    "merged_spreads",
+    "spreads_of",
+    "statistics_of",
+    "whole",
+]
+
+# Message for shards that are computed twice and give other samples the second time.
+CHANGED = (
+    "X must hold the same samples in both passes that trained bands need; its shards have changed "
+    "in the meantime. Seed whatever draws or shuffles them, persist them before the call, or set "
+    "band_size=0, which needs one pass."
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,20 @@ def inputs_of(blank, shard):
     return state
 
 
+def spreads_of(blank, shard):
+    """Return the spreads of the columns of a shard; None without samples of positive weight."""
+    samples = _samples(blank, shard)
+    if samples is None or not len(samples[1]):
+        return None
+    return ColumnSpreads.of(samples[0], samples[2])
+
+
+def merged_spreads(blank, parts):
+    """Merge the spreads of the columns of several groups of shards; None if there are none."""
+    found = [part for part in parts if part is not None]
+    return ColumnSpreads.merged(found) if found else None
+
+
 def statistics_of(plan, shard):
     """Return the exact statistics of a shard."""
     samples = _samples(plan.blank, shard)
@@ -86,7 +118,7 @@ def statistics_of(plan, shard):
         return Statistics(0, [labels], {})
     used, numbers = np.unique(y, return_inverse=True)
     task = Task(
-        samples_on(plan.device, X, plan.blank._state.projection),
+        samples_on(plan.device, X, plan.blank._state),
         as_tensor(numbers, device=plan.device, dtype=torch.int64),
         as_tensor(weights, device=plan.device),
     )
@@ -118,7 +150,11 @@ def _merged(plan, parts, max_rank):
         for label, moments in part.moments.items():
             by_label.setdefault(label, []).append(moments)
     rank = None if plan.pooled else max_rank
-    moments = {label: merge(some, rank, device=plan.device) for label, some in by_label.items()}
+    pairs = plan.model.features.shared.pairs()
+    moments = {
+        label: merge(some, rank, device=plan.device, pairs=pairs)
+        for label, some in by_label.items()
+    }
     if plan.pooled and moments:
         moments = pooled(moments, device=plan.device)
     return Statistics(
@@ -149,12 +185,14 @@ def _samples(blank, shard):
         # Zero weights are an error only if no other shard has a positive weight.
         _, y, *_ = check_samples(blank, X, y, sample_weight=None, **known)
         return X[:0], y[:0], weights[:0], np.unique(y)
-    X, used, _, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
-    return X, used, weights, np.unique(np.asarray(y))
+    X, y, unused, weights, _ = check_samples(blank, X, y, sample_weight=weights, **known)
+    return X, y, weights, np.unique(y) if unused is None else np.union1d(y, unused)
 
 
 def _codes(plan, y):
     """Return the codes of a shard's samples: 1 for the neuron of their class, if it is new."""
+    if not np.isin(y, plan.arrived).all():
+        raise ValueError(CHANGED)
     n_neurons = len(plan.band.band.weights)
     positions, _ = label_positions(y, plan.arrived)
     new = positions - (len(plan.arrived) - n_neurons)

@@ -6,6 +6,7 @@ The table lists every fitted attribute with its checks.
 
 import inspect
 import math
+import os
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -16,14 +17,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 
 from .._base import ClassIncrementalClassifier
 from .._callbacks import CALLBACK_ATTRIBUTES
-from ..backbones import (
-    ConvNet,
-    FlipCrop,
-    Jitter,
-    MirrorShift,
-    SkeletonGCN,
-    TorchFeatureExtractor,
-)
+from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
 from ..backbones._feature_extractor import _OPTIONAL
 from ..baselines import JointClassifier, NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
@@ -32,6 +26,8 @@ from ..skeletons import SkeletonDescriptor
 from ..training import BandTraining
 from ._errors import ModelFileError, misfit
 from ._models import read_names, read_state, write_state
+from ._networks import OWN_NETWORKS, check_extractor
+from ._parameters import check_columns, check_parameter
 
 __all__ = ["read_other", "write_other"]
 
@@ -39,11 +35,8 @@ __all__ = ["read_other", "write_other"]
 _OUTPUT = "_sklearn_output_config"
 _CONTAINERS = ("default", "pandas", "polars")
 
-# Kinds of values that are not plain values.
+# Kinds of values that are not plain values. A factory occurs in the parameter `backbone` alone.
 _ESTIMATOR, _FACTORY, _AUGMENTATION = "estimator", "factory", "augmentation"
-
-# Networks of this package, which need not be passed to `load`.
-_OWN_FACTORIES = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
 
 _AUGMENTATIONS = {one.__name__: one for one in (FlipCrop, Jitter, MirrorShift)}
 
@@ -108,6 +101,14 @@ _labels = _reader("labels", lambda value, _: _is_array(value, "biufUO", np.size(
 _shape = _reader("a shape", lambda value, _: _is_shape(value))
 _shape_or_none = _reader("a shape", lambda value, _: value is None or _is_shape(value))
 _image_values = _reader("a kind of numbers", lambda value, _: value in (None, "uint8", "number"))
+_network_params = _reader(
+    "parameters of a network",
+    lambda value, _: (
+        type(value) is dict
+        and value.keys() == {"backbone_params", "head"}
+        and type(value["backbone_params"]) is dict
+    ),
+)
 _widths_by_layer = _by_name("widths by layer", _is_size)
 _scales_by_layer = _by_name(
     "scales by layer", lambda one: type(one) is float and 0.0 < one < math.inf
@@ -177,6 +178,7 @@ _KINDS = {
                 "pooling_": _pooling,
                 "input_shape_": _shape_or_none,
                 "image_values_": _image_values,
+                "network_params_": _network_params,
             },
             _OPTIONAL,
         ),
@@ -204,29 +206,50 @@ def write_other(writer, value, where):
 
 def _write_estimator(writer, estimator):
     """Return the JSON of an estimator."""
-    name = type(estimator).__name__
+    made = type(estimator)
     _check_parameters(estimator)
     parameters = estimator.get_params(deep=False)
-    if isinstance(estimator, ContinualPipeline) and estimator.memory is not None:
-        raise ValueError("memory of ContinualPipeline cannot be saved: a cache may run code.")
+    written = {
+        name: _write_parameter(writer, estimator, name, parameters[name]) for name in parameters
+    }
+    fitted = _write_fitted(writer, estimator, parameters)
+    try:
+        _check_whole(estimator)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{made.__name__} cannot be saved: {error}.") from error
     output = vars(estimator).get(_OUTPUT, {})
     return {
-        "class": name,
-        "parameters": {
-            key: _write_parameter(writer, estimator, key, value)
-            for key, value in parameters.items()
-        },
+        "class": made.__name__,
+        "parameters": written,
         "output": output.get("transform"),
-        "fitted": _write_fitted(writer, estimator, parameters),
+        "fitted": fitted,
     }
 
 
 def _write_parameter(writer, estimator, name, value):
     """Return the JSON of a parameter."""
     where = f"{name} of {type(estimator).__name__}"
-    if isinstance(estimator, TorchFeatureExtractor) and name == "backbone":
-        return {_FACTORY: _name_of_factory(value)}
-    return writer.plain(value, where)
+    if isinstance(estimator, TorchFeatureExtractor):
+        if name == "backbone":
+            return {_FACTORY: _name_of_factory(value)}
+        if isinstance(value, str | os.PathLike) and _is_left_out(estimator, name):
+            return None
+    written = writer.plain(value, where)
+    try:
+        check_parameter(type(estimator), name, value)
+    except ValueError as error:
+        raise ValueError(f"{where} cannot be saved: it must be {error}.") from None
+    return written
+
+
+def _is_left_out(extractor, name):
+    """Return whether a file lacks a path: only `fit` opens it, and a loaded file must not."""
+    if name == "weights" and not hasattr(extractor, "state_dict_"):
+        raise ValueError(
+            "weights of TorchFeatureExtractor cannot be saved before fit: a file holds no path. "
+            "Call fit first, or set weights to the arrays."
+        )
+    return name in ("weights", "checkpoint")
 
 
 def _name_of_factory(factory):
@@ -275,8 +298,6 @@ def read_other(kind, node):
     """Return a value of a kind that is not plain."""
     if kind == _ESTIMATOR:
         return read_estimator(node)
-    if kind == _FACTORY:
-        return _read_factory(node)
     if kind == _AUGMENTATION:
         name, values = node.entries(2)
         made = _AUGMENTATIONS[name.text(*_AUGMENTATIONS)]
@@ -286,7 +307,8 @@ def read_other(kind, node):
 
 def _read_factory(node):
     """Return the value of `backbone` for a name in the file."""
-    name, known = node.text(), {**_OWN_FACTORIES, **node.reader.factories}
+    (node,) = node.fields(_FACTORY)
+    name, known = node.text(), {**OWN_NETWORKS, **node.reader.factories}
     if name not in known:
         raise ModelFileError(
             f"{node.where} is made by a factory, which is code and no part of the file. Call "
@@ -303,9 +325,7 @@ def read_estimator(node):
     signature = inspect.signature(kind.made).parameters
     required = [key for key, one in signature.items() if one.default is one.empty]
     given = parameters.some_fields(signature.keys(), required)
-    values = {key: one.plain() for key, one in given.items()}
-    if kind.made is ContinualPipeline:
-        parameters.require(values.get("memory") is None, "without a cache")
+    values = {key: _read_parameter(kind.made, key, one) for key, one in given.items()}
     estimator = _made(kind.made, values, node)
     try:
         _check_parameters(estimator)
@@ -315,7 +335,33 @@ def read_estimator(node):
         estimator._sklearn_output_config = {"transform": output.text(*_CONTAINERS)}
     if fitted.value is not None:
         vars(estimator).update(_read_fitted(fitted, estimator, kind))
+    try:
+        _check_whole(estimator)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ModelFileError(
+            f"{node.where} must be a valid {kind.made.__name__}: {error}"
+        ) from error
     return estimator
+
+
+def _read_parameter(made, name, node):
+    """Return the value of a parameter of a class, after checking it."""
+    if made is TorchFeatureExtractor and name == "backbone":
+        return _read_factory(node)
+    value = node.plain()
+    try:
+        check_parameter(made, name, value)
+    except ValueError as error:
+        raise ModelFileError(f"{node.where} must be {error}.") from None
+    return value
+
+
+def _check_whole(estimator):
+    """Raise `ValueError` unless the sizes in an estimator belong together."""
+    if isinstance(estimator, TorchFeatureExtractor):
+        check_extractor(estimator)
+    if isinstance(estimator, SkeletonDescriptor):
+        check_columns(estimator)
 
 
 def _made(made, values, node):

@@ -16,9 +16,9 @@ from ._values import Node, Reader, Writer
 
 __all__ = ["load", "save"]
 
-# Version of the content. A change of its meaning requires a higher version, a `load` that reads all
-# older versions, and a file of the new version in tests/saving.
-_VERSION = 7
+# Version of the content. After the first release, a change of its meaning requires a higher
+# version, a `load` that reads all older versions, and a file of the new version in tests/saving.
+_VERSION = 1
 
 
 def save(estimator, path):
@@ -54,10 +54,10 @@ def save(estimator, path):
 
     Notes
     -----
-    If the classifier has been solved, the file includes the solution, so that the first prediction
-    after loading need not compute it. A solution that takes more than twice the memory of the
-    moments, as with many pairs of classes, is left out. Callbacks and metadata requests are not
-    saved.
+    The file holds what was learned, and nothing that follows from it: the first prediction after
+    loading solves the classifier again. Callbacks, metadata requests and paths are not saved: the
+    `checkpoint` of a `TorchFeatureExtractor`, and the `weights` of a fitted one if they are a path,
+    are None after loading. Only `fit` would use them.
 
     Examples
     --------

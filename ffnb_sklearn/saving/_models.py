@@ -7,12 +7,13 @@ give.
 
 import sys
 from collections import defaultdict
-from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from .._block_classifier import BlockClassifier
+from .._columns import ColumnRepair
 from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
@@ -27,11 +28,14 @@ from ..core.statistics import ClassMoments
 from ..core.tuning.naive import NaiveNetwork, Outputs
 from ..training import BandTraining
 from ._errors import misfit
-from ._solutions import is_stored, read_solution
 
-__all__ = ["read_state", "write_state"]
+__all__ = ["MOST_PROJECTED", "read_names", "read_state", "write_state"]
 
 _LARGEST_SEED = 2**32 - 1
+
+# Largest number of features of samples that are projected. The matrix of the projection is drawn at
+# the first prediction and takes about 64 bytes per feature, 1 GB.
+MOST_PROJECTED = 1 << 24
 
 _CONSTRAINTS = BlockClassifier._parameter_constraints | BandTraining._parameter_constraints
 
@@ -41,8 +45,8 @@ def write_state(state, writer):
     is_naive = isinstance(state.model, NaiveNetwork)
     names, projection = state.feature_names_in, state.projection
     return {
-        # Earlier versions can read a file without a projection.
-        **({} if projection is None else {"projection": _projection(projection)}),
+        "projection": None if projection is None else _projection(projection),
+        "repair": None if state.repair is None else written(state.repair, writer, "repair"),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
@@ -54,25 +58,34 @@ def write_state(state, writer):
 
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
-    required = {"n_features_in", "feature_names_in", "arrived", "classes", "task_classes", "model"}
-    parts = node.some_fields(required | {"projection"}, required)
-    n_features, projection = parts["n_features_in"].integer(1), parts.get("projection")
+    width, names, projection, repair, arrived, classes, tasks, model = node.fields(
+        *("n_features_in", "feature_names_in", "projection", "repair", "arrived", "classes"),
+        *("task_classes", "model"),
+    )
+    n_features = width.integer(1)
+    projected = projection.optional(lambda one: _read_projection(one, n_features))
     state = State(
         n_features,
-        parts["feature_names_in"].optional(lambda one: read_names(one, n_features)),
-        None if projection is None else _read_projection(projection, n_features),
+        names.optional(lambda one: read_names(one, n_features)),
+        projected,
+        repair.optional(lambda one: _read_repair(one, n_features, projected)),
         None,
-        _labels(parts["arrived"]),
-        _labels(parts["classes"]),
-        tuple(_labels(one) for one in parts["task_classes"].entries()),
+        _labels(arrived),
+        _labels(classes),
+        tuple(_labels(one) for one in tasks.entries()),
     )
     _check_bookkeeping(state, node)
     read = _read_network if naive else _read_model
-    return replace(state, model=read(parts["model"], state.n_inputs, len(state.arrived)))
+    return replace(state, model=read(model, state.n_inputs, len(state.arrived)))
 
 
 def _projection(projection):
     """Return the JSON of a projection."""
+    if projection.n_features > MOST_PROJECTED:
+        raise ValueError(
+            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
+            f" got {projection.n_features} features."
+        )
     return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
 
 
@@ -93,9 +106,23 @@ def written(value, writer, where):
 def _read_projection(node, n_features):
     """Return a projection of samples of a given width onto fewer columns."""
     seed, n_columns = node.fields("seed", "n_columns")
+    node.require(n_features <= MOST_PROJECTED, f"None above {MOST_PROJECTED} features")
     width = n_columns.integer(N_TERMS, n_features)
     n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
     return RandomProjection(n_features, seed.integer(0, _LARGEST_SEED), width)
+
+
+def _read_repair(node, n_features, projection):
+    """Return a repair of columns, which changes at least one."""
+    offset, scale = node.fields("offset", "scale")
+    repair = ColumnRepair(
+        offset.optional(lambda one: one.array(n_features)),
+        scale.optional(lambda one: one.array(n_features, least=0.0)),
+    )
+    node.require(repair.offset is not None or repair.scale is not None, "an offset or a scale")
+    offset.require(repair.offset is None or projection is None, "null with a projection")
+    scale.require(repair.scale is None or bool((repair.scale > 0.0).all()), "positive")
+    return repair
 
 
 def read_names(node, n_features):
@@ -150,8 +177,8 @@ def _write_settings(settings, writer):
 
 def _read_settings(node):
     """Return settings."""
-    nodes = node.some_fields(_names(Settings), _required(Settings) | {"descent"})
-    descent = nodes.pop("descent").some_fields(_names(Descent))
+    nodes = _fields_of(Settings, node)
+    descent = _fields_of(Descent, nodes.pop("descent"))
     values, steps = ({name: one.plain() for name, one in some.items()} for some in (nodes, descent))
     _check_values(node, values | steps)
     settings = Settings(**values, descent=Descent(**steps))
@@ -183,41 +210,28 @@ def _check_values(node, values):
     node.require(axes and plain, "valid values of settings")
 
 
-def _names(made):
-    """Return the names of the fields of a dataclass."""
-    return {one.name for one in fields(made)}
-
-
-def _required(made):
-    """Return the names of the fields without a default; fields added later need a default."""
-    return {
-        one.name
-        for one in fields(made)
-        if one.default is MISSING and one.default_factory is MISSING
-    }
+def _fields_of(made, node):
+    """Return the values of an object by the names of the fields of a dataclass, which it has."""
+    names = [one.name for one in fields(made)]
+    return dict(zip(names, node.fields(*names), strict=True))
 
 
 def _write_model(model, writer):
     """Return the JSON of a model."""
-    names = ("seed", "moments", "past", "null_space_dims", "kept_axes", "loss_curve")
+    names = ("seed", "moments", "past", "null_space_dims", "kept_axes", "loss_curve", "left_out")
     return {
         "settings": _write_settings(model.settings, writer),
         "shared": written(model.features.shared, writer, "the shared band"),
         "bands": written(model.features.bands, writer, "a band"),
         **{name: written(getattr(model, name), writer, name) for name in names},
-        "left_out": written(model.left_out, writer, "left_out"),
-        "solution": written(model.solved, writer, "solution") if is_stored(model) else None,
     }
 
 
 def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
-    names = ("settings", "seed", "shared", "bands", "moments")
-    more = ("past", "null_space_dims", "kept_axes", "loss_curve")
-    # Format 1 has no solution, and formats up to 4 have no left-out samples.
-    parts = node.some_fields({*names, *more, "left_out", "solution"}, {*names, *more})
-    settings, seed, shared, bands, moments, past, dims, kept, curve = (
-        parts[name] for name in (*names, *more)
+    settings, seed, shared, bands, moments, past, dims, kept, curve, left_out = node.fields(
+        *("settings", "seed", "shared", "bands", "moments", "past", "null_space_dims"),
+        *("kept_axes", "loss_curve", "left_out"),
     )
     settings = _read_settings(settings)
     n_layers = len(settings.p)
@@ -225,7 +239,7 @@ def _read_model(node, n_inputs, n_classes):
     features = FeatureMap(n_inputs, _read_shared(shared, n_inputs, settings), read_bands)
     bands.require(settings.band_size or not features.bands, "empty with band_size=0")
     n_past = n_layers if settings.band_size else 0
-    model = Model(
+    return Model(
         settings,
         seed.integer(0, _LARGEST_SEED),
         features,
@@ -237,11 +251,8 @@ def _read_model(node, n_inputs, n_classes):
         ),
         _read_kept_axes(kept, features.bands[-n_layers:], widths),
         tuple(_read_loss(one) for one in curve.entries()),
-        _read_left_out(parts["left_out"], n_classes) if "left_out" in parts else (),
+        _read_left_out(left_out, n_classes),
     )
-    solution = parts.get("solution")
-    solved = solution and solution.optional(lambda one: read_solution(one, model))
-    return model if solved is None else model.with_solution(solved)
 
 
 def _read_kept_axes(node, newest, widths):
@@ -277,18 +288,10 @@ def _read_left_out(node, n_classes):
 
 def _read_shared(node, n_inputs, settings):
     """Return the shared band."""
-    names = {"rows", "mirrored", "n_cosines", "frequencies"}
-    parts, n_neurons = node.some_fields(names, {"rows", "mirrored"}), settings.shared_band_size
-    node.require(len(parts) == 3, "a shared band with either frequencies or n_cosines")
-    if "n_cosines" in parts:
-        # Up to format 5 cosines did not depend on the norm.
-        frequencies = np.zeros(parts["n_cosines"].integer(0, n_neurons))
-    else:
-        frequencies = parts["frequencies"].array(None)
-        parts["frequencies"].require(len(frequencies) <= n_neurons, f"of at most {n_neurons}")
-    return SharedBand(
-        parts["rows"].array(n_neurons, n_inputs + 1), parts["mirrored"].flag(), frequencies
-    )
+    rows, mirrored, frequencies = node.fields("rows", "mirrored", "frequencies")
+    n_neurons, omega = settings.shared_band_size, frequencies.array(None)
+    frequencies.require(len(omega) <= n_neurons, f"of at most {n_neurons}")
+    return SharedBand(rows.array(n_neurons, n_inputs + 1), mirrored.flag(), omega)
 
 
 def _read_bands(node, n_inputs, n_layers):

@@ -7,7 +7,6 @@ NumPy number, a random state and so on. Arrays are numbered in the order in whic
 
 import math
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,12 +14,15 @@ import torch
 from ._container import is_storable
 from ._errors import misfit
 
-__all__ = ["Node", "Reader", "Writer"]
+__all__ = ["NUMBER_TYPES", "Node", "Reader", "Writer"]
 
 _MT_WORDS = 624
 
+# Largest integer: NumPy and torch have no larger sizes and positions.
+_MOST = 2**63 - 1
+
 # NumPy's types of numbers by name, as in the parameter `dtype` of a vectorizer.
-_NUMBER_TYPES = {
+NUMBER_TYPES = {
     name: np.dtype(name).type
     for name in (
         *("bool", "float16", "float32", "float64", "complex64", "complex128"),
@@ -64,6 +66,8 @@ class Writer:
     def plain(self, value, where):
         """Return the JSON of a value."""
         kind = type(value)
+        if kind is int and not -_MOST - 1 <= value <= _MOST:
+            raise ValueError(f"{where} cannot be saved: integers must have at most 64 bits.")
         if value is None or kind in (bool, int, str):
             return value
         if kind is float:
@@ -82,10 +86,8 @@ class Writer:
             # NumPy lacks bfloat16.
             value = value.float() if value.dtype == torch.bfloat16 else value
             return {"tensor": self.array(value.detach().cpu().numpy(), where)["array"]}
-        if value in _NUMBER_TYPES.values():
+        if value in NUMBER_TYPES.values():
             return {"number_type": np.dtype(value).name}
-        if isinstance(value, Path):
-            return {"path": str(value)}
         if kind is np.random.RandomState:
             return {"generator": self._generator(value, where)}
         return self._write_other(self, value, where)
@@ -228,7 +230,9 @@ class Node:
 
     def plain(self):
         """Return the value that `Writer.plain` has written."""
-        if self.value is None or type(self.value) in (bool, int, float, str):
+        if type(self.value) is int:
+            return self.integer(-_MOST - 1, _MOST)
+        if self.value is None or type(self.value) in (bool, float, str):
             return self.value
         if type(self.value) is list:
             return [one.plain() for one in self.entries()]
@@ -302,7 +306,7 @@ def _made_generator(node):
 
 def _read_number_type(node):
     """Return the NumPy type of numbers that the file names."""
-    return _NUMBER_TYPES[node.text(*_NUMBER_TYPES)]
+    return NUMBER_TYPES[node.text(*NUMBER_TYPES)]
 
 
 # Function that reads the content of each kind.
@@ -314,7 +318,6 @@ _KINDS = {
     "strings": lambda node: Node({"strings": node.value}, node.where, node.reader).labels(),
     "scalar": _read_scalar,
     "tensor": _read_tensor,
-    "path": lambda node: Path(node.text()),
     "generator": _read_generator,
     "number_type": _read_number_type,
 }

@@ -1,12 +1,15 @@
 """Every byte of an archive of torch.save is compared with another that says the same."""
 
+import _codecs
 import io
 import zipfile
+from unittest import mock
 
 import pytest
 import torch
 
-from ffnb_sklearn.backbones._archive import check_archive
+from ffnb_sklearn.backbones._archive import check_archive, read_archive
+from ffnb_sklearn.backbones._pickled import check_pickle
 from tests.backbones.damaged_files import with_bit_flipped
 
 
@@ -37,6 +40,61 @@ def test_archives_of_torch_pass(archive, tmp_path):
     for content in ({}, [torch.ones(10**5)], {f"layer {i}": torch.ones(i) for i in range(300)}):
         torch.save(content, tmp_path / "weights é.pt")
         check_archive((tmp_path / "weights é.pt").read_bytes())
+
+
+class Call:
+    """A call at load time."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def saved(content):
+    torch.save(content, file := io.BytesIO())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        torch.nn.BatchNorm1d(3).state_dict(),
+        dict(torch.nn.Linear(2, 1).named_parameters()),
+        {"a": {1: [(1, 2.5, "x", None, True, {3}, 2j, torch.Size((3,)), torch.float32)]}},
+        {"half": torch.ones(2, dtype=torch.bfloat16), "sparse": torch.eye(2).to_sparse()},
+    ],
+)
+def test_tensors_and_plain_types_are_read(content):
+    assert read_archive(saved(content), "refused").keys() == content.keys()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call(_codecs.encode, "é" * 9, "punycode"),
+        Call(bytearray, 7),
+        Call(torch.FloatTensor, 7),
+        Call(torch.UntypedStorage, 7),
+        Call(print),
+    ],
+    ids=["codec", "bytearray", "tensor", "storage", "function"],
+)
+def test_calls_that_take_any_memory_or_time_are_refused_before_they_run(call):
+    content = saved({"weight": call})
+    with mock.patch("torch.load") as load, pytest.raises(ValueError, match="refused") as caught:
+        read_archive(content, "refused")
+    assert not load.called
+    assert "is not needed for tensors" in str(caught.value.__cause__)
+
+
+def test_nested_tuples_are_refused_before_they_are_hashed():
+    keyed = b"\x80\x02}(%sK\x01u."
+    check_pickle(keyed % (b")" + b"\x85" * 99))
+    for nested in (b")" + b"\x85" * 101, b")" + b"q\x00h\x00\x86" * 101, b"(" * 101 + b"t" * 101):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            check_pickle(keyed % nested)
 
 
 def test_every_flipped_bit_is_noticed(archive):

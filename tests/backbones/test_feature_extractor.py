@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -15,6 +16,7 @@ from torch import nn
 from ffnb_sklearn.backbones import NonFiniteFeaturesError, TorchFeatureExtractor
 from ffnb_sklearn.backbones._checks import differing_pair
 from ffnb_sklearn.pipeline import make_continual_pipeline
+from ffnb_sklearn.saving import load, save
 from tests.backbones.damaged_files import DAMAGED
 
 RNG = np.random.default_rng(0)
@@ -250,10 +252,82 @@ def test_in_a_continual_pipeline_and_a_grid_search_over_processes():
     grid = {"gaussiannb__var_smoothing": [1e-9, 1e3]}
     search = GridSearchCV(pipe, grid, cv=2, n_jobs=2, error_score="raise").fit(X, y)
     assert search.best_params_ == {"gaussiannb__var_smoothing": 1e-9}
-    assert list(extractor.get_feature_names_out()[:1]) == ["torchfeatureextractor0"]
+    assert list(pipe[0].get_feature_names_out()[:1]) == ["torchfeatureextractor0"]
+
+
+def test_a_column_of_paths_in_a_column_transformer(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    image = pytest.importorskip("PIL.Image")
+    for k, one in enumerate(IMAGES[:3]):
+        image.fromarray(one.reshape(4, 4, 3)).save(tmp_path / f"{k}.png")
+    frame = pandas.DataFrame({"path": [str(tmp_path / f"{k}.png") for k in range(3)]})
+    for extractor in (cnn(), cnn(layers=["0"])):
+        columns = ColumnTransformer([("i", extractor, "path")]).set_output(transform="pandas")
+        features = columns.fit_transform(frame)
+        assert list(features.columns) == list(columns.get_feature_names_out())
+        assert_array_equal(features, extractor.fit_transform(frame["path"]))
+
+
+# ---- parameters changed after fit
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"backbone_params": {"in_features": 12, "out_features": 4, "bias": False}}, "'bias': F"),
+        ({"backbone_params": None}, "'out_features': 4}; got {}"),
+        ({"head": "fc"}, "head must be that of fit, None; got 'fc'"),
+    ],
+)
+def test_parameters_of_the_network_must_be_those_of_fit(tmp_path, parameters, message):
+    extractor = linear().fit(ROWS)
+    expected = extractor.transform(ROWS)
+    fitted_params = extractor.get_params()
+    extractor.set_params(**parameters)
+    save(extractor, tmp_path / "changed.ffnb")
+    stored = load(
+        tmp_path / "changed.ffnb", factories={"torch.nn.modules.linear:Linear": nn.Linear}
+    )
+    for one in (extractor, deepcopy(extractor), pickle.loads(pickle.dumps(extractor)), stored):
+        with pytest.raises(ValueError, match=message):
+            one.transform(ROWS)
+        one.set_params(**{name: fitted_params[name] for name in parameters})
+        assert_array_equal(one.transform(ROWS), expected)
+
+
+def test_a_change_within_the_parameters_of_the_network_is_noticed():
+    sizes = [12, 4]
+
+    def build(sizes, make):  # neither a local function nor a lambda can be pickled
+        return make(*sizes)
+
+    params = {"sizes": sizes, "make": lambda *sizes: nn.Linear(*sizes)}
+    extractor = linear(backbone_params=params).set_params(backbone=build).fit(ROWS)
+    extractor.transform(ROWS)
+    sizes[1] = 5
+    with pytest.raises(ValueError, match="backbone_params must be that of fit"):
+        extractor.transform(ROWS)
+
+
+def test_another_backbone_is_used_at_once():
+    extractor = linear().fit(ROWS)
+    features = extractor.transform(ROWS)
+    assert_array_equal(extractor.set_params(backbone="torch.nn:Linear").transform(ROWS), features)
+    extractor.set_params(backbone=nn.Bilinear)
+    for one in (extractor, deepcopy(extractor)):
+        with pytest.raises(TypeError, match="Bilinear"):
+            one.transform(ROWS)
 
 
 # ---- errors
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_images_with_other_channels_than_the_network_are_named(channels):
+    images = np.zeros((4, 6, 6, channels), dtype=np.uint8)
+    message = rf"shape \({channels}, 6, 6\): .* takes 3 channels, the images have {channels}"
+    with pytest.raises(ValueError, match=message):
+        cnn().set_params(input_shape=None).fit(images)
 
 
 @pytest.mark.parametrize(

@@ -406,6 +406,20 @@ def test_random_features_are_announced():
         small(weights=None).fit(IMAGES)
 
 
+def loaded():
+    network = ConvNet(**SMALL)
+    network.load_state_dict({name: torch.tensor(value) for name, value in STATE.items()})
+    return network
+
+
+@pytest.mark.parametrize("network", [ConvNet(**SMALL), nn.Linear(192, 4)])
+def test_a_network_with_initial_weights_is_announced(network):
+    with pytest.warns(RandomFeaturesWarning, match=r"random: the weights of .* torch draws them"):
+        TorchFeatureExtractor(network, input_shape=None).fit(
+            IMAGES if isinstance(network, ConvNet) else ROWS
+        )
+
+
 def trained_but_for_its_head():
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 2), nn.Linear(2, 2))
     nn.init.constant_(network[1].weight, 0.1)
@@ -417,11 +431,12 @@ def trained_but_for_its_head():
     "extractor",
     [
         small(),
-        small(backbone_params=None, weights=None).set_params(backbone=ConvNet(**SMALL)),
+        small(backbone_params=None).set_params(backbone=ConvNet(**SMALL)),
+        small(backbone_params=None, weights=None).set_params(backbone=loaded()),
         small(weights=None, epochs=1, random_state=0),
         TorchFeatureExtractor(trained_but_for_its_head, head="2"),
     ],
-    ids=["weights", "network", "pretrained", "loaded by the factory"],
+    ids=["weights", "network and weights", "network", "pretrained", "loaded by the factory"],
 )
 def test_features_that_are_not_random(extractor, recwarn):
     extractor.fit(IMAGES, Y)

@@ -77,6 +77,34 @@ def test_pretraining_goes_around_the_head(factory_name):
     assert extractor.n_features_out_ == 5
 
 
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
+@pytest.mark.parametrize("head", [None, "classifier"])
+def test_prefixes_of_wrapped_networks_are_removed(prefix, head, tmp_path):
+    state = Classified().state_dict()
+    expected = TorchFeatureExtractor(Classified, head=head, weights=state).fit_transform(ROWS)
+    wrapped = {prefix + key: value for key, value in state.items()}
+    torch.save(wrapped, tmp_path / "wrapped.pt")
+    for weights in (wrapped, tmp_path / "wrapped.pt"):
+        extractor = TorchFeatureExtractor(Classified, head=head, weights=weights)
+        with pytest.warns(UserWarning, match=f"The prefix '{prefix}' of all keys of weights"):
+            assert_array_equal(extractor.fit_transform(ROWS), expected)
+    wrapped["other"] = wrapped.pop(next(iter(wrapped)))
+    with pytest.raises(ValueError, match="weights do not fit the backbone: missing"):
+        TorchFeatureExtractor(Classified, head=head, weights=wrapped).fit(ROWS)
+
+
+def test_a_prefix_of_the_network_itself_is_kept():
+    def wrapped():
+        network = nn.Sequential()
+        network.add_module("module", nn.Linear(4, 2))
+        return network
+
+    weights = wrapped().state_dict()
+    assert set(TorchFeatureExtractor(wrapped, weights=weights).fit(ROWS).state_dict_) == set(
+        weights
+    )
+
+
 @pytest.mark.parametrize("package", ["torchvision", "timm"])
 def test_a_package_that_is_not_installed_is_named(monkeypatch, package):
     # An entry of None makes an import fail as if nothing of that name were installed.

@@ -1,8 +1,10 @@
+import os
 from threading import Event, Thread
 
 import pytest
 import torch
 
+from ffnb_sklearn.backbones import _readout, _seeding
 from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_torch
 
 
@@ -40,3 +42,26 @@ def test_a_second_thread_waits_for_the_generator():
         assert drawn == []
     thread.join()
     assert torch.equal(drawn[0], torch.rand(3, generator=torch.Generator().manual_seed(7)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_process_forked_beside_a_training_takes_its_own_locks():
+    held, done = Event(), Event()
+
+    def train():
+        with seeded_torch(5), _readout._HOOKS:
+            held.set()
+            done.wait()
+
+    thread = Thread(target=train)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if not child:  # leave without the tests' own clean-up
+        free = _seeding._GENERATORS.acquire(timeout=5) and _readout._HOOKS.acquire(timeout=5)
+        os._exit(0 if free else 1)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0

@@ -241,16 +241,33 @@ def test_values_that_are_not_finite():
             source[2:5]
 
 
-def test_mixed_modes():
-    mixed = [*pictures()[:2], *pictures(mode="L")[2:]]
-    with pytest.raises(
-        ValueError, match=r"X\[2\] must be an image of mode RGB, .*got mode L\. Con"
-    ):
-        as_source(mixed)[:]
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGBA"])
+@pytest.mark.parametrize("shape", [None, (3, 6, 7)])
+def test_modes_are_converted_where_nothing_is_lost(mode, shape):
+    image = pytest.importorskip("PIL.Image")
+    mixed = [*pictures()[:2], *(one.convert(mode) for one in pictures()[2:])]
+    expected = [np.asarray(one.convert("RGB")) for one in mixed]
+    assert_array_equal(as_source(mixed, shape)[:], as_source(np.stack(expected))[:])
+    if mode == "LA":
+        clear = image.new("LA", (7, 6), (9, 100))
+        with pytest.raises(ValueError, match=r"X\[1\] .*got mode LA with transparent pixels"):
+            as_source([mixed[0], clear], shape)[:]
+
+
+def test_modes_that_lose_something():
+    image = pytest.importorskip("PIL.Image")
+    clear = pictures(mode="RGBA")[0]
+    clear.putpixel((0, 0), (1, 2, 3, 254))
+    assert as_source([clear]).input_shape == (4, 6, 7)
+    with pytest.raises(ValueError, match=r"mode RGB, for 3 .*RGBA with transparent pixels\. Conv"):
+        as_source([clear], (3, 6, 7))
     with pytest.raises(ValueError, match=r"X\[0\] must be an image of mode L, for 1 channels"):
         as_source(pictures(), (1, 6, 7))
-    with pytest.raises(ValueError, match=r"mode L or RGB or RGBA; got mode P"):
-        as_source(pictures(mode="P"))
+    with pytest.raises(ValueError, match=r"X\[1\] must be an image of mode L.*or give the input"):
+        as_source([pictures(mode="L")[0], pictures()[1]])[:]
+    for mode in ("CMYK", "I;16", "F"):
+        with pytest.raises(ValueError, match=f"must be an image of mode RGB.*got mode {mode}"):
+            as_source([image.new(mode, (7, 6))])
     with pytest.raises(ValueError, match=r"input_shape must have 1, 3, 4 channels .*got 2"):
         as_source(pictures(), (2, 6, 7))
 
@@ -269,6 +286,54 @@ def test_damaged_and_missing_files(files, tmp_path):
         IsADirectoryError, match=r"X\[0\] must be the path of an image; .*image_fil"
     ):
         as_source([tmp_path])
+
+
+def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):
+    eps = pytest.importorskip("PIL.EpsImagePlugin")
+    started = []
+    monkeypatch.setattr(eps, "Ghostscript", lambda *args, **_: started.append(args))
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 7 6\n%%EndComments\nshowpage\n")
+    with pytest.raises(
+        ValueError, match=r"X\[0\] must be an image; the file '.*picture\.png'.*PNG"
+    ):
+        as_source([path])
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    "suffix", [".bmp", ".gif", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".webp"]
+)
+def test_every_documented_format_is_read(tmp_path, suffix):
+    path = tmp_path / f"grey{suffix}"
+    pictures(np.full((1, 6, 7), 200, np.uint8))[0].save(path)
+    assert_array_equal(np.abs(as_source([path])[:].astype(int) - 200) <= 1, True)
+
+
+@pytest.mark.parametrize("most", [41, 30, 2])
+@pytest.mark.filterwarnings("ignore:Image size")
+def test_files_of_too_many_pixels_are_not_decoded(files, monkeypatch, most):
+    # Pillow itself only warns of up to twice as many.
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", most)
+    with pytest.raises(
+        ValueError, match=rf"X\[0\] .*0\.png'.*42 pixels.*\b{most if most > 21 else 4}"
+    ):
+        as_source(files)
+
+
+def test_images_are_turned_upright(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    upright = pictures()[0]
+    exif = image.Exif()
+    exif[0x0112] = 6  # the camera was turned by a quarter
+    path = tmp_path / "turned.png"
+    upright.transpose(image.Transpose.ROTATE_90).save(path, exif=exif)
+    for form in ([path], [image.open(path)]):
+        assert_array_equal(as_source(form)[:], ROWS[:1])
+    # Malformed data have no orientation.
+    upright.info["exif"] = b"Exif\0\0nothing"
+    assert_array_equal(as_source([upright])[:], ROWS[:1])
 
 
 def test_pillow_is_needed_for_files_alone(monkeypatch, files):

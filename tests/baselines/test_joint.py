@@ -75,7 +75,7 @@ def test_a_failed_fit_leaves_it():
     with pytest.raises(ValueError, match="epsilon"):
         model.set_params(epsilon=-1.0).fit(X_TRAIN, Y_TRAIN)
     with pytest.raises(ValueError, match="NaN"):
-        model.set_params(epsilon=0.3).fit(np.full_like(X_TRAIN, np.nan), Y_TRAIN)
+        model.set_params(epsilon="auto").fit(np.full_like(X_TRAIN, np.nan), Y_TRAIN)
 
     assert_array_equal(model.predict(X_TEST), expected)
 

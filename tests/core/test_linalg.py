@@ -93,8 +93,10 @@ def test_entries_that_are_not_finite_are_named():
 def test_the_shift_that_was_needed_is_warned_about_and_used(lowest, jitter):
     matrix = torch.diag(torch.tensor([1.0, 1.0, lowest], dtype=torch.float64))
 
-    with pytest.warns(IllConditionedWarning, match=f"the moment .* {jitter:.0e} of its mean"):
+    message = f"the moment .* {jitter:.0e} of its mean .* A larger ridge, `epsilon`"
+    with pytest.warns(IllConditionedWarning, match=message) as caught:
         factor = cholesky(matrix, name="the moment")
+    assert caught[0].filename == __file__
 
     shifted = matrix + jitter * matrix.diagonal().mean() * torch.eye(3, dtype=torch.float64)
     assert_allclose(factor @ factor.T, shifted, rtol=1e-9)

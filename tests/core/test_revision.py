@@ -45,6 +45,24 @@ def test_a_forgotten_class_leaves_the_past_of_the_layers(n_layers):
     assert left.scores(X).shape == (24, 2)
 
 
+@pytest.mark.parametrize("rank", [None, 3])
+def test_forgetting_a_few_of_many_inputs_forms_no_square_matrix(rank):
+    settings = replace(SETTINGS, p=(0.5,), rank=rank, shared_band_size=0)
+    X = torch.as_tensor(np.random.default_rng(0).normal(size=(12, 30_000)))
+    classes = torch.arange(12) // 4
+    task = Task(X, classes, torch.ones(12).double())
+    model = learn(empty_model(X.shape[1], settings, 3), task, settings)
+
+    left = forget_classes(model, [1])
+
+    kept = torch.cat([X[:4], X[8:]])
+    (past,) = left.past
+    if rank is None:
+        gram, along = (kept @ kept.T).numpy(), past @ kept.numpy().T
+        assert_allclose(along.T @ along, gram @ gram, rtol=1e-8, atol=1e-8 * np.max(gram) ** 2)
+    assert len(past) == 8
+
+
 def test_forgetting_leaves_the_model_it_started_from_as_it_was():
     model, X = learnt(2, 1)
     before = model.scores(X)

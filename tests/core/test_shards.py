@@ -12,6 +12,7 @@ from ffnb_sklearn.core.shards import (
     learn_band,
     only_inputs,
     pooled,
+    same_samples,
     shard_moments,
     with_past_of,
 )
@@ -94,3 +95,17 @@ def test_zero_inputs():
     assert not np.any(band.band.weights)
     codes = band_codes(nothing.X, nothing.classes - 3, nothing.weights, 1)
     assert not torch.any(band.outputs(nothing.X, codes, nothing.weights))
+
+
+def test_the_same_samples_in_another_order_and_others():
+    model = learnt([OLD], p=(2,))
+    first, order = sums_of(model, NEW), torch.arange(len(NEW.X) - 1, -1, -1)
+    again = sums_of(model, type(NEW)(NEW.X[order], NEW.classes[order], NEW.weights[order]))
+    assert same_samples(first, again)
+    for other in (
+        type(NEW)(NEW.X + 1e-4, NEW.classes, NEW.weights),
+        type(NEW)(NEW.X, NEW.classes, 1.001 * NEW.weights),
+        type(NEW)(NEW.X, NEW.classes.roll(1), NEW.weights),
+    ):
+        assert not same_samples(first, sums_of(model, other))
+    assert not same_samples(first, dict(list(first.items())[:2]))

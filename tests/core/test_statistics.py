@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core import statistics
 from ffnb_sklearn.core.statistics import (
     ClassMoments,
+    TurningPairs,
     merge,
     moments_of,
     principal_rows,
@@ -362,3 +363,50 @@ def test_no_sample_stands_among_the_principal_rows():
 
 def test_rows_of_zeros_have_no_principal_rows():
     assert principal_rows(torch.zeros(3, 4, dtype=torch.float64)).shape == (0, 4)
+
+
+@pytest.mark.parametrize("max_rank", [None, 40, 8, "auto"])
+@pytest.mark.parametrize("n", [20, 400])
+@pytest.mark.parametrize("ratio", [1e8, 1e12, 1e20])
+def test_small_columns_keep_their_digits_beside_large_ones(ratio, n, max_rank):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(n, 30)) @ rng.normal(size=(30, 30)), np.ones(n)
+    X /= ratio ** rng.permutation(np.linspace(0.0, 1.0, 30))
+
+    found = moments(X, weights, max_rank=max_rank)
+    parts = [moments(X[part], weights[part], max_rank=max_rank) for part in (slice(5), slice(5, n))]
+    merged = merge(parts, max_rank, device=CPU)
+
+    expected, spreads = dense(X, weights)[2], X.std(axis=0) * n**0.5
+    for one in (found, merged):
+        assert_allclose(np.diag(one.scatter()), np.diag(expected), rtol=1e-12)
+        if max_rank is None or n == 20:
+            correlations = (one.scatter() - expected) / np.outer(spreads, spreads)
+            assert max_rank == 8 or np.abs(correlations).max() < 1e-12
+
+
+@pytest.mark.parametrize("max_rank", [None, 4])
+@pytest.mark.parametrize("n", [30, 300])
+def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, max_rank):
+    rng, n_inputs, start = np.random.default_rng(0), 3, 5
+    frequencies = rng.normal(size=8)
+    pairs = TurningPairs(n_inputs, start, frequencies)
+    X, factor = rng.normal(size=(n, 21)) * np.geomspace(1.0, 0.1, 21), 37.0
+    turn = np.eye(21)
+    for k, angle in enumerate(frequencies * np.log(factor)):
+        at = start + 2 * k
+        turn[at : at + 2, at : at + 2] = [
+            [np.cos(angle), np.sin(angle)],
+            [-np.sin(angle), np.cos(angle)],
+        ]
+
+    def of(rows):
+        chunk = torch.as_tensor(rows), torch.ones(n, dtype=torch.float64)
+        return pairs.levelled(moments_of([chunk], max_rank, pairs=pairs))
+
+    plain, turned = of(X), of(factor * X @ turn)
+
+    assert_allclose(turned.mean, factor * plain.mean @ turn, atol=1e-12 * factor)
+    assert_allclose(turned.residual, factor**2 * plain.residual, rtol=1e-9, atol=1e-9)
+    scatter = factor**2 * turn.T @ plain.scatter() @ turn
+    assert_allclose(turned.scatter(), scatter, rtol=1e-9, atol=1e-9 * np.trace(scatter))

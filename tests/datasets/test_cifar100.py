@@ -80,6 +80,18 @@ def test_array_rebuilt_under_the_new_module_name(tmp_path, contents):
     assert load_cifar100(tmp_path).train.sum() == 5
 
 
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_files_saved_again(tmp_path, contents, protocol, as_bytes):
+    for name, content in contents.items():
+        entries = {key.encode() if as_bytes else key: value for key, value in content.items()}
+        (tmp_path / name).write_bytes(pickle.dumps(entries, protocol=protocol))
+    bunch = load_cifar100(tmp_path)
+    parts = [contents[name]["data"] for name in ("train", "test")]
+    np.testing.assert_array_equal(bunch.data, np.concatenate(parts))
+    assert bunch.target_names == contents["meta"]["fine_label_names"]
+
+
 @pytest.mark.parametrize("name", ["train", "test", "meta"])
 def test_missing_and_cut_files(tmp_path, contents, name):
     path = write_all(tmp_path, contents) / name

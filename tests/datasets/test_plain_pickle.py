@@ -104,10 +104,13 @@ def test_the_order_of_an_array_is_honoured(folder, order, name):
     np.testing.assert_array_equal(read(folder, part(data, n_images=2) + STOP), images)
 
 
-@pytest.mark.parametrize("protocol", [3, 4, 5])
-def test_pickles_of_today_are_read(folder, protocol):
-    # An array with gaps: protocol 5 passes others to a function that no file of the release names.
-    images = np.arange(2 * SIZE).astype(np.uint8).reshape(1, -1)[:, ::2]
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("order", "CF")
+def test_pickles_of_today_are_read(folder, protocol, step, order):
+    # Protocol 5 rebuilds an array with gaps by another function.
+    images = np.arange(step * SIZE).astype(np.uint8).reshape(1, -1)[:, ::step]
+    images = np.asarray(images, order=order)
     content = {b"data": images, b"fine_labels": [99], b"coarse_labels": [19]}
     stream = pickle.dumps(content, protocol=protocol)
     np.testing.assert_array_equal(read(folder, stream), images)
@@ -115,6 +118,26 @@ def test_pickles_of_today_are_read(folder, protocol):
 
 def test_no_images_are_read(folder):
     assert read(folder, part(array((0, SIZE), b""), n_images=0) + STOP).shape == (0, SIZE)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        named("_codecs", "encode") + several(unicode("é" * 9999), unicode("punycode")) + REDUCE,
+        # One text of the memo, encoded a thousand times.
+        unicode("a" * 9999)
+        + put(9)
+        + pickle.EMPTY_LIST
+        + pickle.MARK
+        + (named("_codecs", "encode") + several(get(9), unicode("latin1")) + REDUCE) * 1000
+        + pickle.APPENDS,
+    ],
+    ids=["slow codec", "amplified"],
+)
+def test_text_is_encoded_once_and_in_latin1(folder, stream):
+    assert "bytes must be written once, as text of the encoding latin1" in refusal(
+        folder, stream + STOP
+    )
 
 
 def test_a_huge_position_in_the_memo_takes_no_memory(folder):

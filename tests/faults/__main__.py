@@ -3,6 +3,7 @@
 python -m tests.faults                       # everything
 python -m tests.faults faults --calls merge  # every inner call of one call
 python -m tests.faults threads --readings 10000
+python -m tests.faults changes --changes 10000
 python -m tests.faults fuzz --steps 100000
 """
 
@@ -20,8 +21,9 @@ import torch
 
 from tests.faults.calls import CALLS
 from tests.faults.campaign import attack
+from tests.faults.changes import count_wrong_changes
 from tests.faults.machine import fuzz
-from tests.faults.threads import count_lost_tasks, count_wrong_readings
+from tests.faults.threads import READ, count_lost_tasks, count_wrong_readings
 
 MODULES = (numpy, scipy, sklearn, torch, joblib, hypothesis)
 
@@ -49,13 +51,16 @@ def _print_row(name, row, seconds=None):
 
 def thread(arguments):
     """Let threads read and write at once; return the number of failures."""
-    start = time.perf_counter()
-    n_raised, n_wrong, n_writes = count_wrong_readings(arguments.readings)
-    print(
-        f"{arguments.readings} readings during {n_writes} calls that learn: "
-        f"{n_raised} exceptions, {n_wrong} wrong ({time.perf_counter() - start:.1f} s)",
-        flush=True,
-    )
+    n_found = 0
+    for name, (make, cycle) in READ.items():
+        start = time.perf_counter()
+        n_raised, n_wrong, n_writes = count_wrong_readings(arguments.readings, make(), cycle)
+        n_found += n_raised + n_wrong
+        print(
+            f"{name}: {arguments.readings} readings during {n_writes} calls that learn: "
+            f"{n_raised} exceptions, {n_wrong} wrong ({time.perf_counter() - start:.1f} s)",
+            flush=True,
+        )
     start = time.perf_counter()
     n_lost, n_refused = count_lost_tasks(arguments.trials)
     print(
@@ -63,10 +68,25 @@ def thread(arguments):
         f"refused and repeated, {n_lost} tasks lost ({time.perf_counter() - start:.1f} s)",
         flush=True,
     )
-    return n_raised + n_wrong + n_lost
+    return n_found + n_lost
 
 
-PARTS = {"faults": inject, "threads": thread, "fuzz": fuzz}
+def change(arguments):
+    """Change parameters after learning; return the number of disagreements."""
+    start = time.perf_counter()
+    count = count_wrong_changes(arguments.changes, arguments.seed)
+    print(
+        f"{count.n_changes} parameters changed after learning: {count.n_effects} changed "
+        f"predictions, {count.n_refused} refused, {len(count.wrong)} wrong "
+        f"({time.perf_counter() - start:.1f} s)",
+        flush=True,
+    )
+    for one in count.wrong[:10]:
+        print(f"  {one}")
+    return len(count.wrong)
+
+
+PARTS = {"faults": inject, "threads": thread, "changes": change, "fuzz": fuzz}
 
 
 def parsed():
@@ -77,6 +97,7 @@ def parsed():
     parser.add_argument("--places", type=int, help="inner calls that raise; all by default")
     parser.add_argument("--readings", type=int, default=10_000, help="predictions in threads")
     parser.add_argument("--trials", type=int, default=100, help="estimators of three writers")
+    parser.add_argument("--changes", type=int, default=5_000, help="parameters to change")
     parser.add_argument("--steps", type=int, default=100_000, help="calls in random sequences")
     parser.add_argument("--seed", type=int, default=0, help="seed of what is random")
     arguments = parser.parse_args()

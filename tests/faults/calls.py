@@ -7,6 +7,7 @@ import dask
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
 from ffnb_sklearn import (
@@ -52,6 +53,13 @@ def extractor(**parameters):
 
 def pipeline(last):
     return ContinualPipeline([("unit", StandardScaler()), ("last", last)])
+
+
+def noisy_pipeline():
+    """Pipeline whose steps share a generator, which a call consumes only if it succeeds."""
+    generator = np.random.RandomState(0)
+    steps = [("noise", GaussianRandomProjection(2, random_state=generator))]
+    return ContinualPipeline([*steps, ("last", bands(random_state=generator))])
 
 
 def fit(estimator, now=NEW):
@@ -131,6 +139,9 @@ CALLS = {
     "pipeline partial_fit, in place": Call(
         lambda: learn(pipeline(GaussianNB()), OLD, classes=[0, 1, 2, 3]), learn
     ),
+    "fit, generator": Call(lambda: bands(random_state=np.random.RandomState(0)), fit),
+    "pipeline fit, generator": Call(noisy_pipeline, fit),
+    "pipeline first partial_fit, generator": Call(noisy_pipeline, learn),
     "pipeline forget": Call(fitted_pipeline, lambda one: one.forget([1])),
     "pipeline merge": Call(fitted_pipeline, merge_pipeline),
     "extractor fit": Call(extractor, lambda one: one.fit(X)),

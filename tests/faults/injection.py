@@ -4,6 +4,7 @@ import gc
 import inspect
 import sys
 import threading
+import weakref
 from _thread import LockType, RLock
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,8 +44,9 @@ def is_of_package(file):
 def is_inside(frame):
     """Whether a frame is of the package, or was called by it."""
     code = frame.f_code
-    # Not generators, since an error in one that is being closed would be lost.
-    if code.co_flags & inspect.CO_GENERATOR:
+    # Not generators and callbacks of weak references, since an error in a generator that is being
+    # closed, or in such a callback, would be lost.
+    if code.co_flags & inspect.CO_GENERATOR or code.co_filename == weakref.__file__:
         return False
     return is_of_package(code.co_filename) or is_of_package(frame.f_back.f_code.co_filename)
 

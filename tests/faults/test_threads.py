@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from itertools import combinations_with_replacement
@@ -15,6 +16,7 @@ from ffnb_sklearn import ConcurrentLearningError, ContinualPipeline, NaiveIncrem
 from tests.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
 from tests.faults.campaign import state_of
 from tests.faults.threads import (
+    READ,
     WRITES,
     count_lost_tasks,
     count_wrong_readings,
@@ -22,8 +24,13 @@ from tests.faults.threads import (
 )
 
 
-def test_predictions_during_learning_are_those_of_one_state():
-    n_raised, n_wrong, n_writes = count_wrong_readings(60)
+@pytest.mark.parametrize("name", READ)
+def test_predictions_during_learning_are_those_of_one_state(name):
+    make, cycle = READ[name]
+    with warnings.catch_warnings():
+        # The scaler is frozen: here that is wanted.
+        warnings.simplefilter("ignore")
+        n_raised, n_wrong, n_writes = count_wrong_readings(60, make(), cycle)
     assert (n_raised, n_wrong) == (0, 0)
     assert n_writes > 0
 

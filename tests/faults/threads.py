@@ -9,20 +9,33 @@ from copy import deepcopy
 import numpy as np
 
 from ffnb_sklearn import ConcurrentLearningError
-from tests.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards
+from tests.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
 
 READINGS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "transform"),
     "score_samples",
 )
 
-# What the writer does, over and over: the state after each call is one of four.
 CYCLE = (
     lambda model: fit(model, Y < 2),
     lambda model: learn(model, Y == 2),
     lambda model: model.forget([1]),
     lambda model: model.merge(OTHER),
 )
+
+# The scaler of one fit and the classifier of another one give other results than either.
+PIPELINE_CYCLE = (
+    lambda pipe: pipe.fit(X[Y < 2], Y[Y < 2]),
+    lambda pipe: pipe.partial_fit(X[Y == 2], Y[Y == 2]),
+    lambda pipe: pipe.fit(100.0 * X[Y >= 1] + 50.0, Y[Y >= 1]),
+    lambda pipe: pipe.forget([3]),
+)
+
+# An estimator that knows nothing, and the calls of its writer.
+READ = {
+    "classifier": (bands, CYCLE),
+    "pipeline": (lambda: pipeline(bands()), PIPELINE_CYCLE),
+}
 
 # Calls of which any two may meet.
 WRITES = {
@@ -45,13 +58,18 @@ def hasty_threads():
         sys.setswitchinterval(before)
 
 
-def count_wrong_readings(n_calls, n_readers=3):
+def count_wrong_readings(n_calls, model, cycle, n_readers=3):
     """Read from an estimator while another thread lets it learn.
 
     Parameters
     ----------
     n_calls : int
         Calls of readers; each returns all rows.
+    model : estimator
+        Unfitted estimator.
+    cycle : sequence of callables
+        Calls that the writer makes over and over; the first one begins anew, so the state after
+        each call is one of as many states.
     n_readers : int, default=3
         Threads that read.
 
@@ -62,13 +80,13 @@ def count_wrong_readings(n_calls, n_readers=3):
     n_writes : int
         Calls that learned meanwhile.
     """
-    model = CYCLE[0](bands())
+    cycle[0](model)
     expected = {name: set() for name in READINGS}
-    for write in (*CYCLE, *CYCLE):
+    for write in (*cycle, *cycle):
         write(model)
         for name in READINGS:
             expected[name].add(getattr(model, name)(X).tobytes())
-    assert len(expected["predict_proba"]) == len(CYCLE)
+    assert len(expected["predict_proba"]) == len(cycle)
     reading, n_writes = True, 0
 
     def read(reader):
@@ -86,7 +104,7 @@ def count_wrong_readings(n_calls, n_readers=3):
         def write():
             nonlocal n_writes
             while reading:
-                CYCLE[n_writes % len(CYCLE)](model)
+                cycle[n_writes % len(cycle)](model)
                 n_writes += 1
 
         writer = pool.submit(write)

@@ -12,6 +12,7 @@ import torch
 
 from ffnb_sklearn import EmptyNullSpaceWarning
 from tests.numerics.errors import call_errors, merge_errors, model_errors
+from tests.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
 
 DRAWS = range(5)
 MODELS = {
@@ -52,8 +53,23 @@ PARTS = {
 }
 
 
+def print_switches():
+    """Print which outputs each switch of torch and NumPy changes: none."""
+    print("\nswitches: outputs that change")
+    for name in SWITCHES:
+        changed = {
+            f"{estimator}, {samples}": differences(name, estimator, samples)
+            for estimator in ESTIMATORS
+            for samples in SAMPLES
+        }
+        print(
+            f"{name:<26}{ {case: one for case, one in changed.items() if one} or 'none' }",
+            flush=True,
+        )
+
+
 def main():
-    """Print the tables; arguments choose them by the last word of their title."""
+    """Print the tables; arguments choose them by the last word of their title, or switches."""
     start = time.perf_counter()
     torch.set_num_threads(1)
     versions = ", ".join(f"{one.__name__} {one.__version__}" for one in (numpy, torch, mpmath))
@@ -64,6 +80,8 @@ def main():
     for title, cases in PARTS.items():
         if not sys.argv[1:] or title.split()[-1] in sys.argv[1:]:
             print_table(title, cases)
+    if not sys.argv[1:] or "switches" in sys.argv[1:]:
+        print_switches()
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

@@ -86,7 +86,7 @@ def call_errors(n_calls, offset=0.0, seed=0):
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 3, n_calls)
     X, weights = _samples(int(counts.sum()), offset, rng)
-    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None, device="cpu")
+    model = FFNBClassifier(band_size=0, shared_band_size=0, rank=None, scale=False, device="cpu")
     for rows in np.split(np.arange(len(X)), counts.cumsum()[:-1]):
         model.partial_fit(X[rows], np.zeros(len(rows)), sample_weight=weights[rows])
     return _errors_of(model._learned_state().model.moments[0], X, weights)

@@ -10,6 +10,7 @@ from ffnb_sklearn import EmptyNullSpaceWarning, FFNBClassifier
 pytest.importorskip("mpmath")
 
 from tests.numerics.errors import call_errors, merge_errors, model_errors
+from tests.numerics.switches import SWITCHES, differences
 
 EPS = np.finfo(float).eps
 
@@ -58,3 +59,14 @@ def test_bands_do_no_harm_at_a_large_offset(band_size, n_classes):
     assert np.mean(plain == banded) > 0.97
     lda = LinearDiscriminantAnalysis().fit(X - X.mean(axis=0), y)
     assert np.mean(banded == y_test) > lda.score(X_test - X.mean(axis=0), y_test) - 0.01
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_global_switches_of_torch_and_numpy_change_nothing(switch):
+    assert differences(switch, "gaussian", "float32") == []
+
+
+@pytest.mark.parametrize("estimator", ["tuned", "naive"])
+def test_fine_tuning_needs_no_gradients_from_outside(estimator):
+    assert differences("inference mode", estimator, "float64") == []

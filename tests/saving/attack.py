@@ -1,10 +1,12 @@
-"""Damaged and forged model files, and processes killed while they save."""
+"""Damaged and forged model files, their first use, and processes that save or are killed."""
 
 import io
 import os
 import signal
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from traceback import print_exception
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from tests.saving.model_files import (
     scores,
 )
 from tests.separated_classes import learned
+
+# Processes that save to one path at the same time, and threads of each.
+_N_PROCESSES, _N_THREADS = 3, 3
 
 # Longest time that a writer lives, in seconds; a file is written several times meanwhile.
 _LONGEST_LIFE = 0.05
@@ -176,9 +181,8 @@ def kill_repeatedly(write, check, path, n_kills, seed=0):
     return n_inside
 
 
-def kill_writers(n_kills, folder):
-    """Kill processes that save models; return how many were killed while they wrote."""
-    path = folder / "model.ffnb"
+def _models_and_check(path):
+    """Return two models, and a function that raises unless a file holds one of them."""
     models = [pipeline(), learned(pipeline(), [5, 7])]
     known = [scores(one) for one in models]
 
@@ -186,4 +190,56 @@ def kill_writers(n_kills, folder):
         found = scores(load(path))
         assert any(one.shape == found.shape and (one == found).all() for one in known)
 
+    return models, check
+
+
+def kill_writers(n_kills, folder):
+    """Kill processes that save models; return how many were killed while they wrote."""
+    path = folder / "model.ffnb"
+    models, check = _models_and_check(path)
     return kill_repeatedly(lambda number: save(models[number], path), check, path, n_kills)
+
+
+def save_together(n_saves, folder):
+    """Save to one path from threads of several processes, and load the file meanwhile.
+
+    Return how often the file was loaded; raise if a save failed, or a file was none of the models.
+    """
+    path = folder / "shared.ffnb"
+    models, check = _models_and_check(path)
+    save(models[0], path)
+    n_each = -(-n_saves // (_N_PROCESSES * _N_THREADS))
+    alive, n_loaded = set(), 0
+    for _ in range(_N_PROCESSES):
+        process = os.fork()
+        if not process:
+            _save_in_threads(models, path, n_each)
+        alive.add(process)
+    while alive:
+        for process in list(alive):
+            found, status = os.waitpid(process, os.WNOHANG)
+            if found:
+                alive.remove(process)
+                assert status == 0
+        check()
+        n_loaded += 1
+    assert not list(folder.glob(".shared*"))
+    path.unlink()
+    return n_loaded
+
+
+def _save_in_threads(models, path, n_each):
+    """Save models from several threads, and end the process; its status tells of errors."""
+    status = 1
+    try:
+        with ThreadPoolExecutor(_N_THREADS) as pool:
+            saves = [
+                pool.submit(save, models[number % 2], path) for number in range(n_each * _N_THREADS)
+            ]
+        for one in saves:
+            one.result()
+        status = 0
+    except BaseException as error:
+        print_exception(error)
+    finally:
+        os._exit(status)

@@ -30,13 +30,6 @@ def deep_classifier():
     return learned(model, [4, 1], [6, 0])
 
 
-def solved_classifier():
-    """Return a classifier that has been solved."""
-    model = learned(classifier(), [4, 1], [6])
-    model.predict(X)
-    return model
-
-
 def naive_classifier():
     """Return a naive classifier of string labels."""
     model = NaiveIncrementalClassifier(n_layers=2, band_size=2, max_epochs=2, random_state=0)
@@ -50,7 +43,6 @@ def pipeline():
 
 ESTIMATORS = {
     "deep": deep_classifier,
-    "solved": solved_classifier,
     "naive": naive_classifier,
     "pipeline": pipeline,
 }

@@ -1,13 +1,14 @@
 """A file is the old one or the new one, whatever ends the writer; temporary files are removed."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ffnb_sklearn import load, save
+from ffnb_sklearn import _atomic, load, save
 from ffnb_sklearn._atomic import replaced_file
 from ffnb_sklearn.saving import _files
 from tests.saving.model_files import classifier
@@ -17,14 +18,24 @@ LEFTOVER = ".model.ffnb.0123456789abcdef.partial"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked")
-def test_killed_writers_leave_the_old_file_or_the_new_one():
-    command = [sys.executable, "-m", "tests.attack", "--kills", "20", "--files", "0"]
+def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
+    command = [
+        sys.executable,
+        "-m",
+        "tests.attack",
+        "--kills",
+        "20",
+        "--files",
+        "0",
+        "--saves",
+        "300",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("none lost") == 2
+    assert done.stdout.count("none lost") == 3
 
 
 @pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
@@ -72,15 +83,105 @@ def test_link_stays_a_link(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the permissions of POSIX")
-def test_a_private_file_stays_private(tmp_path):
+POSIX = pytest.mark.skipif(os.name == "nt", reason="permissions and files of POSIX")
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def umask(request):
+    """Set a umask."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+@POSIX
+@pytest.mark.parametrize("permissions", [None, 0o600, 0o640, 0o444])
+def test_no_one_else_can_read_a_file_before_it_is_complete(permissions, umask, tmp_path):
     path = tmp_path / "model"
-    path.write_bytes(b"old")
-    path.chmod(0o600)
+    expected = 0o666 & ~umask
+    if permissions is not None:
+        path.write_bytes(b"old")
+        path.chmod(permissions)
+        expected = permissions
+    modes = []
     with replaced_file(path) as file:
         file.write(b"new")
+        file.flush()
+        modes += [mode(one) for one in tmp_path.iterdir() if one != path]
+    assert modes == [0o600]
     assert path.read_bytes() == b"new"
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert mode(path) == expected
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@POSIX
+def test_temporary_file_is_created_private(tmp_path, monkeypatch):
+    created = []
+
+    def opened(name, flags, mode=0o777, **keywords):
+        if flags & os.O_CREAT and flags & os.O_WRONLY and os.fspath(name).endswith(".partial"):
+            created.append(mode)
+        return original(name, flags, mode, **keywords)
+
+    original = os.open
+    monkeypatch.setattr(os, "open", opened)
+    path = tmp_path / "model"
+    path.touch()
+    with replaced_file(path):
+        pass
+    assert created == [0o600]
+
+
+def _socket(path):
+    # The path of a socket can have about 100 characters.
+    folder = os.getcwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(folder)
+
+
+@POSIX
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, _socket, lambda path: path.symlink_to(os.devnull)],
+    ids=["fifo", "socket", "device"],
+)
+def test_what_is_no_regular_file_is_not_replaced(make, tmp_path):
+    path = tmp_path / "model.ffnb"
+    make(path)
+    before = path.lstat()
+    with pytest.raises(OSError, match=r"not a regular file.*(model.ffnb|null)"):
+        save(classifier(), path)
+    assert path.lstat() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="locks of POSIX")
+def test_file_that_is_taken_for_a_leftover_is_created_again(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    original, taken = fcntl.flock, []
+
+    def flock(file, operation):
+        # Another writer locks the first temporary file before its owner, and removes it later.
+        if not taken:
+            (path,) = tmp_path.iterdir()
+            taken.append(path.open("rb"))
+            original(taken[0], fcntl.LOCK_EX)
+        original(file, operation)
+
+    monkeypatch.setattr(_atomic.fcntl, "flock", flock)
+    with replaced_file(tmp_path / "model") as file:
+        Path(taken[0].name).unlink(missing_ok=True)
+        file.write(b"new")
+    taken[0].close()
+    assert (tmp_path / "model").read_bytes() == b"new"
 
 
 def test_places_that_cannot_be_written(tmp_path):

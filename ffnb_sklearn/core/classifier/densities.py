@@ -103,7 +103,10 @@ class GaussianDistances:
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        scores, own = self.terms(features)
+        return self.tempered(*self.terms(features))
+
+    def tempered(self, scores: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        """Divide s by the temperature of each sample, in place, given both terms."""
         nearest = scores.argmax(1, keepdim=True)
         temperatures = own.gather(1, nearest).mul_(self.own_temperature)
         return scores.div_(temperatures.add_(self.temperature))
@@ -134,7 +137,7 @@ class GaussianDistances:
             parts.append(x.to(dtype).T)
         squares = torch.split(own, _SAMPLES_TOGETHER)
         most = max(1, int(_RESPONSE_BYTES / (8 * min(len(features), _SAMPLES_TOGETHER))))
-        for c, start, stops in self._groups(most):
+        for c, start, stops in self.groups(most):
             axes = slice(start, stops[-1])
             own_rows, own_shifts = rows[axes].to(dtype), shifts[axes, None].to(dtype)
             for part, found in zip(parts, squares, strict=True):
@@ -143,7 +146,7 @@ class GaussianDistances:
                     found[:, c + k] = responses[first - start : stop - start].sum(0)
         return scores.add_(own, alpha=0.5), own
 
-    def _groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
+    def groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
         """Yield consecutive classes with up to `most` rows, or a single class.
 
         A group is its first class, the first row, and the stop of each class's rows.

@@ -11,6 +11,7 @@ covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh 
 t minus the posterior of r.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,25 +55,43 @@ class PairwiseFisher:
         sample lie between -(C - 1) and C - 1 and sum to zero.
         """
         planes = as_tensor(self.planes, device=features.device)
-        offsets = as_tensor(self.offsets, device=features.device)
         parts = torch.split(features, _SAMPLES_TOGETHER)
-        groups = self._groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
+        groups = self.groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
         most = max((_n_pairs(stop) - _n_pairs(first) for first, stop in groups), default=0)
         # Every product reuses this memory; allocating it afresh takes an eighth of the time.
         room = features.new_empty(most * len(parts[0]))
         scores = features.new_empty((len(features), self.n_classes))
         for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
-            pooled = found.new_zeros((self.n_classes, len(part)))
-            for first, stop in groups:
-                pairs = slice(_n_pairs(first), _n_pairs(stop))
+
+            def responses(pairs: slice, part: torch.Tensor = part) -> torch.Tensor:
                 rows = planes[pairs]
                 outputs = room[: len(rows) * len(part)].view(len(rows), len(part))
-                torch.mm(rows, part.T, out=outputs).add_(offsets[pairs, None]).tanh_()
-                _pool(outputs, first, stop, pooled)
-            found[:] = pooled.T
+                return torch.mm(rows, part.T, out=outputs)
+
+            self.add_up(found, groups, responses)
         return scores
 
-    def _groups(self, most: int) -> list[tuple[int, int]]:
+    def add_up(
+        self,
+        scores: torch.Tensor,
+        groups: Sequence[tuple[int, int]],
+        responses: Callable[[slice], torch.Tensor],
+    ) -> torch.Tensor:
+        """Fill and return the scores, of shape (n_samples, C), from the responses of planes.
+
+        `responses` returns w . x of consecutive pairs, of shape (n_pairs, n_samples), for each
+        group in turn; it is overwritten.
+        """
+        offsets = as_tensor(self.offsets, device=scores.device)
+        pooled = scores.new_zeros((self.n_classes, len(scores)))
+        for first, stop in groups:
+            pairs = slice(_n_pairs(first), _n_pairs(stop))
+            outputs = responses(pairs).add_(offsets[pairs, None]).tanh_()
+            _pool(outputs, first, stop, pooled)
+        scores[:] = pooled.T
+        return scores
+
+    def groups(self, most: int) -> list[tuple[int, int]]:
         """Return groups (first, stop) of classes with up to `most` pairs, or of a single class."""
         groups, first = [], 1
         for t in range(1, self.n_classes):

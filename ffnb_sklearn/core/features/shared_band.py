@@ -2,7 +2,8 @@ r"""The shared band: random neurons that no task changes.
 
 A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, so its output scales with x. A
 cosine is :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` [1]_. Another scale of x
-only changes its phase.
+only changes its phase. Each cosine has a sine of the same phase beside it. Another scale turns the
+pair in its plane, which changes no distance, so nothing depends on the unit of the inputs.
 
 Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
 d (d + 1) / 2 quadratic forms of d inputs separate classes with different covariances. With few
@@ -22,7 +23,7 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..statistics import Array
+from ..statistics import Array, TurningPairs
 
 __all__ = ["SharedBand", "draw_shared_band"]
 
@@ -46,7 +47,7 @@ class SharedBand:
         Whether a rectified neuron is `|z|`, the sum of two mirrored ReLUs, or a single ReLU. If the
         classifier also sees the inputs, they carry the linear part of relu(z) = (z + abs(z)) / 2.
     frequencies : ndarray of shape (n_cosines,)
-        Frequencies omega of the cosines, which come last.
+        Frequencies omega of the cosines and sines, which come last, in turn.
     """
 
     rows: Array
@@ -63,13 +64,21 @@ class SharedBand:
 
     @property
     def n_cosines(self) -> int:
-        """Number of cosines."""
+        """Number of cosines and sines."""
         return len(self.frequencies)
 
     def moduli(self) -> slice:
         """Return the numbers of the rectified neurons without a bias."""
         n_rectified = len(self) - self.n_cosines
         return slice(n_rectified // _NEURONS_PER_BIASED, n_rectified)
+
+    def pairs(self) -> TurningPairs | None:
+        """Return the cosines with their sines among the features, if there are any."""
+        if not self.n_cosines:
+            return None
+        n_inputs = self.rows.shape[1] - 1
+        start = n_inputs + len(self) - self.n_cosines
+        return TurningPairs(n_inputs, start, self.frequencies[::2])
 
     def without_neurons(self) -> "SharedBand":
         """Return the band without its neurons."""
@@ -103,10 +112,11 @@ def draw_shared_band(
     average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
     :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are cosines,
     :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` with
-    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle: M less twice
+    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle, and sines of
+    the same phases: M less twice
     the number of quadratic forms of the inputs, but no more than M / 2. Equal spreads of r and
     omega give the kernel one width along all small steps: the squared steps of the direction and of
-    :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other cosine sees one of the d
+    :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other pair sees one of the d
     inputs: the only entry of r has the variance d, so that the phases vary as much.
 
     Parameters
@@ -126,16 +136,19 @@ def draw_shared_band(
     scale = np.sqrt(2.0 / max(n_neurons, 1))
     rows = rng.normal(scale=scale, size=(n_neurons, n_inputs + 1))
     spare = n_neurons - _NEURONS_PER_FORM * n_inputs * (n_inputs + 1) // 2
-    n_cosines = max(0, min(spare, n_neurons // 2))
-    rectified, cosines = np.split(rows, [n_neurons - n_cosines])
+    n_pairs = max(0, min(spare, n_neurons // 2)) // 2
+    rectified, cosines = np.split(rows, [n_neurons - 2 * n_pairs])
     n_biased = len(rectified) // _NEURONS_PER_BIASED
     rectified[:n_biased] *= 0.5**0.5
     rectified[n_biased:, -1] = 0.0
     cosines /= scale
-    # Every other cosine sees one input; the inputs take turns.
-    single = cosines[1::2, :-1]
+    # Every other pair sees one input; the inputs take turns.
+    single = cosines[2::4, :-1]
     others = np.arange(n_inputs) != np.arange(len(single))[:, None] % n_inputs
     single *= n_inputs**0.5
     single[others] = 0.0
-    cosines[:, -1] = rng.uniform(0.0, 2.0 * np.pi, n_cosines)
-    return SharedBand(rows, mirrored, rng.normal(size=n_cosines))
+    cosines[::2, -1] = rng.uniform(0.0, 2.0 * np.pi, n_pairs)
+    cosines[1::2] = cosines[::2]
+    # A sine is a cosine a quarter of a circle later.
+    cosines[1::2, -1] -= 0.5 * np.pi
+    return SharedBand(rows, mirrored, np.repeat(rng.normal(size=n_pairs), 2))

@@ -1,0 +1,23 @@
+"""The line of the user to which a warning points."""
+
+import sys
+from types import FrameType
+
+__all__ = ["level_of_user"]
+
+# Packages whose frames lie between the code of the user and a check.
+_BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
+
+
+def level_of_user() -> int:
+    """Return the stack level, from the calling function, of the first frame outside libraries."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _library(frame) in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _library(frame: FrameType) -> str:
+    """Return the name of the package that the code of a frame belongs to."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]

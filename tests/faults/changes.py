@@ -1,0 +1,163 @@
+"""Change random parameters after learning, and compare with a model fitted with these values."""
+
+import tempfile
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from ffnb_sklearn import BandTraining, FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn._parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
+from tests.faults.machine import LABELS, NEW, ROWS
+
+# Values that each parameter may take.
+VALUES = {
+    "p": [0.5, 0.95, 2],
+    "band_size": [1, 2],
+    "n_layers": [1, 2],
+    "shared_band_size": [5, 6],
+    "skip_connection": [False, True],
+    "activation": ["relu", "tanh"],
+    "init": ["multi", "mono", "random"],
+    "gamma": [0.1, 1.0],
+    "null_space": [False, True],
+    "covariance": ["class", "identity"],
+    "shrinkage": ["auto", 0.0, 0.3, 1.0],
+    "epsilon": ["auto", 0.1, 2.0],
+    "rank": [None, 2, "auto"],
+    "max_state_mb": [None, 1.0],
+    "classifier": ["gaussian", "ovo", "ova"],
+    "chunk_size": [3, 4096],
+    "old_statistics": ["gaussian", "zero"],
+    "units": ["relative", "absolute"],
+    "half_bias": [False, True],
+    "training": [None, BandTraining(left_out=False)],
+    "max_epochs": [0, 1],
+    "learning_rate": [0.003, 0.01],
+    "momentum": [0.5, 0.9],
+    "weight_decay": [0.0, 0.1],
+    "batch_size": [10, 50],
+    "batch_norm": [False, True],
+    "classes_per_task": [None, 2],
+    "device": ["auto", "cpu"],
+    "random_state": [0, 1],
+    "verbose": [0, False],
+    "priors": ["uniform", "empirical", {label: label + 1.0 for label in range(6)}],
+    "novelty": [False, True],
+}
+
+
+# Values that no estimator may have together.
+ABSOLUTE_AUTO = {"epsilon": "auto", "units": "absolute"}.items()
+
+
+@dataclass
+class Count:
+    """Results of the changes.
+
+    Attributes
+    ----------
+    n_changes : int
+        Changed parameters.
+    n_effects : int
+        Changes after which predictions differed.
+    n_refused : int
+        Changes that the next prediction refused by name.
+    wrong : list of str
+        Changes whose result is not that of the rule of the parameter.
+    """
+
+    n_changes: int = 0
+    n_effects: int = 0
+    n_refused: int = 0
+    wrong: list = field(default_factory=list)
+
+
+def count_wrong_changes(n_changes, seed=0):
+    """Change parameters of models, one after another, until there are enough changes."""
+    rng, count = np.random.default_rng(seed), Count()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while count.n_changes < n_changes:
+            _change_one_model(rng, count)
+    return count
+
+
+def _drawn(rng, name):
+    return VALUES[name][rng.integers(len(VALUES[name]))]
+
+
+def _change_one_model(rng, count, n_changes=10):
+    """Fit a model with random parameters, and change ten of them, one after another."""
+    parameters = {
+        "band_size": 0,
+        "shared_band_size": 5,
+        "random_state": 0,
+        "device": "cpu",
+        "epsilon": 0.1,
+        "classifier": _drawn(rng, "classifier"),
+        "covariance": _drawn(rng, "covariance"),
+        "skip_connection": _drawn(rng, "skip_connection"),
+    }
+    has_scaler, has_bands = rng.random(2) < 0.5
+    model = FFNBClassifier(**{**parameters, "band_size": int(has_bands)})
+    if has_scaler:
+        model = make_continual_pipeline(StandardScaler(), model)
+    model.fit(ROWS, LABELS)
+    for name in rng.choice([*VALUES], n_changes):
+        model = _saved(model) if rng.random() < 0.1 else model
+        _change_one_parameter(model, name, _drawn(rng, name), count)
+
+
+def _saved(model):
+    """Return a model that was saved and loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, Path(folder, "model.ffnb"))
+        return load(Path(folder, "model.ffnb"))
+
+
+def _change_one_parameter(model, name, value, count):
+    """Change a parameter; note the change if its result is not that of its rule."""
+    last = model[-1] if hasattr(model, "steps") else model
+    old, before = getattr(last, name), model.decision_function(NEW)
+    if name == "band_size" and last.band_size == 0:
+        # Another value is refused, as those of the parameters that shape the state.
+        rule = FIXED
+    elif {"epsilon": last.epsilon, "units": last.units, name: value}.items() >= ABSOLUTE_AUTO:
+        return
+    else:
+        rule = RULES[name]
+    last.set_params(**{name: value})
+    count.n_changes += 1
+    try:
+        after = model.decision_function(NEW)
+    except ValueError as error:
+        count.n_refused += 1
+        if rule != FIXED or not str(error).startswith(name):
+            count.wrong.append(f"{name}={value!r} after {old!r}: {error}")
+        last.set_params(**{name: old})
+        after, value = model.decision_function(NEW), old
+        if after.tobytes() != before.tobytes():
+            count.wrong.append(f"{name}={old!r}, set back, changes predictions")
+        return
+    has_effect = after.tobytes() != before.tobytes()
+    count.n_effects += has_effect
+    if rule == FIXED and value != old:
+        count.wrong.append(f"{name}={value!r} after {old!r} is not refused")
+    if rule == NEXT_LEARNING and has_effect:
+        count.wrong.append(f"{name}={value!r} after {old!r} changes predictions before a task")
+    if rule == NEXT_PREDICTION and last.band_size == 0:
+        # Parameters of learning are those with which the model has learned.
+        learned = {one: getattr(FFNBClassifier(), one) for one in RULES}
+        present = {one: getattr(last, one) for one in RULES if RULES[one] != NEXT_LEARNING}
+        fresh = clone(model)
+        fresh_last = fresh[-1] if hasattr(fresh, "steps") else fresh
+        fresh_last.set_params(**{**learned, **present, "band_size": 0})
+        expected = fresh.fit(ROWS, LABELS).decision_function(NEW)
+        error = np.abs(after - expected).max() / max(1.0, np.abs(expected).max())
+        # Chunks of other sizes round the moments differently.
+        if error > 1e-6:
+            count.wrong.append(f"{name}={value!r} after {old!r} differs by {error:.1e} from a fit")

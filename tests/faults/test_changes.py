@@ -1,0 +1,12 @@
+"""A few parameters changed after learning; python -m tests.faults changes makes thousands."""
+
+from ffnb_sklearn._parameter_rules import RULES
+from tests.faults.changes import VALUES, count_wrong_changes
+
+
+def test_every_parameter_takes_effect_by_its_rule_or_is_refused():
+    assert set(VALUES) == set(RULES)
+    count = count_wrong_changes(100)
+    assert count.wrong == []
+    assert count.n_refused > 0
+    assert count.n_effects > 10

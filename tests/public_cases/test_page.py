@@ -1,0 +1,19 @@
+"""The page of public cases and the tests name the same threads."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+THREAD = re.compile(r"(?:scikit-learn|river|Avalanche|skorch|timm|pandas|PyTorch) #\d+")
+
+
+def test_the_page_lists_the_threads_of_each_file():
+    rows = re.findall(r"^\| (.+?) \|.*\| `(\w+\.py)` \|$", (HERE / "README.md").read_text(), re.M)
+    tested = {
+        (thread, path.name)
+        for path in HERE.glob("test_*.py")
+        for thread in THREAD.findall(path.read_text())
+    }
+    assert len(rows) == len(set(rows))
+    assert set(rows) == tested
+    assert len(rows) >= 60

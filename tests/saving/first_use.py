@@ -1,0 +1,244 @@
+"""Model files that are forged consistently, loaded and used: nothing may run, open or hang.
+
+Most forgeries in `tests.saving.attack` do not load. Here a parameter or a fitted value is
+replaced by a value of the same kind, so that many files load. Each is then used as a service would
+use it.
+"""
+
+import os
+import re
+import signal
+import sys
+import warnings
+from contextlib import contextmanager
+from functools import reduce
+from operator import getitem
+
+import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from ffnb_sklearn import (
+    ConvNet,
+    MirrorShift,
+    ModelFileError,
+    SkeletonDescriptor,
+    SkeletonGCN,
+    TorchFeatureExtractor,
+    make_continual_pipeline,
+)
+from tests.saving.model_files import (
+    classifier,
+    closed,
+    load_bytes,
+    opened,
+    pipeline,
+    places,
+    put,
+    saved,
+)
+from tests.separated_classes import X
+
+try:
+    import resource
+except ImportError:
+    # Windows does not measure the memory.
+    resource = None
+
+# Longest time of a file, in seconds, far above the time of any file: a hang ends the attack.
+_LONGEST = 120
+
+# Most memory that all files together may add, in KB.
+_MOST_MEMORY = 3_000_000
+
+_FORBIDDEN = re.compile(
+    r"subprocess\.|os\.(system|exec|spawn|posix_spawn|fork|remove|rename)|socket\."
+)
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+_OWN = f"{ConvNet.__module__}:ConvNet"
+
+# Calls of `ran`, and events that no file may cause.
+_EVENTS = []
+_WATCHED = []
+
+
+def ran(*_, **__):
+    """Record a call; forged files name this function."""
+    _EVENTS.append("ran")
+
+
+def text_pipeline():
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
+
+
+def image_pipeline():
+    small = {"stem_width": 4, "widths": (4, 6), "blocks": (1, 1)}
+    extractor = TorchFeatureExtractor(
+        ConvNet, backbone_params=small, layers=["0", "3"], pooling=2, views=MirrorShift(1)
+    )
+    return make_continual_pipeline(extractor, classifier()).partial_fit(_IMAGES, [0, 0, 1, 1])
+
+
+def graph_pipeline():
+    extractor = TorchFeatureExtractor(
+        SkeletonGCN, backbone_params={"n_nodes": 6, "n_node_features": 3}, input_shape=(6, 3)
+    )
+    return make_continual_pipeline(extractor, classifier()).partial_fit(_ROWS, [0, 0, 1, 1])
+
+
+def skeleton_pipeline():
+    return make_continual_pipeline(SkeletonDescriptor(n_chunks=2), classifier()).partial_fit(
+        _SEQUENCES, [0, 0, 1, 1]
+    )
+
+
+_RNG = np.random.default_rng(0)
+_IMAGES = _RNG.integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
+_ROWS = _RNG.random((4, 18))
+_SEQUENCES = _RNG.random((4, 5, 6, 3))
+
+
+def samples(canary):
+    """Return the function that makes each estimator, and samples for it."""
+    texts = ["a" * 30000 + "!", "a " * 3000, str(canary), "x-\u0301" * 3000]
+    return [
+        (text_pipeline, texts),
+        (image_pipeline, _IMAGES),
+        (graph_pipeline, _ROWS),
+        (skeleton_pipeline, _SEQUENCES),
+        (pipeline, X),
+    ]
+
+
+def hostile_values(old, canary):
+    """Return values of the kind of a value of the JSON text, and values that name something."""
+    if isinstance(old, bool):
+        return [not old]
+    if isinstance(old, int):
+        return [-1, 0, 1, 2, 7, 100, 10**4, 10**6, 2**24, 2**31 - 1, 2**40, 2**63 - 1]
+    if isinstance(old, float):
+        return [0.0, 1e-300, 0.5, 1.0, 1e300]
+    names = ["subprocess:run", f"{__name__}:ran", str(canary), "(a+)+$", "(a|aa)+!", "filename"]
+    names += ["file", "punycode", "zlib_codec", "char", "none", "meta", "mirror", _OWN]
+    objects = [
+        *({"path": str(canary)}, {"factory": f"{__name__}:ran"}, {"factory": _OWN}, None),
+        *({"tuple": [1, 10**6]}, {"tuple": [1, 16]}, {"tuple": [3, 10**5, 10**5]}),
+        *({"dict": [["stem_width", 2**13]]}, {"dict": [["widths", [2**13, 2**13]]]}),
+        *({"dict": [["n_nodes", 10**5], ["n_node_features", 3]]}, {"number_type": "complex128"}),
+        {"augmentation": ["MirrorShift", {"dict": [["shift", 10**5]]}]},
+        {"augmentation": ["MirrorShift", {"dict": [["shift", 200]]}]},
+        {"augmentation": ["Jitter", {"dict": []}]},
+    ]
+    return names + objects if isinstance(old, str) or old is None else objects + names
+
+
+def count_used(n_files, folder):
+    """Return how many of some consistently forged files load; each of these is used."""
+    canary = folder / "canary.txt"
+    canary.write_text("a secret text")
+    forgeries = all_forgeries(canary, folder)
+    before = _memory()
+    n_loaded = sum(
+        _is_used(*forgeries[number % len(forgeries)], canary, folder) for number in range(n_files)
+    )
+    assert _memory() - before < _MOST_MEMORY
+    return n_loaded
+
+
+def all_forgeries(canary, folder):
+    """Return all forgeries in random order: content, arrays, samples, and a value with its place.
+
+    Those of the parameters come first, because parameters decide what is interpreted.
+    """
+    parameters, others = [], []
+    for make, rows in samples(canary):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content, arrays = opened(saved(make(), folder / "model.ffnb"))
+        for path in places(content):
+            if path[:1] != ("estimator",) or path[-1] in ("array", "class"):
+                continue
+            chosen = parameters if path[-2:-1] == ("parameters",) else others
+            old = reduce(getitem, path, content)
+            values = hostile_values(old, canary)
+            chosen += [(content, arrays, rows, path, value) for value in values]
+    rng = np.random.default_rng(0)
+    return [some[i] for some in (parameters, others) for i in rng.permutation(len(some))]
+
+
+def _is_used(content, arrays, rows, path, value, canary, folder):
+    """Forge a file, load it and use it; return whether it loads."""
+    forged = put(content, path, value) if value is not None else _with_null(content, path)
+    with _watched(canary, f"{path}={value!r}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            estimator = load_bytes(closed(forged, arrays), folder / "forged.ffnb")
+        except ModelFileError:
+            return False
+        for method in ("transform", "predict", "predict_proba", "get_feature_names_out"):
+            try:
+                call = getattr(estimator, method)
+                call() if method == "get_feature_names_out" else call(rows)
+            except (ValueError, TypeError, AttributeError):
+                # Parameters that do not fit the samples.
+                continue
+    return True
+
+
+def _with_null(content, path):
+    """Return content with null at a place; `put` would remove the place."""
+    marked = put(content, path, "")
+    owner = marked
+    for key in path[:-1]:
+        owner = owner[key]
+    owner[path[-1]] = None
+    return marked
+
+
+def _memory():
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _audit(event, arguments):
+    """Record an event that no file may cause; this hook of Python cannot be removed."""
+    if not _WATCHED:
+        return
+    canary, folder = _WATCHED
+    if event == "open":
+        name = os.fsdecode(arguments[0]) if isinstance(arguments[0], str | bytes) else ""
+        writes = bool(arguments[2] & _WRITES) and "__pycache__" not in name
+        if name == canary or (writes and not name.startswith(folder)):
+            _EVENTS.append(f"open {name}")
+    elif _FORBIDDEN.match(event):
+        _EVENTS.append(event)
+
+
+_HOOKS = []
+
+
+@contextmanager
+def _watched(canary, what):
+    """Raise if a block runs a program, opens a path that it should not, or hangs."""
+    if not _HOOKS:
+        sys.addaudithook(_audit)
+        _HOOKS.append(_audit)
+
+    def hang(*_):
+        raise AssertionError(f"{what} hangs")
+
+    has_alarm = hasattr(signal, "SIGALRM")
+    _EVENTS.clear()
+    _WATCHED[:] = [str(canary), str(canary.parent)]
+    if has_alarm:
+        old = signal.signal(signal.SIGALRM, hang)
+        signal.alarm(_LONGEST)
+    try:
+        yield
+    finally:
+        _WATCHED.clear()
+        if has_alarm:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, old)
+    assert not _EVENTS, f"{what} causes {_EVENTS}"

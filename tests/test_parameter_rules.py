@@ -1,0 +1,294 @@
+"""Parameters that change after learning: they take effect, or are refused by name."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from ffnb_sklearn import (
+    BandTraining,
+    FFNBClassifier,
+    JointClassifier,
+    NaiveIncrementalClassifier,
+    load,
+    make_continual_pipeline,
+    save,
+)
+from ffnb_sklearn._parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
+from ffnb_sklearn.distributed import partial_fit_shards
+
+GUIDE = Path(__file__).parents[1] / "docs/user_guide/parameters.rst"
+
+# Three classes that overlap, thirty samples each.
+RNG = np.random.default_rng(0)
+Y = np.repeat([0, 1, 2], 30)
+X = RNG.standard_normal((3, 4))[Y] + RNG.standard_normal((90, 4)) * [1.0, 2.0, 0.5, 1.0]
+OLD, NEW = Y < 2, Y == 2
+
+DESCENT = {
+    "max_epochs": 3,
+    "learning_rate": 0.1,
+    "training": BandTraining(standard_errors=None, n_folds=1, patience=None),
+}
+HEADS = [{"classifier": head} for head in ("gaussian", "ovo", "ova")]
+NUMBERS = [{**head, "shrinkage": 0.1, "epsilon": 0.1} for head in HEADS]
+
+# For each parameter: values of other parameters with which a change has an effect, and the change.
+CHANGES = {
+    "p": [({}, 1)],
+    "band_size": [({}, 2)],
+    "n_layers": [({}, 2)],
+    "shared_band_size": [({}, 9), ({"shared_band_size": 0}, 9)],
+    "skip_connection": [({}, False)],
+    "scale": [({}, False)],
+    "activation": [({}, "tanh")],
+    "init": [({}, "random")],
+    "gamma": [({}, 10.0)],
+    "null_space": [({}, False)],
+    "covariance": [(head, "identity") for head in HEADS[:2]],
+    "shrinkage": [*((head, 0.7) for head in HEADS[:2]), (NUMBERS[0], "auto")],
+    "epsilon": [*((head, 5.0) for head in HEADS), (NUMBERS[0], "auto")],
+    "rank": [({"band_size": 0}, 1)],
+    "max_state_mb": [({"band_size": 0}, 1e-6)],
+    "classifier": [(HEADS[0], "ovo"), (HEADS[1], "ova"), (HEADS[2], "gaussian")],
+    "chunk_size": [({}, 7)],
+    "old_statistics": [({}, "zero")],
+    "units": [(head, "absolute") for head in NUMBERS],
+    "half_bias": [(HEADS[1], False)],
+    "training": [({}, BandTraining(left_out=False))],
+    "max_epochs": [({**DESCENT, "max_epochs": 0}, 3)],
+    "learning_rate": [(DESCENT, 0.01)],
+    "momentum": [(DESCENT, 0.1)],
+    "weight_decay": [(DESCENT, 5.0)],
+    "batch_size": [(DESCENT, 7)],
+    "batch_norm": [({}, True)],
+    "classes_per_task": [({}, 1)],
+    "device": [({"device": "auto"}, "cpu")],
+    "random_state": [({}, 1)],
+    "verbose": [({}, 1)],
+    "priors": [(head, {0: 1.0, 1: 5.0, 2: 1.0}) for head in HEADS],
+    "novelty": [({"band_size": 0}, True)],
+}
+# Parameters without effect on the scores.
+SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty"}
+
+
+def model(**parameters):
+    defaults = {"shared_band_size": 8, "random_state": 0, "device": "cpu"}
+    return FFNBClassifier(**{**defaults, **parameters})
+
+
+def naive(**parameters):
+    return NaiveIncrementalClassifier(
+        **{"band_size": 1, "max_epochs": 2, "random_state": 0, **parameters}
+    )
+
+
+def joint(**parameters):
+    return JointClassifier(**{"shared_band_size": 8, "random_state": 0, **parameters})
+
+
+def changes(rule):
+    """Return (name, other values, change) of all parameters with a rule."""
+    return [(name, *one) for name, some in CHANGES.items() if RULES[name] == rule for one in some]
+
+
+def readings(one, rows=X):
+    names = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples")
+    return {name: getattr(one, name)(rows) for name in names if hasattr(one, name)}
+
+
+# ---- the table
+
+
+def test_every_parameter_has_a_rule_and_is_tested():
+    assert set(model().get_params(deep=False)) == set(RULES) == set(CHANGES)
+    assert set(joint().get_params(deep=False)) == set(RULES)
+    assert set(naive().get_params(deep=False)) <= set(RULES)
+    assert set(RULES.values()) == {NEXT_PREDICTION, NEXT_LEARNING, FIXED}
+
+
+def test_the_guide_has_the_same_table():
+    text = GUIDE.read_text().partition("Changes after learning\n")[2]
+    rows = re.findall(r"^   \* - (\w.*)\n     - (``.*(?:\n       .*)*)", text, flags=re.MULTILINE)
+    table = [(name, rule) for rule, names in rows for name in re.findall(r"``(\w+)``", names)]
+    assert len(table) == len(RULES)
+    assert {name: rule.lower() for name, rule in table} == RULES
+
+
+# ---- the solution
+
+
+@pytest.mark.parametrize("convert", [np.asarray, csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(("name", "others", "value"), changes(NEXT_PREDICTION))
+def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
+    name, others, value, method, convert, tmp_path
+):
+    rows = convert(X)
+    before = getattr(model(band_size=0, **others), method)(rows, Y)
+    expected = getattr(model(band_size=0, **{**others, name: value}), method)(rows, Y)
+    old = readings(before, rows)
+    now = readings(before.set_params(**{name: value}), rows)
+    for reading, values in readings(expected, rows).items():
+        assert_allclose(now[reading], values, rtol=1e-9, atol=1e-9)
+    if name not in SILENT:
+        assert np.abs(now["decision_function"] - old["decision_function"]).max() > 1e-6
+    for attribute in ("shrinkage_", "epsilon_", "n_parameters_"):
+        assert getattr(before, attribute) == pytest.approx(getattr(expected, attribute))
+    save(before, tmp_path / "model.ffnb")
+    loaded = readings(load(tmp_path / "model.ffnb"), rows)
+    for reading, values in now.items():
+        assert_array_equal(loaded[reading], values)
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda **head: make_continual_pipeline(StandardScaler(), model(**head)).fit(X, Y),
+        lambda **head: make_continual_pipeline(model(**head)).partial_fit(X, Y),
+        lambda **head: make_continual_pipeline(partial_fit_shards(model(**head), shards())),
+        lambda **head: make_continual_pipeline(joint(**head).fit(X, Y)),
+    ],
+    ids=["pipeline fit", "pipeline partial_fit", "shards", "joint"],
+)
+@pytest.mark.parametrize("head", ["gaussian", "ovo"])
+def test_it_does_so_however_the_samples_were_learned(learn, head):
+    pipe = learn(band_size=0, classifier=head)
+    step, old = pipe.steps[-1][0], pipe.predict_proba(X)
+    changed = pipe.set_params(**{f"{step}__shrinkage": 0.9}).predict_proba(X)
+    assert np.abs(changed - old).max() > 1e-6
+    assert_array_equal(pipe.set_params(**{f"{step}__shrinkage": "auto"}).predict_proba(X), old)
+
+
+def shards():
+    dask = pytest.importorskip("dask")
+    return [dask.delayed((X[::2], Y[::2])), dask.delayed((X[1::2], Y[1::2]))]
+
+
+def test_a_solution_is_computed_once_for_each_change(monkeypatch):
+    one, solved = model().fit(X, Y), []
+    from ffnb_sklearn.core import model as core
+
+    solve = core.solve
+    monkeypatch.setattr(core, "solve", lambda *a, **k: solved.append(1) or solve(*a, **k))
+    for _ in range(3):
+        one.predict(X)
+    one.set_params(shrinkage=0.5)
+    for _ in range(3):
+        one.predict(X)
+        one.predict_proba(X)
+    assert len(solved) == 2
+
+
+def test_models_whose_solutions_differ_are_merged():
+    first = model(band_size=0, rank=None).fit(X[OLD], Y[OLD])
+    second = model(band_size=0, rank=None, shrinkage=0.3, classifier="ova").fit(X[NEW], Y[NEW])
+    both = model(band_size=0, rank=None).fit(X, Y)
+    assert_allclose(first.merge(second).predict_proba(X), both.predict_proba(X), atol=1e-9)
+
+
+def test_thresholds_of_other_scores_are_refused():
+    one = model(novelty=True).fit(X, Y)
+    threshold = one.novelty_threshold(0.1)
+    for name, value in {"shrinkage": 0.2, "epsilon": 3.0, "covariance": "identity"}.items():
+        before = getattr(one, name)
+        with pytest.raises(ValueError, match=f"novelty_threshold needs {name} as in the last"):
+            one.set_params(**{name: value}).novelty_threshold(0.1)
+        assert one.set_params(**{name: before}).novelty_threshold(0.1) == threshold
+
+
+# ---- the state
+
+
+CALLS = {
+    **{name: lambda one, name=name: getattr(one, name)(X) for name in readings(model().fit(X, Y))},
+    "transform": lambda one: one.transform(X),
+    "score": lambda one: one.score(X, Y),
+    "partial_fit": lambda one: one.partial_fit(X, Y),
+    "forget": lambda one: one.forget([0]),
+    "merge": lambda one: one.merge(model().fit(X, Y + 3)),
+    "novelty_threshold": lambda one: one.novelty_threshold(0.1),
+    "forgetting_bound": lambda one: one.forgetting_bound(X),
+    "partial_fit_shards": lambda one: partial_fit_shards(one, shards()),
+}
+
+
+@pytest.mark.parametrize("make", [model, joint, naive])
+@pytest.mark.parametrize(
+    ("name", "others", "value"),
+    [*changes(FIXED), ("band_size", {}, 0), ("band_size", {"band_size": 0}, 1)],
+)
+def test_a_parameter_that_shapes_the_state_is_refused_at_the_next_call(make, name, others, value):
+    one = make()
+    names = one.get_params(deep=False)
+    if name not in names or not set(others) <= set(names) or (make is naive and "band" in name):
+        pytest.skip("is no such parameter")
+    one = make(**others).fit(X, Y)
+    old, before, state = readings(one), getattr(one, name), one._state
+    one.set_params(**{name: value})
+    for call_name, call in CALLS.items():
+        method = call_name.replace("_shards", "")
+        if not hasattr(one, method) or (make is not model and "shards" in call_name):
+            continue
+        with pytest.raises(
+            ValueError, match=rf"{name}\b.* (cannot change between tasks|must be 1)"
+        ):
+            call(one)
+    assert one._state is state
+    # Such an estimator can still be displayed and cloned, and may begin anew.
+    assert name in repr(one)
+    assert "n_parameters_" not in dir(one) or make is naive
+    clone(one).fit(X, Y).predict(X)
+    for reading, values in readings(one.set_params(**{name: before})).items():
+        assert_array_equal(values, old[reading])
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_a_random_state_without_a_seed_is_not_compared(random_state):
+    one = model(random_state=random_state).partial_fit(X[OLD], Y[OLD])
+    one.predict(X)
+    assert one.partial_fit(X[NEW], Y[NEW]).n_tasks_ == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("shrinkage", 2.0), ("classifier", "best"), ("units", [3])]
+)
+def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value):
+    one = model().fit(X, Y)
+    one.predict(X)
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of FFNBClassifier"):
+        one.set_params(**{name: value}).predict(X)
+
+
+# ---- the next task
+
+
+def test_an_invalid_value_of_learning_is_refused_by_name_at_the_next_task():
+    one = model().partial_fit(X[OLD], Y[OLD])
+    old = one.set_params(gamma=-1.0).predict_proba(X)
+    with pytest.raises(ValueError, match="The 'gamma' parameter of FFNBClassifier"):
+        one.partial_fit(X[NEW], Y[NEW])
+    assert_array_equal(one.predict_proba(X), old)
+
+
+@pytest.mark.parametrize(("name", "others", "value"), changes(NEXT_LEARNING))
+def test_a_parameter_of_learning_takes_effect_at_the_next_task(name, others, value, capsys):
+    same = model(**others).partial_fit(X[OLD], Y[OLD])
+    changed = model(**others).partial_fit(X[OLD], Y[OLD])
+    old = readings(same)
+    changed.set_params(**{name: value})
+    for reading, values in readings(changed).items():
+        assert_array_equal(values, old[reading])
+    effect = {
+        "classes_per_task": lambda one: one.fit(X, Y).n_tasks_,
+        "verbose": lambda one: capsys.readouterr().out,
+        "novelty": lambda one: len(one._state.model.left_out),
+    }.get(name, lambda one: one.decision_function(X).tolist())
+    effects = [effect(one.partial_fit(X[NEW], Y[NEW])) for one in (same, changed)]
+    assert effects[0] != effects[1]
