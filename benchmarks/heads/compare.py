@@ -337,12 +337,13 @@ def find_problems(options):
 
 
 def main(arguments=None):
-    """Run the comparison and print its report."""
+    """Run the comparison, print its report, and return the records."""
     options = parse(arguments)
     with limited(options.threads):
         records = run(options)
         text = report(records, options, environment_lines(device=options.device))
     publish(text, records, options.out)
+    return records
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
-"""How well samples of unseen classes are told from new samples of the classes learned.
+"""Measure how well samples of unseen classes are told from those of the classes learned.
 
 `score_samples` of FFNB is compared with scores that need all training rows at once: Mahalanobis
 distances with a pooled covariance, relative Mahalanobis distances, the distance to the k-th
 neighbour, and the largest logit of a logistic regression.
 
-    python benchmarks/novelty.py --out novelty.md novelty.csv
-    python benchmarks/novelty.py --quick
+    python -m benchmarks.heads.novelty --out novelty.md novelty.csv
+    python -m benchmarks.heads.novelty --quick
 """
 
 import warnings
 
 import numpy as np
-from _data import default_folder, known_problems
-from _report import command_line, page, publish, run_limited, table
 from sklearn.covariance import EmpiricalCovariance, LedoitWolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -21,6 +19,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
+from benchmarks.lib.report import command_line, page, publish, run_limited, table
+from benchmarks.lib.sets import load_group
 from ffnb_sklearn import FFNBClassifier
 
 # Neighbour whose distance counts, or a tenth of the rows of the smallest class.
@@ -88,7 +88,7 @@ SCORES = {
 
 def cases(options):
     """Yield the name, the rows learned, new rows, and which of these are of classes learned."""
-    problems = known_problems(default_folder())
+    problems = load_group("features", options.data, options.data)
     pairs = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
     for pair in pairs[:1] if options.quick else pairs:
         yield f"digits without {pair[0]} and {pair[1]}", *_case(problems["digits"], pair, None)
@@ -99,7 +99,7 @@ def cases(options):
 
 def _case(problem, unseen, learned):
     """Return training rows, their labels, test rows, and which are of the classes learned."""
-    split = problem.splits()[0]
+    split = problem.splits(0)[0]
     learned = (
         [one for one in np.unique(split.y) if one not in unseen] if learned is None else learned
     )
@@ -139,7 +139,7 @@ def report(records, environment):
 
 def main(arguments=None):
     """Measure, and print the table."""
-    options = command_line(__doc__, quick="one pair of digits").parse_args(arguments)
+    options = command_line(__doc__, quick="one pair of digits", data=True).parse_args(arguments)
     records, environment = run_limited(run, options)
     publish(report(records, environment), records, options.out)
 
