@@ -2,78 +2,247 @@
 
 The network was trained on the first fifty classes alone. Its features go to FFNB and to other
 heads: fifty classes in the first task, then a few per task. Extracted features are cached, chunk by
-chunk, so that an interrupted run goes on where it stopped. Run from anywhere:
+chunk, so that an interrupted run goes on where it stopped.
 
-    python benchmarks/layers.py --out layers.md layers.csv
-    python benchmarks/layers.py --features all-mirror --classes-per-task 25 10 5 2 1
-    python benchmarks/layers.py --features all-mirror --methods ffnb ffnb-ovo slda fecam
-    python benchmarks/layers.py --images-per-class 20 --features last all-mirror
+    python -m benchmarks.features.layers --out layers.md layers.csv
+    python -m benchmarks.features.layers --features all-mirror --classes-per-task 25 10 5 2 1
+    python -m benchmarks.features.layers --features all-mirror --methods ffnb ffnb-ovo slda fecam
+    python -m benchmarks.features.layers --weights wide.pt --network wide
+    python -m benchmarks.features.layers --images-per-class 20 --features last all-mirror
 """
 
-import csv
-import json
+import hashlib
 import sys
 import time
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import mean
 
+import joblib
 import numpy as np
-from _layer_features import BASE_CLASSES, FEATURES, GIVEN, columns, extract, load_images
-from _layers_report import WIDTH, report
-from _report import command_line, limited, publish, write
-from heads import METHODS, Context, Method
 
-from ffnb_sklearn import FFNBClassifier, evaluate_stream
+from benchmarks.heads.methods import METHODS, Context
+from benchmarks.lib.data import read_arrays
+from benchmarks.lib.report import (
+    command_line,
+    environment_lines,
+    limited,
+    page,
+    publish,
+    read_records,
+    table,
+    write,
+)
+from benchmarks.paper.printed import CIFAR_AVERAGES
+from ffnb_sklearn import evaluate_stream
+from ffnb_sklearn.backbones import ConvNet, MirrorShift, TorchFeatureExtractor
 
-# Columns of a record: what was measured, and what came out.
+# Residual blocks of the network: the last of the second stage, both of the third and the fourth.
+LAYERS = ("6", "7", "8", "9", "10")
+BASE_CLASSES = 50
+# Parameters of ConvNet. The wide one has nineteen twentieths of the parameters of a ResNet-18 and
+# two thirds of its operations: its first stage, on whole images, is narrow.
+SHAPES = {
+    "narrow": {},
+    "wide": {"stem_width": 32, "widths": (32, 96, 256, 512)},
+    "full": {"stem_width": 64, "widths": (64, 128, 256, 512)},
+}
+# Scaling of the pixels that the network was trained with, per channel.
+MEAN, STD = (129.3, 124.1, 112.4), (68.2, 65.4, 70.4)
+CHUNK = 2500
+# Random neurons of RanPAC and cosines of KLDA.
+WIDTH = 5000
+
+# Columns of a record: the case, and the figures.
 KEYS = ("features", "method", "per_task")
 FIGURES = ("base", "final", "average", "fit_s", "score_s", "state_mb")
+COLUMNS = ["features", "width", "head", "stream", "scored", "base %", "final %", "average %"]
+COLUMNS += ["fit s", "predict s", "state MB"]
 
-LEARNERS = {
-    **METHODS,
-    "ffnb-64": Method(
-        "FFNB, rank 64",
-        lambda c: FFNBClassifier(rank=64, random_state=c.seed, device=c.device),
-        "rank=64, other parameters default: less time and state",
-    ),
-    "ffnb-ovo": Method(
-        "FFNB, pairs",
-        lambda c: FFNBClassifier(classifier="ovo", random_state=c.seed, device=c.device),
-        "classifier='ovo', other parameters default",
-    ),
-    "published": Method(
-        "published model, closed form",
-        lambda c: FFNBClassifier.as_published(
-            p=0.95, band_size=1, max_epochs=0, random_state=c.seed, device=c.device
-        ),
-        "as_published(p=0.95, band_size=1, max_epochs=0)",
-    ),
+# Average incremental accuracy in percent with 2, 5, 10, and 20 or 25 tasks after the first, as the
+# papers print it; "-": not known. Papers: arXiv:2111.11366 (FFNB); Zhu et al., CVPR 2021 (PASS);
+# Zhu et al., CVPR 2022 (SSRE); arXiv:2211.13131 (FeTrIL); arXiv:2205.14922 (ACIL);
+# arXiv:2309.14062 (FeCAM); Yan et al., CVPR 2021 (DER).
+PUBLISHED = [
+    ("FFNB, the paper", "EfficientNet, frozen", *CIFAR_AVERAGES.values(), "-"),
+    ("PASS", "ResNet-18, trained on by every task", "-", 63.5, 61.8, 58.1),
+    ("SSRE", "ResNet-18, grows with every task", "-", 65.9, 65.0, 61.7),
+    ("FeTrIL", "ResNet-18, frozen", "-", 66.3, 65.2, 61.5),
+    ("ACIL", "ResNet-32, frozen", "-", 66.30, 66.07, 65.95),
+    ("FeCAM", "ResNet-18, frozen", "-", 70.9, 70.8, 69.4),
+    ("CLOVER", "five networks, frozen", "-", 72.7, 72.3, 71.0),
+    ("DER", "ResNet-18, one more per task; keeps images", 74.61, 73.21, 72.81, "-"),
+]
+
+
+@dataclass(frozen=True)
+class Features:
+    """A row of the table: the layers, and the views of each image.
+
+    Layers are None for the output of the network, and empty for the pixels.
+    """
+
+    label: str
+    layers: tuple | None
+    views: str | MirrorShift | None = "mirror"
+
+
+FEATURES = {
+    "pixels": Features("pixels", (), None),
+    "last": Features("last layer", None, None),
+    "last-mirror": Features("last layer, mean with the mirrored image", None),
+    "two-mirror": Features("blocks 8 and 10", ("8", "10")),
+    "three-mirror": Features("blocks 8 to 10", ("8", "9", "10")),
+    "all-mirror": Features("blocks 6 to 10", LAYERS),
+    "all-shift": Features("blocks 6 to 10, also of shifted images", LAYERS, MirrorShift(shift=2)),
+    "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
 }
+
+
+@dataclass(frozen=True)
+class Images:
+    """Training and test images as bytes, with labels in the order in which classes arrive."""
+
+    train: np.ndarray
+    y_train: np.ndarray
+    test: np.ndarray
+    y_test: np.ndarray
+
+
+def load_images(folder, per_class=None):
+    """Read the images.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the data files.
+    per_class : int, default=None
+        Training images per class, the first ones; None: all 500.
+
+    Returns
+    -------
+    images : Images
+        Training images of shape (n, 3, 32, 32), test images of shape (n, 32, 32, 3).
+    """
+    position = np.argsort(read_arrays(folder / "cifar100_b50.npz")["order"])
+    coded, y = (read_arrays(folder / "cifar100_train_images.npz")[key] for key in ("coded", "y"))
+    if per_class is not None:
+        kept = first_of_each(y, per_class)
+        coded, y = coded[kept], y[kept]
+    test = read_arrays(folder / "cifar100_images.npz")
+    return Images(decode(coded), position[y], test["x_test"], position[test["y_test"]])
+
+
+def decode(coded):
+    """Undo the coding of the training images: differences to the left, and to green."""
+    green, red, blue = np.moveaxis(np.cumsum(coded, axis=3, dtype=np.uint8), 1, 0)
+    return np.stack([red + green, green, blue + green], axis=1)
+
+
+def first_of_each(y, count):
+    """Return the positions of the first samples of each class; None counts all."""
+    return np.sort(np.concatenate([np.flatnonzero(y == label)[:count] for label in np.unique(y)]))
+
+
+def extract(images, views, options):
+    """Compute the features of all layers, or read those that are cached.
+
+    Parameters
+    ----------
+    images : Images
+        Images to extract from.
+    views : {"mirror"}, MirrorShift or None
+        Views of each image that the network gets.
+    options : Namespace
+        The command line: weights, network, cache, device and precision.
+
+    Returns
+    -------
+    X, X_test : ndarray of shape (n, width)
+        Scaled features, in the order of the images.
+    layers : dict of str -> (int, float)
+        Width of each layer, and its factor, learned from the images of the first fifty classes.
+    """
+    digest = hashlib.sha256(options.weights.read_bytes()).hexdigest()[:8]
+    precision = "_mixed" if options.mixed_precision else ""
+    cache = options.cache / f"{digest}_{len(images.y_train)}_{views}{precision}"
+    cache.mkdir(parents=True, exist_ok=True)
+    is_base = images.y_train < BASE_CLASSES
+    fitted = cache / "fitted.joblib"
+    if not fitted.is_file():
+        extractor = TorchFeatureExtractor(
+            ConvNet,
+            backbone_params=SHAPES[options.network],
+            weights=options.weights,
+            layers=LAYERS,
+            views=views,
+            input_shape=(3, 32, 32),
+            mean=MEAN,
+            std=STD,
+            device=options.device,
+            mixed_precision=options.mixed_precision,
+        )
+        base = extractor.fit_transform(images.train[is_base])
+        partial = fitted.with_suffix(".partial")
+        joblib.dump((extractor, base), partial)
+        partial.replace(fitted)
+    extractor, base = joblib.load(fitted)
+    X = np.empty((len(is_base), base.shape[1]), dtype=np.float32)
+    X[is_base] = base
+    X[~is_base] = _chunks(extractor, images.train[~is_base], cache / "later")
+    widths, scales = extractor.layer_widths_, extractor.layer_scales_
+    layers = {name: (widths[name], scales[name]) for name in LAYERS}
+    return X, _chunks(extractor, images.test, cache / "test"), layers
+
+
+def _chunks(extractor, images, path):
+    """Return the features of some images, each chunk of which is computed once."""
+    parts = []
+    for start in range(0, len(images), CHUNK):
+        file = path.with_name(f"{path.name}_{start}.npy")
+        if not file.is_file():
+            # A file that is there is whole.
+            partial = path.with_name("partial.npy")
+            np.save(partial, extractor.transform(images[start : start + CHUNK]))
+            partial.replace(file)
+            print(f"{file.parent.name}/{file.name}", file=sys.stderr, flush=True)
+        parts.append(np.load(file))
+    return np.concatenate(parts)
+
+
+def columns(features, images, extracted):
+    """Return the training and test rows of a row of the table, in float64."""
+    if features.layers == ():
+        test = images.test.transpose(0, 3, 1, 2)
+        return tuple(one.reshape(len(one), -1) / 255.0 for one in (images.train, test))
+    *rows, layers = extracted
+    return tuple(_layers_of(X, features, layers) for X in rows)
+
+
+def _layers_of(X, features, layers):
+    """Select the columns of some layers.
+
+    The output of the network is its last block: the mean over the image, unscaled.
+    """
+    stops = np.cumsum([width for width, _ in layers.values()])
+    parts = dict(zip(layers, np.split(X, stops[:-1], axis=1), strict=True))
+    if features.layers is None:
+        return parts[LAYERS[-1]].astype(np.float64) / layers[LAYERS[-1]][1]
+    return np.hstack([parts[name] for name in features.layers]).astype(np.float64)
 
 
 def run(options):
     """Measure all rows of the table."""
     images = load_images(options.data, options.images_per_class)
-    chosen = {name: FEATURES[name] for name in options.features}
-    known = measured_before(options.resume)
-    extracted = {}
-    records = []
-    for name, features in chosen.items():
+    known, extracted, records = measured_before(options.resume), {}, []
+    for name in options.features:
         keys = list(product([name], options.methods, options.classes_per_task))
+        features = FEATURES[name]
         if not options.methods or any(key not in known for key in keys):
-            for network, views in features.extractions:
-                if (network, views) not in extracted:
-                    folder = options.data if network == GIVEN else options.weights
-                    extracted[network, views] = extract(
-                        images,
-                        folder / f"{network}.pt",
-                        views,
-                        options.cache,
-                        options.device,
-                        mixed_precision=options.mixed_precision,
-                    )
-            X, X_test = columns(features, images, extracted)
+            if features.layers != () and features.views not in extracted:
+                extracted[features.views] = extract(images, features.views, options)
+            X, X_test = columns(features, images, extracted.get(features.views))
         for key in keys:
             if key not in known:
                 named = dict(zip(KEYS, key, strict=True))
@@ -88,12 +257,8 @@ def run(options):
 
 
 def measured_before(paths):
-    """Rows of earlier runs, by features, method and classes per task."""
-    rows = [
-        row
-        for path in paths
-        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    ]
+    """Return the rows of earlier runs, by features, method and classes per task."""
+    rows = read_records(paths)
     for row in rows:
         row |= {name: int(row[name]) for name in ("per_task", "width", "scored")}
         row |= {name: float(row[name]) for name in FIGURES}
@@ -101,12 +266,12 @@ def measured_before(paths):
 
 
 def stream(method, X, X_test, images, per_task, options):
-    """Stream the tasks through one head, for each seed, and average what was measured."""
+    """Stream the tasks through one head, for each seed, and average the figures."""
     scored = first_of_each(images.y_test, options.scored_per_class)
-    runs, matrices = [], []
+    runs = []
     for seed in options.seeds:
         result = evaluate_stream(
-            LEARNERS[method].build(Context(seed, WIDTH, options.device)),
+            METHODS[method].build(Context(seed, WIDTH, options.device)),
             X,
             images.y_train,
             X_test[scored],
@@ -126,40 +291,74 @@ def stream(method, X, X_test, images, per_task, options):
                 "state_mb": result.state_bytes[-1] / 1e6,
             }
         )
-        matrices.append(100 * result.accuracy_matrix)
     measured = {name: mean(run[name] for run in runs) for name in FIGURES}
-    if options.matrices:
-        # Not a number where a group of classes has not been learned yet.
-        measured["matrix"] = json.dumps(np.mean(matrices, axis=0).round(2).tolist())
     return {"scored": int(np.bincount(images.y_test[scored]).max()), **measured}
 
 
-def first_of_each(y, count):
-    """Return the positions of the first samples of each class; None counts all."""
-    return np.sort(np.concatenate([np.flatnonzero(y == label)[:count] for label in np.unique(y)]))
+def report(records, options):
+    """Return the page as Markdown: the table, published figures, settings of the heads."""
+    n = options.images_per_class or 500
+    notes = [
+        f"data: CIFAR-100, all test images, {n} training images per class; the {options.network} "
+        f"network of {options.weights.name}, trained on the first 50 classes",
+        f"seeds: {', '.join(map(str, options.seeds))}, of the head's random numbers; means over "
+        f"seeds; random neurons of RanPAC, cosines of KLDA: {WIDTH}",
+        "features: outputs of residual blocks (6: end of the second stage, 7 and 8: third, 9 and "
+        "10: fourth), each pooled by the mean over the image and scaled by one number learned on "
+        "the first 50 classes; last layer: the output of the network, unscaled; mean with the "
+        "mirrored image unless stated; shifted images: by two pixels to four sides, each with its "
+        "mirror image; pixels: divided by 255",
+        "stream: tasks after the first one, which has 50 classes; base %: after the first task; "
+        "average %: mean over all tasks of the accuracy on all classes met so far, both on the "
+        "first scored test images of each class; final %: on all 100 of each class",
+        "fit s: sum over tasks, without extraction; predict s: the whole test set after the last "
+        "task; state: the pickled head after the last task",
+    ]
+    published = (
+        "Average incremental accuracy in percent on the same split and streams, as the papers "
+        "print it. Each method has a network of its own with a recipe of its own, so these rows "
+        "say how much is reached, and not which head is better. Papers with 20 tasks mostly start "
+        "from 40 classes."
+    )
+    return page(
+        "Features of several layers",
+        environment_lines(options.device),
+        notes,
+        table(COLUMNS, [_cells(one) for one in records]),
+        ["## Published figures", "", published],
+        table(["method", "network", "S2", "S5", "S10", "S20 or S25"], PUBLISHED),
+        ["Heads:", "", *(f"- {METHODS[m].label}: {METHODS[m].note}" for m in options.methods)],
+    )
+
+
+def _cells(one):
+    accuracies = (f"{one[name]:.2f}" for name in ("base", "final", "average"))
+    costs = (f"{one[name]:.3g}" for name in ("fit_s", "score_s", "state_mb"))
+    row = FEATURES[one["features"]].label, one["width"], METHODS[one["method"]].label
+    per_task = one["per_task"]
+    return *row, f"S{50 // per_task}, {per_task} per task", one["scored"], *accuracies, *costs
 
 
 def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, data=True)
     add = parser.add_argument
-    incremental = [name for name, method in LEARNERS.items() if not method.joint]
-    of_one = [name for name, one in FEATURES.items() if one.networks == (GIVEN,)]
-    add("--features", nargs="+", choices=list(FEATURES), default=of_one)
+    incremental = [name for name, method in METHODS.items() if not method.joint]
+    add("--features", nargs="+", choices=list(FEATURES), default=list(FEATURES))
     add("--methods", nargs="*", choices=incremental, default=["ffnb"], help="none: extract only")
     add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first fifty")
     add("--seeds", nargs="+", type=int, default=[0])
-    own = Path(__file__).parent / "weights"
-    add("--weights", type=Path, default=own, help="folder of the weights that backbone.py makes")
+    add("--weights", type=Path, help="of the network; default: cifar100_backbone.pt of --data")
+    add("--network", choices=list(SHAPES), default="narrow")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
-    add("--matrices", action="store_true", help="also the accuracies by groups of classes")
-    add("--cache", type=Path, default=Path(__file__).parents[1] / "out" / "layers")
+    add("--cache", type=Path, default=Path("out") / "layers")
     add("--device", default="cpu", help="device for the network and FFNB")
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
-    add("--title", default="all layers", help="what the page compares, for its heading")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.weights = options.weights or options.data / "cifar100_backbone.pt"
+    return options
 
 
 def main(arguments=None):
@@ -167,7 +366,7 @@ def main(arguments=None):
     options = parse(arguments)
     with limited(options.threads):
         records = run(options)
-        text = report(records, options, LEARNERS)
+        text = report(records, options)
     publish(text, records, options.out)
 
 

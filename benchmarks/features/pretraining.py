@@ -3,24 +3,21 @@
 The loop has the same network, the same arithmetic and the same optimizer, and gets its images as
 tensors that are scaled already; the package starts from bytes, scales, shifts and mirrors them.
 Both run in turns, so that the ratio of a turn does not depend on what else the machine does.
-Seconds are those of the processor. Memory is that of a process which maps the images from a file.
+Seconds are those of the processor.
 
-    python benchmarks/pretraining.py --threads 1 --out pretraining.md pretraining.csv
-    python benchmarks/pretraining.py --networks small --images 256 --memory-images 500 2000
+    python -m benchmarks.features.pretraining --threads 1 --out pretraining.md pretraining.csv
+    python -m benchmarks.features.pretraining --networks small --images 256
 """
 
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
-from _report import command_line, environment_lines, limited, page, publish, table
-from _speed_clock import alternate, apart, comparison
-from out_of_core import Peak
 from torch import nn
 
+from benchmarks.lib.clock import alternate, comparison
+from benchmarks.lib.report import command_line, page, run_and_publish, table
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 NETWORKS = {
@@ -149,35 +146,6 @@ def measure_speed(network, work, options, *, mixed):
     return record
 
 
-def peak_megabytes(path, n_images):
-    """Return the peak memory of pretraining and extraction from a file, in this process.
-
-    Megabytes count from what the process had before, without the features returned.
-    """
-    images = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *SHAPE))
-    labels = np.arange(n_images) % N_CLASSES
-    extractor = make_extractor("small", epochs=1, mixed=False)
-    # The libraries' own buffers are there before.
-    extractor.fit(images[:600], labels[:600]).transform(images[:600])
-    with Peak() as pretraining:
-        extractor.fit(images, labels)
-    with Peak() as extraction:
-        features = extractor.transform(images)
-    return {
-        "images": n_images,
-        "pretraining": (pretraining.bytes - pretraining.start) / 1e6,
-        "extraction": (extraction.bytes - extraction.start - features.nbytes) / 1e6,
-    }
-
-
-def measure_memory(options):
-    """Peak memory by the number of images, each in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "images.dat"
-        draw_images(max(options.memory_images))[0].tofile(path)
-        return [apart(peak_megabytes, path, n_images) for n_images in options.memory_images]
-
-
 def speed_lines(records):
     """Markdown table of images per second."""
     columns = ["network", "work", "arithmetic", "package", "bare loop", "package / bare loop"]
@@ -194,20 +162,18 @@ def speed_lines(records):
     return table([*columns, "least, largest", "bare loop, channels first"], rows)
 
 
-def memory_lines(records):
-    """Markdown table of peak memory."""
-    size = int(np.prod(SHAPE))
-    columns = ["images", "as bytes, MB", "as float32, MB", "pretraining, MB", "extraction, MB"]
-    rows = []
-    for one in records:
-        as_bytes = one["images"] * size / 1e6
-        megabytes = as_bytes, 4 * as_bytes, one["pretraining"], one["extraction"]
-        rows.append([one["images"], *(f"{value:.0f}" for value in megabytes)])
-    return table(columns, rows)
+def run(options):
+    """Measure all networks, both works, with and without bfloat16."""
+    return [
+        measure_speed(network, work, options, mixed=mixed)
+        for network in options.networks
+        for work in BATCHES
+        for mixed in (False, True)
+    ]
 
 
-def report(speed, memory, options):
-    """Markdown text."""
+def report(records, options, environment):
+    """Return the page as Markdown."""
     notes = [
         f"{options.images} images of 32 x 32 pixels drawn at random (seed 0), {N_CLASSES} "
         f"classes; {options.repeats} rounds in turns, medians of the seconds of the processor",
@@ -220,43 +186,17 @@ def report(speed, memory, options):
         "bare loop: torch alone, from scaled tensors, bfloat16 by autocast; the channels "
         "last in memory, as in the package, then the channels first",
     ]
-    memory_note = (
-        "MB that a process writes beyond what it had before, with the images mapped from a "
-        "file and a small network; without the features that `transform` returns."
-    )
-    return page(
-        "Images per second of a backbone",
-        environment_lines(),
-        notes,
-        speed_lines(speed),
-        ["## Peak memory", "", memory_note],
-        memory_lines(memory),
-    )
+    return page("Images per second of a backbone", environment, notes, speed_lines(records))
 
 
-def read_options(arguments):
-    """Parse the command line."""
+def main(arguments=None):
+    """Measure, print the report and write the files that are asked for."""
     parser = command_line(__doc__, rows="the speeds")
     add = parser.add_argument
     add("--networks", nargs="+", choices=NETWORKS, default=["narrow", "full width"])
     add("--images", type=int, default=1024, help="of each repetition")
     add("--repeats", type=int, default=3)
-    add("--memory-images", type=int, nargs="+", default=[1000, 4000, 16000])
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    """Measure, print the report and write the files that are asked for."""
-    options = read_options(arguments)
-    with limited(options.threads):
-        speed = [
-            measure_speed(network, work, options, mixed=mixed)
-            for network in options.networks
-            for work in BATCHES
-            for mixed in (False, True)
-        ]
-        text = report(speed, measure_memory(options), options)
-    publish(text, speed, options.out)
+    run_and_publish(run, report, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -1,80 +1,109 @@
-"""Sparse text rows: time, memory and accuracy with and without a dense copy.
+"""Measure sparse text rows: time, memory and accuracy beside linear classifiers, and dense copies.
 
-Generated documents arrive in tasks of new classes. FFNB is compared with one epoch of
-SGDClassifier on the same stream, and, on as many documents as can be held densely, with its own
-dense fit and with projections onto fewer columns. Every run is a process of its own; memory is its
+Generated documents in the form of TF-IDF rows arrive in tasks of new classes. FFNB is compared with
+one epoch of SGDClassifier and with ComplementNB on the same stream, and, on as many documents as
+can be held densely, with its own dense fit. Every run is a process of its own; memory is its
 largest resident size, with the interpreter, the libraries and the data.
 
-    python benchmarks/sparse_rows.py --threads 2 --out sparse.md sparse.csv
-    python benchmarks/sparse_rows.py --documents 3000 --words 5000 --subset 500
+    python -m benchmarks.features.sparse_rows --threads 2 --out sparse.md sparse.csv
+    python -m benchmarks.features.sparse_rows --documents 3000 --words 5000 --subset 500
 """
 
-import multiprocessing
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
-from _documents import Documents
-from _report import command_line, environment_lines, limited, page, publish, table
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
-from threadpoolctl import threadpool_limits
+from sklearn.naive_bayes import ComplementNB
+from sklearn.preprocessing import normalize
 
+from benchmarks.lib.clock import apart, peak_bytes, timed
+from benchmarks.lib.report import command_line, limited, page, run_and_publish, table
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn._sparse import RandomProjection
 
-TEXT = {"band_size": 0, "random_state": 0}
-_STATUS = Path("/proc/self/status")
+# Words that a class prefers; they may be frequent or rare ones.
+_N_OWN = 300
 
-
-def peak_megabytes():
-    """Largest resident size of this process so far."""
-    for line in _STATUS.read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1]) / 1e6
-    raise RuntimeError(f"{_STATUS} has no VmHWM: this benchmark needs Linux")
+# Added to the rank of a word in Zipf's law, so that no word is in every document.
+_FLAT = 50
 
 
-def converted(X, n_columns, is_dense):
-    """Return the rows of a projection, or of all columns with None, as asked for."""
-    if n_columns is not None:
-        X = RandomProjection(X.shape[1], 0, min(n_columns, X.shape[1]))(X)
-    return X.toarray() if is_dense else X
+class Documents:
+    """Classes of documents over a vocabulary with frequencies after Zipf's law.
+
+    Parameters
+    ----------
+    n_classes, n_words : int
+        Number of classes and of words.
+    share : float
+        Mean share of a document's words that are drawn from the words of its class; the others
+        come from the whole vocabulary.
+    """
+
+    def __init__(self, n_classes, n_words, share):
+        random = np.random.default_rng(0)
+        self.share, self.n_words = share, n_words
+        self._common = _cumulated(n_words, _FLAT)
+        self._own = np.array([random.permutation(n_words)[:_N_OWN] for _ in range(n_classes)])
+        self._own_frequencies = _cumulated(_N_OWN, 10)
+        # Rare words weigh more, by the logarithm of their rank.
+        self._weights = np.log1p(np.arange(n_words) + _FLAT) - np.log(_FLAT) + 1.0
+
+    def draw(self, n_documents, n_distinct, random):
+        """Return documents of so many distinct words each as CSR rows of norm 1, and labels."""
+        y = random.integers(len(self._own), size=n_documents)
+        words = np.stack([self._document(label, n_distinct, random) for label in y])
+        counts = 1.0 + random.exponential(0.5, size=words.shape)
+        values = (counts * self._weights[words]).astype(np.float32)
+        ends = np.arange(0, words.size + 1, n_distinct, dtype=np.int32)
+        entries = values.ravel(), words.astype(np.int32).ravel(), ends
+        return normalize(sparse.csr_array(entries, shape=(n_documents, self.n_words))), y
+
+    def _document(self, label, n_distinct, random):
+        """Return distinct words of a document, in ascending order."""
+        share = random.beta(10 * self.share, 10 * (1 - self.share))
+        found = np.empty(0, dtype=int)
+        while len(found) < n_distinct:
+            words = np.searchsorted(self._common, random.random(2 * n_distinct))
+            own = random.random(len(words)) < share
+            ranks = np.searchsorted(self._own_frequencies, random.random(own.sum()))
+            words[own] = self._own[label][ranks]
+            words, first = np.unique(np.concatenate([found, words]), return_index=True)
+            found = words[np.sort(np.argsort(first)[:n_distinct])]
+        return found
 
 
-def sgd(n_classes):
-    """Return a linear classifier, and how it takes a task: in one epoch."""
-    model = SGDClassifier(loss="log_loss", random_state=0)
-    return model, partial(model.partial_fit, classes=np.arange(n_classes))
+def _cumulated(n, flat):
+    """Return cumulated frequencies of n words after Zipf's law."""
+    frequencies = 1.0 / (np.arange(n) + flat)
+    return np.cumsum(frequencies / frequencies.sum())[:-1]
 
 
-def ffnb(_, **parameters):
-    """Return a classifier, and how it takes a task."""
-    model = FFNBClassifier(**{**TEXT, **parameters})
-    return model, model.partial_fit
+def streams(n_classes):
+    """Return the methods by name: an estimator, and the function that learns a task."""
+    classes = np.arange(n_classes)
+    sgd, nb = SGDClassifier(loss="log_loss", random_state=0), ComplementNB()
+    found = {
+        "SGD, one epoch per task": (sgd, partial(sgd.partial_fit, classes=classes)),
+        "ComplementNB": (nb, partial(nb.partial_fit, classes=classes)),
+    }
+    for name, parameters in FFNB.items():
+        model = FFNBClassifier(random_state=0, **parameters)
+        found[name] = model, model.partial_fit
+    return found
 
 
-# On all documents: sparse rows, in tasks.
-STREAMS = {
-    "FFNB": ffnb,
-    "FFNB, rank=4": partial(ffnb, rank=4),
-    "FFNB, rank=16": partial(ffnb, rank=16),
-    "SGD, one epoch per task": sgd,
+FFNB = {
+    "FFNB": {},
+    "FFNB, band_size=0": {"band_size": 0},
+    "FFNB, no neurons": {"band_size": 0, "shared_band_size": 0},
+    "FFNB, band_size=0, rank=4": {"band_size": 0, "rank": 4},
 }
-
-# On the subset: columns of a projection (None is no projection), whether rows are dense, and axes;
-# more than 16 axes over all columns of dense rows do not fit into memory.
-SUBSETS = {
-    "all columns, dense, rank=16": (None, True, 16),
-    "all columns, dense, rank=8": (None, True, 8),
-    "all columns": (None, False, "auto"),
-    "16384 columns": (16384, False, "auto"),
-    "4000 columns": (4000, False, "auto"),
-    "2000 columns, dense": (2000, True, "auto"),
-}
+STREAMS = [*FFNB, "SGD, one epoch per task", "ComplementNB"]
+# On the subset, at once and without neurons: whether rows are dense.
+SUBSETS = {"sparse": False, "dense": True}
 
 
 def read(folder, name):
@@ -82,64 +111,32 @@ def read(folder, name):
     return sparse.load_npz(folder / f"{name}.npz"), np.load(folder / f"{name}.npy")
 
 
-def run_stream(folder, options, method):
-    """Learn all tasks, solve the classifier and predict, in this process."""
-    with threadpool_limits(limits=options.threads):
-        torch.set_num_threads(options.threads)
+def run_one(folder, options, method):
+    """Learn all tasks or the subset, solve the classifier and predict, in this process."""
+    with limited(options.threads):
         X, y = read(folder, "train")
-        task_of = y * options.tasks // options.classes
-        tasks = [(X[task_of == task], y[task_of == task]) for task in range(options.tasks)]
-        model, learn = STREAMS[method](options.classes)
-        start = time.perf_counter()
-        for X, y in tasks:
-            learn(X, y)
-        # The first prediction solves the classifier.
-        model.predict(X[:1])
-        learning = time.perf_counter() - start
         X_test, y_test = read(folder, "test")
-        start = time.perf_counter()
-        accuracy = model.score(X_test, y_test)
-        seconds = time.perf_counter() - start
+        if method in SUBSETS:
+            X, y = X[: options.subset], y[: options.subset]
+            if SUBSETS[method]:
+                X, X_test = X.toarray(), X_test.toarray()
+            model = FFNBClassifier(random_state=0, band_size=0, shared_band_size=0, rank=8)
+            tasks, learn = [(X, y)], model.fit
+        else:
+            task_of = y * options.tasks // options.classes
+            tasks = [(X[task_of == task], y[task_of == task]) for task in range(options.tasks)]
+            model, learn = streams(options.classes)[method]
+        learning = sum(timed(learn, *task)[0] for task in tasks)
+        # The first prediction solves the classifier.
+        learning += timed(model.predict, X[:1])[0]
+        seconds, accuracy = timed(model.score, X_test, y_test)
     return {
         "method": method,
         "accuracy": accuracy,
         "learning_s": learning,
         "predicting_s": seconds,
-        "peak_mb": peak_megabytes(),
+        "peak_mb": peak_bytes() / 1e6,
     }
-
-
-def run_subset(folder, options, method):
-    """Learn a subset at once and predict, in this process."""
-    n_columns, is_dense, rank = SUBSETS[method]
-    with threadpool_limits(limits=options.threads):
-        torch.set_num_threads(options.threads)
-        X, y = read(folder, "train")
-        X_test, y_test = read(folder, "test")
-        X, y = converted(X[: options.subset], n_columns, is_dense), y[: options.subset]
-        start = time.perf_counter()
-        model = FFNBClassifier(**TEXT, shared_band_size=0, rank=rank, chunk_size=512).fit(X, y)
-        model.predict(X[:1])
-        learning = time.perf_counter() - start
-        start = time.perf_counter()
-        parts = [
-            model.score(converted(X_test[rows], n_columns, is_dense), y_test[rows]) * len(rows)
-            for rows in np.array_split(np.arange(len(y_test)), 1 + len(y_test) // 500)
-        ]
-        seconds = time.perf_counter() - start
-    return {
-        "method": method,
-        "accuracy": sum(parts) / len(y_test),
-        "learning_s": learning,
-        "predicting_s": seconds,
-        "peak_mb": peak_megabytes(),
-    }
-
-
-def alone(run, *arguments):
-    """Run a function in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(run, arguments)
 
 
 def records_of(share, options):
@@ -152,14 +149,19 @@ def records_of(share, options):
             X, y = documents.draw(n, options.distinct, random)
             sparse.save_npz(folder / f"{part}.npz", X, compressed=False)
             np.save(folder / f"{part}.npy", y)
-        runs = {run_stream: STREAMS, run_subset: SUBSETS}
         return [
-            {"share": share, "documents": n, **alone(run, folder, options, method)}
-            for (run, methods), n in zip(
-                runs.items(), (options.documents, options.subset), strict=True
-            )
-            for method in methods
+            {
+                "share": share,
+                "documents": options.subset if method in SUBSETS else options.documents,
+                **apart(run_one, folder, options, method),
+            }
+            for method in options.methods
         ]
+
+
+def run(options):
+    """Return the records of all shares."""
+    return [one for share in options.shares for one in records_of(share, options)]
 
 
 def report(records, options, environment):
@@ -168,8 +170,10 @@ def report(records, options, environment):
         f"data: {options.documents} generated documents of {options.distinct} distinct words out "
         f"of {options.words}, {options.classes} classes in {options.tasks} tasks; {options.test} "
         "test documents; seeds 0 and 1",
-        "FFNB: band_size=0, random_state=0; learning includes the solution of the classifier",
-        "own words: mean share of a document's words that are drawn from the 300 of its class",
+        "FFNB: random_state=0; learning includes the solution of the classifier; sparse, dense: "
+        "the subset at once, band_size=0, shared_band_size=0, rank=8",
+        f"own words: mean share of a document's words that are drawn from the {_N_OWN} of its "
+        "class",
         "MB: largest resident size of the process, with the libraries and the data",
     ]
     columns = ["own words", "documents", "method", "accuracy, %", "learning, s"]
@@ -189,29 +193,20 @@ def report(records, options, environment):
     return page("Sparse text rows", environment, notes, table(columns, rows))
 
 
-def read_options(arguments):
-    """Parse the command line."""
-    parser = command_line(__doc__, threads=False)
+def main(arguments=None):
+    """Draw the documents, run every method in a process of its own, print the report."""
+    parser = command_line(__doc__)
     add = parser.add_argument
+    add("--methods", nargs="+", choices=[*STREAMS, *SUBSETS], default=[*STREAMS, *SUBSETS])
     add("--documents", type=int, default=100_000)
     add("--test", type=int, default=5000)
-    add("--subset", type=int, default=4000, help="documents of the dense fit")
+    add("--subset", type=int, default=1000, help="documents of the dense fit")
     add("--words", type=int, default=50_000)
     add("--distinct", type=int, default=100, help="distinct words of a document")
     add("--classes", type=int, default=20)
     add("--tasks", type=int, default=5)
     add("--shares", type=float, nargs="+", default=[0.4, 0.2], help="shares of own words")
-    add("--threads", type=int, default=1)
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    """Draw the documents, run every method in a process of its own, print the report."""
-    options = read_options(arguments)
-    records = [one for share in options.shares for one in records_of(share, options)]
-    with limited(options.threads):
-        environment = environment_lines()
-    publish(report(records, options, environment), records, options.out)
+    run_and_publish(run, report, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.heads.analytic_projection import AnaCP
-from benchmarks.heads.lifted_peers import KernelLDA, RanPAC
+from benchmarks.heads.lifted_peers import AnaCP, KernelLDA, RanPAC
 from benchmarks.heads.peers import (
     FeCAM,
     IncrementalRidge,

@@ -1,4 +1,4 @@
-"""Clocks for the speed benchmark: alternating repetitions, and the peak memory of one step."""
+"""Seconds of alternating repetitions, processes of their own, peak memory, size of a pickle."""
 
 import multiprocessing
 import pickle
@@ -65,24 +65,6 @@ def apart(function, *arguments):
     context, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
     with ProcessPoolExecutor(1, context, torch.set_num_threads, (threads,)) as pool:
         return pool.submit(function, *arguments).result()
-
-
-def peak_of_step(step, *arguments):
-    """Peak memory of ``step(*arguments)`` in this process, best called by `apart`.
-
-    Returns
-    -------
-    numbers : dict
-        MB of the process before the step and at its peak, and what the step added.
-    """
-    # The libraries' own buffers are there before the step.
-    warm = torch.ones((64, 64), dtype=torch.float64)
-    torch.linalg.cholesky(warm @ warm + 64.0 * torch.eye(64))
-    reset_peak()
-    before = peak_bytes()
-    step(*arguments)
-    peak = peak_bytes()
-    return {"before_mb": before / 1e6, "peak_mb": peak / 1e6, "added_mb": (peak - before) / 1e6}
 
 
 def reset_peak():

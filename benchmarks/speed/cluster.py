@@ -1,13 +1,12 @@
 """Measure learning from shards on a dask cluster of local processes against one machine.
 
 Four questions: how far the results are apart, how long each takes, how many bytes reach the
-caller, and how many shards are made again when a worker is killed. Run from anywhere:
+caller, and how many shards are made again when a worker is killed.
 
-    python benchmarks/cluster.py
-    python benchmarks/cluster.py --samples 200000 --features 256 --workers 1 2 4 --out cluster.md
+    python -m benchmarks.speed.cluster
+    python -m benchmarks.speed.cluster --samples 200000 --features 256 --workers 1 2 4
 """
 
-import argparse
 import logging
 import os
 import pickle
@@ -23,9 +22,10 @@ import cloudpickle
 import dask
 import numpy as np
 import torch
-from _report import environment_lines, page, table
 from distributed import Client, LocalCluster
 
+from benchmarks.lib.clock import seconds_of
+from benchmarks.lib.report import command_line, environment_lines, page, publish, table
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
 
@@ -41,15 +41,12 @@ def main(arguments=None):
     environment = environment_lines()
     parts += times(options)
     text = page("Shards on a cluster of local processes", environment, notes(options), *parts)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    publish(text, [], [path for path in options.out if path.suffix == ".md"])
 
 
 def parsed(arguments):
     """Options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, rows="nothing", threads=False)
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--classes", type=int, default=10)
@@ -57,7 +54,6 @@ def parsed(arguments):
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 12])
     parser.add_argument("--ranks", type=int, nargs="+", default=[0, 8, 64], help="0 is None")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--out", type=Path, help="Markdown file to write instead of printing")
     return parser.parse_args(arguments)
 
 
@@ -178,12 +174,7 @@ def timed(options, n_shards):
 
 def fastest(action):
     """Seconds of the fastest of three calls."""
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(seconds_of(action) for _ in range(3))
 
 
 @contextmanager

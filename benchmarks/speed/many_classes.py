@@ -4,20 +4,53 @@ Classes are Gaussians whose means lie in a subspace that they share, and which s
 axes of that subspace each beyond noise that is common to all, so that they overlap. They are drawn
 task by task: what lies in memory is the classifier, one task and the test rows.
 
-    python benchmarks/many_classes.py --out docs/benchmarks/many_classes.md
-    python benchmarks/many_classes.py --quick
+    python -m benchmarks.speed.many_classes --out many_classes.md many_classes.csv
+    python -m benchmarks.speed.many_classes --rank 32 --band-size 0 --shared 0
+    python -m benchmarks.speed.many_classes --quick
 """
 
 import sys
 
 import numpy as np
-from _report import command_line, environment_lines, limited, page, publish, table
-from _speed_clock import peak_bytes, reset_peak, timed
-from _speed_stream import GaussianStream
 
+from benchmarks.lib.clock import peak_bytes, reset_peak, state_megabytes, timed
+from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
 from ffnb_sklearn import FFNBClassifier
 
+N_SHARED_AXES = 96
+N_CLASS_AXES = 8
+
 QUICK = {"classes": 40, "features": 64, "per_class": 30, "test_per_class": 5}
+
+
+class GaussianStream:
+    """Draws the rows of a class, the same ones at every call.
+
+    `spread` is the standard deviation of the class means along the axes that they share, in units
+    of the noise along each of these.
+    """
+
+    def __init__(self, n_features, spread, seed=0):
+        self.n_features, self.spread, self.seed = n_features, spread, seed
+        random = np.random.default_rng([seed, 0])
+        n_axes = min(N_SHARED_AXES, n_features // 2)
+        self.axes = np.linalg.qr(random.standard_normal((n_features, n_axes)))[0].T
+
+    def rows(self, label, n_rows, *, test=False):
+        """Rows of one class, of shape (n_rows, n_features)."""
+        shape = np.random.default_rng([self.seed, 1, label])
+        n_axes = len(self.axes)
+        centre = self.spread * shape.standard_normal(n_axes)
+        own = shape.standard_normal((N_CLASS_AXES, n_axes)) / np.sqrt(n_axes) * 3.0
+        random = np.random.default_rng([self.seed, 3 if test else 2, label])
+        inside = centre + random.standard_normal((n_rows, n_axes))
+        inside += random.standard_normal((n_rows, N_CLASS_AXES)) @ own
+        return inside @ self.axes + 0.5 * random.standard_normal((n_rows, self.n_features))
+
+    def task(self, labels, n_rows, *, test=False):
+        """Rows of some classes, and their labels."""
+        X = np.concatenate([self.rows(label, n_rows, test=test) for label in labels])
+        return X, np.repeat(labels, n_rows)
 
 
 def fitted_exponent(classes, seconds):
@@ -34,15 +67,14 @@ def fitted_exponent(classes, seconds):
 
 
 def build(options):
-    """The classifier that the command line asks for."""
-    return FFNBClassifier(
-        band_size=options.band_size,
-        shared_band_size=options.shared,
-        rank=options.rank or None,
-        classifier="gaussian",
-        random_state=0,
-        device=options.device,
-    )
+    """Return the classifier that the command line asks for; what it leaves out has its default."""
+    chosen = {
+        "band_size": options.band_size,
+        "shared_band_size": options.shared,
+        "rank": options.rank,
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return FFNBClassifier(random_state=0, device=options.device, **given)
 
 
 def learn_stream(estimator, stream, options):
@@ -68,7 +100,7 @@ def measure(options):
     at_start = peak_bytes()
     estimator = build(options)
     tasks = learn_stream(estimator, stream, options)
-    after_training = peak_bytes()
+    after_training, state_mb = peak_bytes(), state_megabytes(estimator)
     first_seconds, _ = timed(estimator.predict, X_test[:1])
     seconds, predicted = timed(estimator.predict, X_test)
     in_double, _ = timed(estimator.decision_function, X_test)
@@ -83,6 +115,8 @@ def measure(options):
         ("first prediction after the stream, one row", f"{first_seconds:.2f} s"),
         (f"predictions per second ({len(X_test)} rows)", f"{len(X_test) / seconds:.0f}"),
         ("predict, as many times as fast as decision_function", f"{in_double / seconds:.2f}"),
+        ("state", f"{state_mb:.0f} MB"),
+        ("everything learned and the first prediction", f"{taken.sum() + first_seconds:.1f} s"),
         ("accuracy", f"{100 * np.mean(predicted == y_test):.2f} %"),
         ("process before the stream", f"{at_start / 1e6:.0f} MB"),
         ("peak of the process, training", f"{after_training / 1e6:.0f} MB"),
@@ -98,8 +132,8 @@ def report(tasks, lines, options):
     shown = tasks if len(tasks) <= 20 else [tasks[i] for i in _spaced(len(tasks))]
     notes = [
         f"{options.classes} classes, {options.features} features, {options.per_class} rows a "
-        f"class, tasks of {options.per_task}; rank={options.rank}, band_size="
-        f"{options.band_size}, shared_band_size={options.shared}; spread {options.spread}",
+        f"class, tasks of {options.per_task}; {build(options)}".replace("\n", " ")
+        + f"; spread {options.spread}",
         "data: Gaussian classes, seed 0; random_state=0",
     ]
     seconds = [(task["classes"], f"{task['seconds']:.3f}") for task in shown]
@@ -125,9 +159,9 @@ def read_options(arguments):
     add("--per-class", type=int, default=100)
     add("--per-task", type=int, default=10)
     add("--test-per-class", type=int, default=10)
-    add("--rank", type=int, default=32, help="axes kept of a class; 0 keeps all")
-    add("--band-size", type=int, default=0)
-    add("--shared", type=int, default=0, help="neurons of the shared band")
+    add("--rank", type=int, help="axes kept of a class; default: that of the classifier")
+    add("--band-size", type=int, help="default: that of the classifier")
+    add("--shared", type=int, help="neurons of the shared band; default: that of the classifier")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--device", default="cpu")
     add("--progress", action="store_true", help="a line per task on standard error")

@@ -4,20 +4,19 @@ Each run is a process of its own that maps the file. Counted are the pages that 
 written itself: those of the mapped file belong to the system, which drops them where memory is
 short.
 
-    python benchmarks/out_of_core.py
-    python benchmarks/out_of_core.py --samples 2000000 --features 512 --folder /data
+    python -m benchmarks.speed.out_of_core
+    python -m benchmarks.speed.out_of_core --samples 2000000 --features 512 --folder /data
 """
 
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from _report import command_line, environment_lines, page, publish, table
-from _speed_clock import apart, status_bytes
 
+from benchmarks.lib.clock import apart, status_bytes, timed
+from benchmarks.lib.report import command_line, environment_lines, page, publish, table
 from ffnb_sklearn import FFNBClassifier
 
 _BLOCK = 10_000
@@ -70,9 +69,7 @@ def run(path, labels, n_features, chunk_size, shared):
     # What the first call brings along, like the libraries' own buffers, is not the data's.
     model.fit(X[:1000], labels[:1000]).predict(X[:1000])
     with Peak() as learning:
-        start = time.perf_counter()
-        model.fit(X, labels)
-        seconds = time.perf_counter() - start
+        seconds, _ = timed(model.fit, X, labels)
     with Peak() as predicting:
         accuracy = model.score(X, labels)
     return {

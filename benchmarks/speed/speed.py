@@ -1,146 +1,188 @@
-"""Speed and memory as ratios to a floor computed beside them, and to published algorithms.
+"""Measure the seconds of a task and of predictions, beside other heads and on several devices.
 
-The floor of a task is one Gram product and one Cholesky factorisation of the width that the
-classifier sees. That of a prediction is one product with the means and the axes of all classes,
-and for the first prediction after a task also what whitens these: a Gram product, a Cholesky
-factorisation and a triangular solution. Floor and method take turns, five rounds by default; a
-ratio is one of medians, with the least and the largest ratio within one round behind it.
+A case is a task of new Gaussian classes after others. Every round starts from the same learned
+state, and all methods and devices take turns; the seconds are medians, and a ratio is that to the
+first method and device. On a GPU, the agreement with the processor is checked as well.
 
-    python benchmarks/speed.py --out docs/benchmarks/speed.md docs/benchmarks/speed.csv
-    python benchmarks/speed.py --parts task pairs --threads 2
-    python benchmarks/speed.py --quick
+    python -m benchmarks.speed.speed --threads 1 --out speed.md speed.csv
+    python -m benchmarks.speed.speed --methods ffnb ffnb-bare ffnb-ovo --devices cpu cuda
+    python -m benchmarks.speed.speed --quick
 """
 
-from dataclasses import replace
+import pickle
+from dataclasses import dataclass
 
-import torch
-from _report import command_line, environment_lines, limited, table, write
-from _speed_cases import Case, memory_of_case, run_case
-from _speed_pairs import compare_pairs
-from _speed_peers import compare_fecam, compare_ranpac, compare_slda
+import numpy as np
 
-BAR = Case()
-TASKS = [
-    replace(BAR, shared=shared, settings=settings)
-    for shared in (0, 2000)
-    for settings in ((("band_size", 0),), ())
-]
-# One size at a time, around the case above.
-SWEEP = [
-    replace(BAR, n_samples=500),
-    replace(BAR, n_samples=10_000, seen=50),
-    replace(BAR, n_inputs=128),
-    replace(BAR, n_inputs=1024, seen=50),
-    replace(BAR, seen=20),
-    replace(BAR, seen=200),
-    replace(BAR, shared=500),
-    replace(BAR, settings=(("band_size", 0), ("rank", 32))),
-    # Few samples, and as many shared neurons as the default has.
-    replace(BAR, n_samples=250, seen=20, shared=2000),
-]
+from benchmarks.heads.methods import METHODS, Context
+from benchmarks.lib.clock import alternate, seconds_of
+from benchmarks.lib.report import (
+    command_line,
+    environment_lines,
+    limited,
+    page,
+    publish,
+    table,
+)
 
-QUICK = Case(n_samples=60, n_inputs=24, seen=6, new=2, n_test=80)
-QUICK_TASKS = [QUICK, replace(QUICK, shared=30, settings=())]
-QUICK_SWEEP = [replace(QUICK, n_inputs=40), replace(QUICK, shared=20)]
-
-TITLES = {
-    "task": "A task, and predictions after it",
-    "sweep": "The same over sizes",
-    "memory": "Peak memory, each step in a process of its own",
-    "pairs": "Hyperplanes of all pairs, against a Cholesky factorisation per pair",
-    "published": "Against published algorithms, run as published",
-}
+STEPS = ["task", "first prediction", "later prediction", "one row"]
 
 
-def task_records(cases, options):
-    """Records of all cases."""
-    return [record for case in cases for record in run_case(case, options.repeats)]
+@dataclass(frozen=True)
+class Case:
+    """A task of `n_samples` rows with `new` classes after `seen` others.
+
+    Attributes
+    ----------
+    n_samples : int
+        Rows of the task; as many per class as in all tasks before it.
+    n_inputs : int
+        Width of the inputs.
+    seen, new : int
+        Known classes and new ones.
+    n_test : int
+        Rows of a prediction.
+    """
+
+    n_samples: int = 2500
+    n_inputs: int = 512
+    seen: int = 100
+    new: int = 5
+    n_test: int = 2000
+
+    def __str__(self):
+        return f"n={self.n_samples} d={self.n_inputs} C={self.seen}+{self.new}"
 
 
-def memory_records(cases):
-    """Peaks of all cases."""
-    return [record for case in cases for record in memory_of_case(case)]
+CASES = [Case(), Case(n_samples=250, seen=20), Case(n_inputs=128), Case(n_inputs=1024, seen=50)]
+QUICK_CASES = [Case(n_samples=60, n_inputs=24, seen=6, new=2, n_test=80)]
 
 
-def pair_records(options):
-    """All pairs against a factorisation per pair."""
-    if options.quick:
-        return [compare_pairs(6, 40, 24, rank=8, n_pairs=5, repeats=options.repeats)]
-    return [compare_pairs(repeats=options.repeats)]
+def gaussian_classes(n_classes, n_features, per_class, *, first=0, n_axes=16):
+    """Return rows of Gaussian classes with axes of their own, and their labels.
+
+    A class is the same whichever classes are drawn with it. It spreads along `n_axes` axes beyond
+    its spherical noise. The number of the first class is `first`.
+    """
+    blocks = []
+    for label in range(first, first + n_classes):
+        random = np.random.default_rng([0, label])
+        scales = np.geomspace(1.0, 0.1, n_axes)[:, None]
+        axes = random.standard_normal((n_axes, n_features)) * scales
+        rows = random.standard_normal((per_class, n_features))
+        rows += random.standard_normal((per_class, n_axes)) @ axes
+        blocks.append(rows + 0.3 * random.standard_normal(n_features))
+    return np.concatenate(blocks), np.repeat(np.arange(first, first + n_classes), per_class)
 
 
-def published_records(options):
-    """Statistics, prediction and training against SLDA, FeCAM and RanPAC."""
-    slda, fecam, ranpac = [{}, {"n_samples": 1000, "n_features": 2048}], {}, {}
-    if options.quick:
-        slda = [{"n_samples": 90, "n_features": 16, "n_classes": 3, "rank": 4}]
-        fecam = {"n_classes": 6, "n_features": 16, "per_class": 40, "n_test": 30}
-        ranpac = {"n_samples": 90, "n_features": 16, "n_classes": 3, "width": 40}
+class Task:
+    """The task of a case, which all methods learn from their state after the tasks before it."""
+
+    def __init__(self, case):
+        per_class = case.n_samples // case.new
+        self.before = gaussian_classes(case.seen, case.n_inputs, per_class)
+        self.new = gaussian_classes(case.new, case.n_inputs, per_class, first=case.seen)
+        self.X_test = np.random.default_rng(1).standard_normal((case.n_test, case.n_inputs))
+
+    def learned(self, method, device):
+        """Return the pickled state of a method before the task."""
+        estimator = METHODS[method].build(Context(device=device)).partial_fit(*self.before)
+        return pickle.dumps(estimator, protocol=5)
+
+    def seconds(self, state):
+        """Return the seconds of each step."""
+        estimator = pickle.loads(state)
+        calls = [
+            (estimator.partial_fit, *self.new),
+            (estimator.predict, self.X_test[:1]),
+            (estimator.predict, self.X_test),
+            (estimator.predict, self.X_test[:1]),
+        ]
+        return [seconds_of(*call) for call in calls]
+
+    def predictions(self, state):
+        """Return the labels after the task."""
+        return pickle.loads(state).partial_fit(*self.new).predict(self.X_test)
+
+
+def records_of(case, options):
+    """Return a record per method, device and step."""
+    task = Task(case)
+    pairs = [
+        (method, device)
+        for method in options.methods
+        for device in (options.devices if method.startswith("ffnb") else ["cpu"])
+    ]
+    states = {pair: task.learned(*pair) for pair in pairs}
+    labels = {pair: task.predictions(states[pair]) for pair in pairs}
+
+    def candidate(pair):
+        return lambda: {
+            (pair, step): one for step, one in zip(STEPS, task.seconds(states[pair]), strict=True)
+        }
+
+    seconds = alternate({pair: candidate(pair) for pair in pairs}, options.repeats)
+    medians = {key: float(np.median(values)) for key, values in seconds.items()}
     return [
-        *(row for size in slda for row in compare_slda(**size, repeats=options.repeats)),
-        *compare_fecam(**fecam, repeats=options.repeats),
-        *compare_ranpac(**ranpac, repeats=options.repeats),
+        {
+            "case": str(case),
+            "method": pair[0],
+            "device": pair[1],
+            "step": step,
+            "seconds": medians[pair, step],
+            "ratio": medians[pair, step] / medians[pairs[0], step],
+            "state_mb": len(states[pair]) / 1e6,
+            "agreement": float(np.mean(labels[pair] == labels[pair[0], options.devices[0]]))
+            if pair[0].startswith("ffnb")
+            else 1.0,
+        }
+        for pair in pairs
+        for step in STEPS
     ]
 
 
-PARTS = {
-    "task": lambda o: task_records(QUICK_TASKS if o.quick else TASKS, o),
-    "sweep": lambda o: task_records(QUICK_SWEEP if o.quick else SWEEP, o),
-    "memory": lambda o: memory_records(QUICK_TASKS[:1] if o.quick else TASKS),
-    "pairs": pair_records,
-    "published": published_records,
-}
-
-
-def record_table(records):
-    """Markdown table of some records; a column for each of their keys."""
-    columns = list(dict.fromkeys(key for record in records for key in record))
-    return table(columns, [[_cell(one.get(name, "")) for name in columns] for one in records])
-
-
-def _cell(value):
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def flat(part, record):
-    """A record for the file of all, where every row has the same columns."""
-    names = ["case", "step", "against", "seconds", "reference_s", "ratio", "ratio_min"]
-    names += ["ratio_max", "width", "state_mb", "before_mb", "peak_mb", "added_mb"]
-    names += ["measured_pairs", "all_pairs", "cosine", "note"]
-    return {"part": part, **{name: record.get(name, "") for name in names}}
-
-
-def read_options(arguments):
-    """Parse the command line."""
-    parser = command_line(__doc__, rows="all records", quick="small cases, in seconds")
-    add = parser.add_argument
-    add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    add("--repeats", type=int, help="rounds; default: 5, with --quick 2")
-    options = parser.parse_args(arguments)
-    options.repeats = options.repeats or (2 if options.quick else 5)
-    return options
+def report(records, options, environment):
+    """Return the table as Markdown."""
+    notes = [
+        f"rounds: {options.repeats}, medians; a cell: seconds (ratio to the first row of the case)",
+        "data: Gaussian classes, seed 0; random_state=0; RanPAC and KLDA with 2000 neurons",
+        "agreement: share of the predictions that equal those of the first device",
+    ]
+    rows = {}
+    for one in records:
+        row = rows.setdefault((one["case"], one["method"], one["device"]), [])
+        row.append(f"{one['seconds']:.3g} ({one['ratio']:.2f})")
+    last = {(one["case"], one["method"], one["device"]): one for one in records}
+    lines = [
+        [
+            case,
+            METHODS[method].label,
+            device,
+            *cells,
+            f"{last[case, method, device]['state_mb']:.3g}",
+            f"{last[case, method, device]['agreement']:.4f}",
+        ]
+        for (case, method, device), cells in rows.items()
+    ]
+    columns = ["case", "method", "device", *STEPS, "state MB", "agreement"]
+    return page("Speed", environment, notes, table(columns, lines))
 
 
 def main(arguments=None):
-    """Measure the parts, print each table when it is there, and write the files."""
-    options = read_options(arguments)
-    rows, lines = [], []
-
-    def say(new):
-        print("\n".join(new), flush=True)
-        lines.extend(new)
-
+    """Measure the cases, print the table, and write the files."""
+    parser = command_line(__doc__, quick="a small case, in seconds")
+    add = parser.add_argument
+    incremental = [name for name, one in METHODS.items() if not one.joint]
+    methods = ["ffnb", "ffnb-2000", "ffnb-bare", "ffnb-ovo", "slda", "fecam", "ranpac", "klda"]
+    add("--methods", nargs="+", choices=incremental, default=methods)
+    add("--devices", nargs="+", default=["cpu"], help="of FFNB; the others use the processor")
+    add("--repeats", type=int, default=5, help="rounds")
+    options = parser.parse_args(arguments)
     with limited(options.threads):
-        title = f"# Speed, torch threads: {torch.get_num_threads()}"
-        say([title, "", *environment_lines()])
-        say([f"- rounds: {options.repeats}; seconds are medians, ratios those of medians"])
-        say(["- data: Gaussian classes, seed 0; random_state=0"])
-        for part in options.parts:
-            records = PARTS[part](options)
-            rows += [flat(part, record) for record in records]
-            say(["", f"## {TITLES[part]}", "", *record_table(records)])
-    for path in options.out:
-        write(path, "\n".join(lines) + "\n", rows)
+        cases = QUICK_CASES if options.quick else CASES
+        records = [one for case in cases for one in records_of(case, options)]
+        environment = environment_lines(device=options.devices[-1])
+    publish(report(records, options, environment), records, options.out)
 
 
 if __name__ == "__main__":
