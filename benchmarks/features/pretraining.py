@@ -1,202 +1,140 @@
-"""Images per second of pretraining and of extraction, beside a loop in bare torch.
+r"""Train a network of the CIFAR-100 benchmarks on the first fifty classes alone.
 
-The loop has the same network, the same arithmetic and the same optimizer, and gets its images as
-tensors that are scaled already; the package starts from bytes, scales, shifts and mirrors them.
-Both run in turns, so that the ratio of a turn does not depend on what else the machine does.
-Seconds are those of the processor.
+It starts from the weights that come with the data, which have seen these images thirty times, or
+from random weights. After each epoch a checkpoint is written, so that the same command resumes a
+killed run. No setting was chosen by any accuracy; `layers --weights` measures the result.
 
-    python -m benchmarks.features.pretraining --threads 1 --out pretraining.md pretraining.csv
-    python -m benchmarks.features.pretraining --networks small --images 256
+    python -m benchmarks.features.backbone --start random --network wide --epochs 30 \
+        --learning-rate 0.2 --cutout 8 --mixed-precision --threads 2 --out backbone.md backbone.csv
+    python -m benchmarks.features.backbone --epochs 12 --threads 1
+    python -m benchmarks.features.backbone --start random --epochs 2 --images-per-class 20
 """
 
+import hashlib
 import sys
 import time
+from pathlib import Path
 
-import numpy as np
 import torch
-from torch import nn
 
-from benchmarks.lib.clock import alternate, comparison
-from benchmarks.lib.report import command_line, page, run_and_publish, table
-from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
+from benchmarks.features.layers import BASE_CLASSES, MEAN, SHAPES, STD, load_images
+from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
+from ffnb_sklearn.backbones import ConvNet, FlipCrop, TorchFeatureExtractor
 
-NETWORKS = {
-    "small": {"stem_width": 8, "widths": (8, 16), "blocks": (1, 1)},
-    "narrow": {},
-    "full width": {"stem_width": 64, "widths": (64, 128, 256, 512)},
+RECIPE = {
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "weight_decay": 5e-4,
+    "schedule": "one-cycle",
+    "train_batch_size": 128,
+    "label_smoothing": 0.1,
 }
-SHAPE = (3, 32, 32)
-N_CLASSES = 50
-MEAN, STD = 127.5, 73.6
-BATCHES = {"pretraining": 128, "extraction": 256}
-RECIPE = {"lr": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
 
 
-def make_extractor(network, *, epochs, mixed):
-    """Return the extractor whose speed is measured."""
-    torch.manual_seed(0)
-    return TorchFeatureExtractor(
-        ConvNet(**NETWORKS[network]),
+def train(options):
+    """Train the network; return the extractor and the seconds since the call."""
+    images = load_images(options.data, options.images_per_class)
+    is_base = images.y_train < BASE_CLASSES
+    options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    starts = {"given": options.data / "cifar100_backbone.pt", "random": None}
+    extractor = TorchFeatureExtractor(
+        ConvNet,
+        backbone_params=SHAPES[options.network],
+        weights=starts.get(options.start, options.start),
         mean=MEAN,
         std=STD,
-        batch_size=BATCHES["extraction"],
-        device="cpu",
-        epochs=epochs,
-        optimizer="sgd",
-        learning_rate=RECIPE["lr"],
-        momentum=RECIPE["momentum"],
-        weight_decay=RECIPE["weight_decay"],
-        schedule="constant",
-        train_batch_size=BATCHES["pretraining"],
-        augment="flip-crop",
-        mixed_precision=mixed,
-        random_state=0,
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        mixed_precision=options.mixed_precision,
+        device=options.device,
+        checkpoint=options.checkpoint,
+        augment=FlipCrop(cutout=options.cutout),
+        random_state=options.seed,
+        verbose=True,
+        **RECIPE,
     )
+    start = time.perf_counter()
+    extractor.fit(images.train[is_base], images.y_train[is_base])
+    return extractor, time.perf_counter() - start
 
 
-def draw_images(n):
-    """Draw images and labels; the speed does not depend on what they show."""
-    random = np.random.default_rng(0)
-    images = random.integers(0, 256, size=(n, *SHAPE), dtype=np.uint8)
-    return images, np.arange(n) % N_CLASSES
-
-
-class BareLoop:
-    """The same work in bare torch, on images that are tensors already."""
-
-    def __init__(self, network, images, labels, *, mixed, channels_last):
-        torch.manual_seed(0)
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
-        self.mixed = mixed
-        body = ConvNet(**NETWORKS[network])
-        self.model = nn.Sequential(body, nn.Linear(body.n_features, N_CLASSES))
-        self.model.to(memory_format=self.layout)
-        scaled = (torch.from_numpy(images).float() - MEAN) / STD
-        self.images = scaled.contiguous(memory_format=self.layout)
-        self.labels = torch.from_numpy(labels)
-
-    def autocast(self):
-        """The arithmetic of the package with the same setting."""
-        return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.mixed)
-
-    def pretraining(self):
-        """Train for an epoch."""
-        self.model.train()
-        optimizer = torch.optim.SGD(self.model.parameters(), **RECIPE)
-        for part in torch.randperm(len(self.images)).split(BATCHES["pretraining"]):
-            optimizer.zero_grad()
-            with self.autocast():
-                scores = self.model(self.images[part].contiguous(memory_format=self.layout))
-                loss = nn.functional.cross_entropy(scores, self.labels[part])
-            loss.backward()
-            optimizer.step()
-
-    def extraction(self):
-        """Features of all images."""
-        network = self.model[0].eval().requires_grad_(False)
-        with torch.inference_mode(), self.autocast():
-            parts = [network(part) for part in self.images.split(BATCHES["extraction"])]
-        features = torch.cat(parts).float().numpy()
-        network.requires_grad_(True)
-        return features
-
-
-def processor_seconds(function, *arguments):
-    """Seconds of the processor that a call takes, all threads together."""
-    start = time.process_time()
-    function(*arguments)
-    return time.process_time() - start
-
-
-def candidates(network, work, images, labels, *, mixed):
-    """Return the calls to time: the package, and the loop in both memory layouts."""
-    loops = {
-        name: BareLoop(network, images, labels, mixed=mixed, channels_last=last)
-        for name, last in (("channels last", True), ("channels first", False))
-    }
-    if work == "pretraining":
-        extractor = make_extractor(network, epochs=1, mixed=mixed)
-        runs = {"package": lambda: extractor.fit(images, labels)}
-    else:
-        extractor = make_extractor(network, epochs=0, mixed=mixed).fit(images[:2])
-        runs = {"package": lambda: extractor.transform(images)}
-    runs |= {name: getattr(loop, work) for name, loop in loops.items()}
-    return {name: lambda run=run: processor_seconds(run) for name, run in runs.items()}
-
-
-def measure_speed(network, work, options, *, mixed):
-    """Measure one row of the table: images per second, and the share of the bare loop."""
-    images, labels = draw_images(options.images)
-    runs = candidates(network, work, images, labels, mixed=mixed)
-    # The first call sets up caches and threads, which count for neither.
-    warm, warm_labels = draw_images(BATCHES["pretraining"])
-    for run in candidates(network, work, warm, warm_labels, mixed=mixed).values():
-        run()
-    seconds = alternate(runs, options.repeats)
-    compared = comparison(seconds["channels last"], seconds["package"])
-    rates = {name: options.images / np.median(values) for name, values in seconds.items()}
-    record = {
-        "network": network,
-        "work": work,
-        "arithmetic": "bfloat16" if mixed else "float32",
-        **rates,
-        **{name: compared[name] for name in ("ratio", "ratio_min", "ratio_max")},
-    }
-    print(record, file=sys.stderr, flush=True)
-    return record
-
-
-def speed_lines(records):
-    """Markdown table of images per second."""
-    columns = ["network", "work", "arithmetic", "package", "bare loop", "package / bare loop"]
-    rows = [
-        [
-            *(one[name] for name in columns[:3]),
-            *(f"{one[name]:.0f}" for name in ("package", "channels last")),
-            f"{100 * one['ratio']:.0f} %",
-            f"{100 * one['ratio_min']:.0f} %, {100 * one['ratio_max']:.0f} %",
-            f"{one['channels first']:.0f}",
-        ]
-        for one in records
-    ]
-    return table([*columns, "least, largest", "bare loop, channels first"], rows)
-
-
-def run(options):
-    """Measure all networks, both works, with and without bfloat16."""
+def records_of(extractor):
+    """Return the course of the training, one record per epoch."""
+    history = extractor.history_
     return [
-        measure_speed(network, work, options, mixed=mixed)
-        for network in options.networks
-        for work in BATCHES
-        for mixed in (False, True)
+        {"epoch": epoch, **dict(zip(history, values, strict=True))}
+        for epoch, values in enumerate(zip(*history.values(), strict=True), start=1)
     ]
 
 
-def report(records, options, environment):
-    """Return the page as Markdown."""
-    notes = [
-        f"{options.images} images of 32 x 32 pixels drawn at random (seed 0), {N_CLASSES} "
-        f"classes; {options.repeats} rounds in turns, medians of the seconds of the processor",
-        "networks: `ConvNet()` (narrow) and `ConvNet(stem_width=64, widths=(64, 128, 256, "
-        "512))` (full width)",
-        f"pretraining: one epoch of SGD, batches of {BATCHES['pretraining']}; the package "
-        "also builds and checks the network, scales, shifts and mirrors the images",
-        f"extraction: batches of {BATCHES['extraction']}; the package also scales the images "
-        "and checks the features",
-        "bare loop: torch alone, from scaled tensors, bfloat16 by autocast; the channels "
-        "last in memory, as in the package, then the channels first",
-    ]
-    return page("Images per second of a backbone", environment, notes, speed_lines(records))
+def save_weights(extractor, path):
+    """Keep the weights as float16, in a file that `TorchFeatureExtractor` reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {name: torch.from_numpy(value) for name, value in extractor.state_dict_.items()}
+    halves = {key: one.half() if one.is_floating_point() else one for key, one in tensors.items()}
+    torch.save(halves, path)
+
+
+def checksum(path):
+    """Return a digest of the tensors of a file, which does not depend on its name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(torch.load(path, weights_only=True).items()):
+        digest.update(name.encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _arguments(parameters):
+    """Write parameters as the arguments of a call."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def parse(arguments):
+    """Read the command line."""
+    parser = command_line(__doc__, rows="epochs", data=True)
+    add = parser.add_argument
+    out = Path("out")
+    add("--start", default="given", help="first weights: given, random or a file; default: given")
+    add("--network", choices=list(SHAPES), default="narrow")
+    add("--learning-rate", type=float, default=0.05, help="the largest rate; default: %(default)s")
+    add("--mixed-precision", action="store_true", help="compute partly in bfloat16")
+    add("--cutout", type=int, default=0, help="side of the square cut out of each image, pixels")
+    add("--epochs", type=int, default=12)
+    add("--images-per-class", type=int, help="training images; default: all 500")
+    add("--seed", type=int, default=0)
+    add("--device", default="cpu")
+    add("--checkpoint", type=Path, default=out / "backbone.checkpoint")
+    add("--weights", type=Path, default=out / "backbone.pt", help="where the weights are kept")
+    return parser.parse_args(arguments)
 
 
 def main(arguments=None):
-    """Measure, print the report and write the files that are asked for."""
-    parser = command_line(__doc__, rows="the speeds")
-    add = parser.add_argument
-    add("--networks", nargs="+", choices=NETWORKS, default=["narrow", "full width"])
-    add("--images", type=int, default=1024, help="of each repetition")
-    add("--repeats", type=int, default=3)
-    run_and_publish(run, report, parser.parse_args(arguments))
+    """Train, keep the weights, and print the report."""
+    options = parse(arguments)
+    with limited(options.threads):
+        extractor, seconds = train(options)
+        environment = environment_lines(device=options.device)
+    save_weights(extractor, options.weights)
+    print(f"{seconds:.0f} s", file=sys.stderr)
+    records = records_of(extractor)
+    rows = [
+        [one["epoch"], f"{one['train_loss']:.4f}", f"{one['learning_rate']:.4g}"] for one in records
+    ]
+    text = page(
+        "Pretraining on the first fifty classes",
+        environment,
+        [
+            f"network: {options.network}, ConvNet({_arguments(SHAPES[options.network])})",
+            f"first weights: {Path(options.start).name}",
+            f"learning_rate: {options.learning_rate}",
+            f"mixed_precision: {options.mixed_precision}",
+            *(f"{name}: {value}" for name, value in RECIPE.items()),
+            f"augment: {extractor.augment}",
+            f"sha256 of the weights, name by name: {checksum(options.weights)}",
+        ],
+        table(["epoch", "training loss", "last learning rate"], rows),
+    )
+    publish(text, records, options.out)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """Make the tables of the paper again, beside the printed figures.
 
-    python benchmarks/paper.py --table sbu-p --data FOLDER --out FOLDER
-    python benchmarks/paper.py --table all --quick
-    python benchmarks/paper.py --table sbu-finetuning --rows joint
-    python benchmarks/paper.py --table sbu-p --features gcn-narrow --published --hold-out
-    python benchmarks/paper.py --table cifar-s10 --published --epochs 5
-    python benchmarks/paper.py --list
+    python -m benchmarks.paper.paper --table sbu-p --data FOLDER --out sbu.md --results FOLDER
+    python -m benchmarks.paper.paper --table all --quick
+    python -m benchmarks.paper.paper --table sbu-p --features gcn-narrow --published --hold-out
+    python -m benchmarks.paper.paper --table cifar-s10 --published --epochs 5
+    python -m benchmarks.paper.paper --list
 
-Each table becomes a report (.md), its single runs (.csv) and a figure (.png) in the folder that
---out names, with the features and the network in their names if they are not the usual ones; the
-report is printed as well. Class orders are those of the labels. A seed sets the
-random filters of the backbone, the mini-batches and the pseudo-features.
+--out names a page for all tables, and --results a folder for the single runs (.csv) of each table,
+with the features and the network in its name if they are not the usual ones. Class orders are those
+of the labels. A seed sets the random filters of the backbone, the mini-batches and the
+pseudo-features.
 """
 
 import argparse
@@ -18,17 +17,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from _data import default_folder
-from _paper_features import FEATURES
-from _paper_figure import draw
-from _paper_report import report, write_csv
-from _paper_runs import QUICK_EPOCHS, Plan, Runner
-from _paper_settings import as_published
-from _paper_tables import paper_tables
-from threadpoolctl import threadpool_limits
-
-from ffnb_sklearn.core.device import resolve_device
+from benchmarks.lib.data import default_folder
+from benchmarks.lib.report import environment_lines, limited, page, write
+from benchmarks.paper.data_sets import DEEP_P, FEATURES, as_published
+from benchmarks.paper.report import part
+from benchmarks.paper.runs import QUICK_EPOCHS, Plan, Runner
+from benchmarks.paper.tables import paper_tables
 
 HOLD_OUT_SECTIONS = ("finals", "losses")
 
@@ -54,7 +48,9 @@ def parse(arguments, tables):
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
     add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
-    add("--out", type=Path, help="folder for the .md, .csv and .png of each table")
+    add("--out", type=Path, help=".md of all tables")
+    add("--title", default="Tables of the paper", help="of the page")
+    add("--results", type=Path, help="folder for the .csv of each table")
     options = parser.parse_args(arguments)
     if options.list:
         return options
@@ -83,7 +79,7 @@ def make_plan(options):
         folder=options.data,
         seeds=tuple(options.seeds or ([0] if options.quick else [0, 1, 2])),
         features=options.features,
-        device=str(resolve_device(options.device)),
+        device=options.device,
         max_epochs=epochs,
         quick=options.quick,
         hold_out=options.hold_out,
@@ -114,19 +110,28 @@ def varied(table, options):
     return replace(table, name=name, title=title)
 
 
-def make_table(table, runner, out):
-    """Run one table, print its report, and write its files where a folder is given."""
+def notes(plan):
+    """Return the lines that hold for all tables of a page."""
+    lines = [f"seeds: {', '.join(map(str, plan.seeds))}; ± is the standard deviation over seeds"]
+    if plan.quick:
+        lines.append("**quick run**: few rows, epochs and samples; not a result")
+    if plan.max_epochs is not None:
+        lines.append(f"at most {plan.max_epochs} epochs of fine-tuning per task")
+    lines.append(f"an integer p is that of the first layer; layers above it have p={DEEP_P}")
+    return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
+
+
+def make_table(table, runner, results):
+    """Run one table, print its report and return it; write its runs where a folder is given."""
     start = time.perf_counter()
     runs, missing = runner.run_table(table)
-    seconds = time.perf_counter() - start
-    text = report(table, runs, missing, runner.plan, seconds)
-    print(text)
-    if out is None:
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"paper_{table.name}.md").write_text(text, encoding="utf-8")
-    write_csv(out / f"paper_{table.name}.csv", runs)
-    draw(table, runs).savefig(out / f"paper_{table.name}.png", dpi=100)
+    lines = part(table, runs, missing, runner.plan, time.perf_counter() - start)
+    print("\n".join(lines), flush=True)
+    records = [record for row in runs.values() for run in row for record in run.records()]
+    if results is not None and records:
+        results.mkdir(parents=True, exist_ok=True)
+        write(results / f"paper_{table.name}.csv", "", records)
+    return lines
 
 
 def main(arguments=None):
@@ -136,14 +141,16 @@ def main(arguments=None):
     if options.list:
         print("\n".join(f"{name}: {table.title}" for name, table in tables.items()))
         return
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    with threadpool_limits(limits=options.threads):
-        runner = Runner(make_plan(options))
+    with limited(options.threads):
+        runner, parts = Runner(make_plan(options)), []
         for name in options.table:
             table = varied(tables[name], options)
             rows = [row for row in table.rows if row.label in (options.rows or [row.label])]
-            make_table(replace(table, rows=tuple(rows)), runner, options.out)
+            parts.append(make_table(replace(table, rows=tuple(rows)), runner, options.results))
+        environment = environment_lines(options.device)
+    if options.out is not None:
+        text = page(options.title, environment, notes(runner.plan), *parts)
+        options.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

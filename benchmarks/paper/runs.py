@@ -1,22 +1,30 @@
-"""Run the rows of a table, and keep what was measured of every single run."""
+"""Run the rows of a table, and keep the figures of every single run."""
 
 import sys
 import time
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
-from _paper_features import load_splits, thin
-from _paper_models import Logged, build_model
-from _paper_settings import PEER_WIDTH, UnavailableError
-from heads import QUICK_WIDTH
+from sklearn.base import BaseEstimator, clone
 
-from ffnb_sklearn.streams import class_incremental_tasks, evaluate_stream
+from benchmarks.heads.methods import METHODS, Context
+from benchmarks.paper.data_sets import (
+    DEEP_P,
+    PEER_WIDTH,
+    UnavailableError,
+    load_splits,
+    thin,
+)
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
+from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
 # What --quick leaves: rows of a table, epochs, training and test samples of a class.
 QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
+QUICK_WIDTH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,20 +121,7 @@ class Runner:
         self._splits = {}
 
     def run_table(self, table):
-        """Run the rows of a table.
-
-        Parameters
-        ----------
-        table : Table
-            Which.
-
-        Returns
-        -------
-        runs : dict of str to list of Run
-            By row; empty for a row that could not be run.
-        missing : dict of str to str
-            Why, for such rows.
-        """
+        """Run the rows of a table."""
         runs, missing = {}, {}
         for row in self.rows(table):
             start = time.perf_counter()
@@ -253,3 +248,76 @@ def _stream_parameters(data_set):
         "classes_per_task": data_set.classes_per_task,
         "first_task_classes": data_set.first_task_classes,
     }
+
+
+class Logged(BaseEstimator):
+    """A classifier that notes its size and its epochs after each task.
+
+    Parameters
+    ----------
+    estimator : classifier with `partial_fit`
+        A clone of it learns.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The clone.
+    sizes_ : list of float
+        Number of parameters after each task, nan where the classifier has no such attribute.
+    epochs_ : list of int
+        Epochs of each task.
+    losses_ : list of tuple of float
+        Loss after the first and the last epoch of each task, nan where it had none.
+    """
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def partial_fit(self, X, y):
+        """Learn one more task."""
+        if not hasattr(self, "estimator_"):
+            self.estimator_, self.sizes_ = clone(self.estimator), []
+            self.epochs_, self.losses_ = [], []
+        self.estimator_.partial_fit(X, y)
+        self.sizes_.append(getattr(self.estimator_, "n_parameters_", float("nan")))
+        self.epochs_.append(getattr(self.estimator_, "n_iter_", 0))
+        losses = getattr(self.estimator_, "loss_curve_", None) or [float("nan")]
+        self.losses_.append((losses[0], losses[-1]))
+        return self
+
+    def predict(self, X):
+        """Most likely label of each sample."""
+        return self.estimator_.predict(X)
+
+
+def ffnb_parameters(row, n_features, max_epochs=None):
+    """Parameters of `FFNBClassifier` in paper mode."""
+    parameters = row.settings
+    if max_epochs is not None and parameters["max_epochs"]:
+        parameters["max_epochs"] = max_epochs
+    p = parameters["p"]
+    if isinstance(p, Integral):
+        if p >= n_features:
+            raise UnavailableError(f"p={p} leaves none of {n_features} axes")
+        parameters["p"] = (p, *[DEEP_P] * (parameters["n_layers"] - 1))
+    return parameters
+
+
+def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WIDTH):
+    """Return the estimator of a row, and whether it learns all classes at once."""
+    common = {"random_state": seed, "device": device}
+    if row.model in METHODS:
+        method = METHODS[row.model]
+        return method.build(Context(seed, width, device)), method.joint
+    if row.model.startswith("default"):
+        return FFNBClassifier(**common), row.model == "default joint"
+    parameters = ffnb_parameters(row, n_features, max_epochs)
+    if row.model == "paper":
+        return FFNBClassifier(**parameters, **common), False
+    if row.model == "paper joint":
+        return FFNBClassifier(**parameters, **common), True
+    if not parameters["max_epochs"]:
+        raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
+    known = NaiveIncrementalClassifier().get_params()
+    shared = {name: value for name, value in parameters.items() if name in known}
+    return NaiveIncrementalClassifier(**shared, **common), False
