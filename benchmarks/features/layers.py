@@ -30,7 +30,6 @@ from benchmarks.lib.report import (
     limited,
     page,
     publish,
-    read_records,
     table,
     write,
 )
@@ -54,8 +53,6 @@ CHUNK = 2500
 # Random neurons of RanPAC and cosines of KLDA.
 WIDTH = 5000
 
-# Columns of a record: the case, and the figures.
-KEYS = ("features", "method", "per_task")
 FIGURES = ("base", "final", "average", "fit_s", "score_s", "state_mb")
 COLUMNS = ["features", "width", "head", "stream", "scored", "base %", "final %", "average %"]
 COLUMNS += ["fit s", "predict s", "state MB"]
@@ -96,7 +93,6 @@ FEATURES = {
     "three-mirror": Features("blocks 8 to 10", ("8", "9", "10")),
     "all-mirror": Features("blocks 6 to 10", LAYERS),
     "all-shift": Features("blocks 6 to 10, also of shifted images", LAYERS, MirrorShift(shift=2)),
-    "all": Features("blocks 6 to 10, without the mirrored image", LAYERS, None),
 }
 
 
@@ -111,20 +107,7 @@ class Images:
 
 
 def load_images(folder, per_class=None):
-    """Read the images.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the data files.
-    per_class : int, default=None
-        Training images per class, the first ones; None: all 500.
-
-    Returns
-    -------
-    images : Images
-        Training images of shape (n, 3, 32, 32), test images of shape (n, 32, 32, 3).
-    """
+    """Read the images."""
     position = np.argsort(read_arrays(folder / "cifar100_b50.npz")["order"])
     coded, y = (read_arrays(folder / "cifar100_train_images.npz")[key] for key in ("coded", "y"))
     if per_class is not None:
@@ -146,24 +129,7 @@ def first_of_each(y, count):
 
 
 def extract(images, views, options):
-    """Compute the features of all layers, or read those that are cached.
-
-    Parameters
-    ----------
-    images : Images
-        Images to extract from.
-    views : {"mirror"}, MirrorShift or None
-        Views of each image that the network gets.
-    options : Namespace
-        The command line: weights, network, cache, device and precision.
-
-    Returns
-    -------
-    X, X_test : ndarray of shape (n, width)
-        Scaled features, in the order of the images.
-    layers : dict of str -> (int, float)
-        Width of each layer, and its factor, learned from the images of the first fifty classes.
-    """
+    """Compute the features of all layers, or read those that are cached."""
     digest = hashlib.sha256(options.weights.read_bytes()).hexdigest()[:8]
     precision = "_mixed" if options.mixed_precision else ""
     cache = options.cache / f"{digest}_{len(images.y_train)}_{views}{precision}"
@@ -234,35 +200,20 @@ def _layers_of(X, features, layers):
 
 def run(options):
     """Measure all rows of the table."""
-    images = load_images(options.data, options.images_per_class)
-    known, extracted, records = measured_before(options.resume), {}, []
+    images, extracted, records = load_images(options.data, options.images_per_class), {}, []
     for name in options.features:
-        keys = list(product([name], options.methods, options.classes_per_task))
         features = FEATURES[name]
-        if not options.methods or any(key not in known for key in keys):
-            if features.layers != () and features.views not in extracted:
-                extracted[features.views] = extract(images, features.views, options)
-            X, X_test = columns(features, images, extracted.get(features.views))
-        for key in keys:
-            if key not in known:
-                named = dict(zip(KEYS, key, strict=True))
-                measured = stream(key[1], X, X_test, images, key[2], options)
-                known[key] = {**named, "width": X.shape[1], **measured}
-                for path in options.out:
-                    if path.suffix == ".csv":
-                        write(path, "", [*records, known[key]])
-                print(known[key], file=sys.stderr, flush=True)
-            records.append(known[key])
+        if features.layers != () and features.views not in extracted:
+            extracted[features.views] = extract(images, features.views, options)
+        X, X_test = columns(features, images, extracted.get(features.views))
+        for method, per_task in product(options.methods, options.classes_per_task):
+            record = {"features": name, "method": method, "per_task": per_task, "width": X.shape[1]}
+            records.append(record | stream(method, X, X_test, images, per_task, options))
+            print(records[-1], file=sys.stderr, flush=True)
+            for path in options.out:
+                if path.suffix == ".csv":
+                    write(path, "", records)
     return records
-
-
-def measured_before(paths):
-    """Return the rows of earlier runs, by features, method and classes per task."""
-    rows = read_records(paths)
-    for row in rows:
-        row |= {name: int(row[name]) for name in ("per_task", "width", "scored")}
-        row |= {name: float(row[name]) for name in FIGURES}
-    return {tuple(row[name] for name in KEYS): row for row in rows}
 
 
 def stream(method, X, X_test, images, per_task, options):
@@ -352,7 +303,6 @@ def parse(arguments):
     add("--network", choices=list(SHAPES), default="narrow")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
-    add("--resume", nargs="+", type=Path, default=[], help=".csv of runs with the same package")
     add("--cache", type=Path, default=Path("out") / "layers")
     add("--device", default="cpu", help="device for the network and FFNB")
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")

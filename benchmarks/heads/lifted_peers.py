@@ -136,16 +136,12 @@ class AnaCP(IncrementalHead):
 
     Parameters
     ----------
-    width : int, default=5000
-        Number of random neurons of a layer; the default is the published value.
-    n_heads : int, default=3
-        Number of random layers before the projection; the published value.
-    alpha : float, default=100
-        Ridge of all regressions; the published value.
-    spread : float, default=1.0
-        Addition to the singular values; the published value.
+    width, n_heads : int, default=5000, 3
+        Number of random neurons of a layer, and of layers before the projection, as published.
+    alpha, spread : float, default=100, 1
+        Ridge of all regressions, and addition to the singular values, as published.
     n_draws : int, default=100
-        Draws of a class; the published value.
+        Draws of a class, as published.
     random_state : int, RandomState instance or None, default=None
         Seed of the random layers and of the draws.
 

@@ -42,21 +42,6 @@ def seconds_of(function, *arguments):
     return timed(function, *arguments)[0]
 
 
-def comparison(seconds, reference):
-    """How two rows of seconds from the same rounds compare.
-
-    Return their medians, their ratio, and the least and largest ratio within one round.
-    """
-    ratios = seconds / reference
-    return {
-        "ratio": float(np.median(seconds) / np.median(reference)),
-        "ratio_min": float(ratios.min()),
-        "ratio_max": float(ratios.max()),
-        "seconds": float(np.median(seconds)),
-        "reference_s": float(np.median(reference)),
-    }
-
-
 def apart(function, *arguments):
     """What a function of a module returns in a process of its own, with as many threads of torch.
 

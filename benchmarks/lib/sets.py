@@ -166,7 +166,7 @@ def _study(folder):
     yield Problem(
         "digits",
         "8 x 8 digits of scikit-learn, a stratified 60 / 40 split per seed, as they are",
-        partial(_table_splits, load_digits, False),
+        partial(table_splits, load_digits, False),
         classes_per_task=2,
     )
     for name, load in (
@@ -183,14 +183,15 @@ def _table(name, load):
         f"{len(X)} rows, {len(np.unique(y))} classes, d = {X.shape[1]}; a stratified 60 / 40 split "
         "per seed, columns standardised by the training rows"
     )
-    return Problem(name, source, partial(_table_splits, load, True))
+    return Problem(name, source, partial(table_splits, load, True))
 
 
 def _given(X, y, return_X_y):
     return X, y
 
 
-def _table_splits(load, standardise, seed):
+def table_splits(load, standardise, seed):
+    """Return a stratified 60 / 40 split of a table, whose columns training rows standardise."""
     X, y = load(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=seed)
     if standardise:

@@ -1,6 +1,6 @@
-"""The paper's data sets: network and stream of each, and their rows of features.
+"""The paper's data sets: printed parameters and stream of each, and their rows of features.
 
-Sequences of skeletons pass through an untrained graph convolution, or fixed descriptors.
+Sequences of skeletons pass through an untrained graph convolution.
 """
 
 from collections.abc import Mapping
@@ -8,68 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.lib.data import Split, read_arrays, test_masks
 from benchmarks.lib.sets import load_group
-from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
-
-# The paper's network: bands are all that its classifier sees, and old classes are zero in new
-# neurons. It does not print gamma, shrinkage, epsilon and the first learning rate.
-NETWORK = {
-    "skip_connection": False,
-    "shared_band_size": 0,
-    "null_space": True,
-    "covariance": "class",
-    "init": "multi",
-    "activation": "relu",
-    "classifier": "ovo",
-    "batch_norm": False,
-    "gamma": 0.1,
-    "shrinkage": 0.5,
-    "epsilon": 0.3,
-    "old_statistics": "zero",
-    "learning_rate": 0.003,
-}
-SKELETON_NETWORK = {
-    **NETWORK,
-    "band_size": 3,
-    "n_layers": 3,
-    "max_epochs": 250,
-    "batch_size": 50,
-    "momentum": 0.9,
-    "weight_decay": 1e-8,
-}
-CIFAR_NETWORK = {
-    **NETWORK,
-    "p": 0.95,
-    "band_size": 1,
-    "n_layers": 2,
-    # Zeros for 95 old classes, of which fine-tuning then sees nothing, are a row of their own.
-    "old_statistics": "gaussian",
-    "max_epochs": 5,
-    "learning_rate": 0.01,
-    "batch_size": 32,
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-}
-
-# The paper's mode at its best on hold-outs of the training data: one layer of one neuron per class,
-# and old classes as their Gaussians have them.
-BEST_NETWORK = {"n_layers": 1, "band_size": 1, "p": 0.8, "old_statistics": "gaussian"}
 
 # The graph convolution of each data set, by the name of its features. Narrow ones have the printed
 # widths, 60 and 168. Those of SBU are means over the joints, of 4 lengths for each of 15 shifts.
-BACKBONES = {
-    "gcn": {
-        "sbu": {"n_filters": 48, "n_pairings": 4},
-        "fpha": {"n_filters": 48, "n_pairings": 4},
-    },
+FEATURES = {
     "gcn-narrow": {
         "sbu": {"n_filters": 0, "n_pairings": 15, "n_length_filters": 4, "pooled": True},
         "fpha": {"n_filters": 5, "n_pairings": 1, "n_length_filters": 3},
     },
+    "gcn": {name: {"n_filters": 48, "n_pairings": 4} for name in ("sbu", "fpha")},
 }
 
 # How the backbone is trained, where it is.
@@ -81,9 +32,6 @@ PRETRAINING_PEOPLE = 1 / 3
 
 # The paper prints one p; layers above the first are too narrow for it, and keep this share.
 DEEP_P = 0.95
-
-# Random neurons of the lifted heads on CIFAR-100, as of `compare`.
-PEER_WIDTH = 5000
 
 
 @dataclass(frozen=True)
@@ -110,26 +58,9 @@ class Pretraining:
 class DataSet:
     """A data set with the stream and the network that the paper has for it.
 
-    Attributes
-    ----------
-    name : str
-        Name of the data files.
-    title : str
-        Name in the reports.
-    parameters : mapping
-        Of `FFNBClassifier`.
-    classes_per_task, first_task_classes : int, int or None
-        The stream; classes come in the order of their labels.
-    n_tasks : int
-        Number of tasks.
-    split : str
-        The split with printed figures. Others are reported as a mean.
-    pretraining : Pretraining
-        What the backbone is trained on where a table does not vary it.
-    base_classes : int
-        Classes that protocol "base" trains the backbone on, the first ones.
-    note : str
-        What to know when comparing with the printed figures.
+    `parameters` are printed; `as_published` has the others, of one feature layer as all printed
+    sizes. `split` has printed figures, other splits are reported as a mean. `base_classes` is the
+    number of first classes that the protocol "base" trains the backbone on.
     """
 
     name: str
@@ -147,7 +78,7 @@ class DataSet:
 SBU = DataSet(
     "sbu",
     "SBU",
-    {**SKELETON_NETWORK, "p": 45},
+    {"p": 45, "weight_decay": 1e-8},
     classes_per_task=1,
     n_tasks=8,
     split="fold 4",
@@ -157,7 +88,7 @@ SBU = DataSet(
 FPHA = DataSet(
     "fpha",
     "FPHA",
-    {**SKELETON_NETWORK, "p": 75},
+    {"p": 75, "weight_decay": 1e-8},
     classes_per_task=5,
     n_tasks=9,
     base_classes=5,
@@ -165,11 +96,19 @@ FPHA = DataSet(
     "not print: its first task has 63 test sequences, ours 62. Only the final accuracy is over "
     "the same 575 sequences.",
 )
+CIFAR_PARAMETERS = {
+    "p": 0.95,
+    "band_size": 1,
+    "batch_size": 32,
+    "momentum": 0.0,
+    "learning_rate": 0.01,
+    "training__adaptive_rate": False,
+}
 CIFAR = {
     f"S{n}": DataSet(
         "cifar",
         f"CIFAR100-B50-S{n}",
-        CIFAR_NETWORK,
+        CIFAR_PARAMETERS,
         classes_per_task=50 // n,
         n_tasks=n + 1,
         first_task_classes=50,
@@ -180,34 +119,9 @@ CIFAR = {
 }
 
 
-# Parameters that the paper prints of its network on each set, but for the layers: all printed sizes
-# are those of one feature layer. `as_published` has the others.
-PRINTED = {
-    **dict.fromkeys(("sbu", "fpha"), ("p", "weight_decay")),
-    "cifar": ("p", "band_size", "batch_size", "momentum", "learning_rate"),
-}
-
-
-def published_parameters(data_set):
-    """Return what `FFNBClassifier.as_published` takes to be the published model on a set."""
-    printed = {name: data_set.parameters[name] for name in PRINTED[data_set.name]}
-    return {**printed, "training__adaptive_rate": data_set.name != "cifar"}
-
-
-def as_published(data_set, max_epochs=0):
-    """Return a set with the network that `FFNBClassifier.as_published` makes."""
-    changed = {**published_parameters(data_set), "max_epochs": max_epochs}
-    published = FFNBClassifier.as_published(**changed).get_params(deep=False)
-    of_the_run = ("classes_per_task", "device", "random_state", "verbose")
-    parameters = {name: value for name, value in published.items() if name not in of_the_run}
-    return replace(data_set, parameters=parameters)
-
-
 class UnavailableError(Exception):
     """A row cannot be measured with these features; the message says why."""
 
-
-FEATURES = (*BACKBONES, "chunk-means")
 
 # SBU's release normalised each axis by itself; these numbers undo it.
 _SBU_ORIGIN, _SBU_SCALE = np.array([1280.0, 960.0, 0.0]), np.array([-2560.0, -1920.0, 1280.0])
@@ -218,17 +132,7 @@ N_CHUNKS = 8
 
 
 class PooledGCN(SkeletonGCN):
-    """A graph convolution whose features are means over all joints.
-
-    Parameters
-    ----------
-    n_nodes, n_node_features : int
-        Joints, and numbers of each.
-    pooled : bool, default=False
-        Whether to take the means; if not, this is a `SkeletonGCN`.
-    **parameters
-        Of `SkeletonGCN`.
-    """
+    """A `SkeletonGCN` whose features are means over all joints, if `pooled`."""
 
     def __init__(self, n_nodes, n_node_features, *, pooled=False, **parameters):
         super().__init__(n_nodes, n_node_features, **parameters)
@@ -249,19 +153,13 @@ def load_splits(
     seed,
     device="cpu",
     only_printed=False,
-    hold_out=False,
 ):
     """Load a data set as rows of features."""
-    if features == "chunk-means" or data_set.name == "cifar":
-        if pretraining.protocol != "none":
-            raise UnavailableError("these features cannot be pretrained")
-        splits = _fixed_splits(folder, data_set.name)
-        return [split for split in splits if split.name == data_set.split or not only_printed]
+    if data_set.name == "cifar":
+        return load_group("features", folder, folder)["cifar"].splits(seed)
     skeletons = _read_skeletons(folder / f"{data_set.name}.npz")
     masks = {name: (~test, test) for name, test in skeletons["masks"].items()}
-    if hold_out:
-        masks = _hold_outs(skeletons, data_set.split)
-    elif only_printed:
+    if only_printed:
         masks = {data_set.split: masks[data_set.split]}
     return [
         _extract(data_set, skeletons, name, *rows, features, pretraining, seed, device)
@@ -288,12 +186,6 @@ def on_one_scale(joints, name):
 
 
 @cache
-def _fixed_splits(folder, name):
-    """Splits that depend on no seed."""
-    return load_group("features", folder, folder)[name].splits(0)
-
-
-@cache
 def _read_skeletons(path):
     """Nodes of all sequences, their labels and people, and the test mask of each split."""
     arrays = read_arrays(path)
@@ -306,18 +198,6 @@ def _read_skeletons(path):
         "people": arrays["pair" if "pair" in arrays else "subject"],
         "masks": test_masks(arrays, path),
     }
-
-
-def _hold_outs(skeletons, printed):
-    """Masks of the rows to learn and of those held out, all of them training rows."""
-    train = ~skeletons["masks"][printed]
-    others = {name: mask for name, mask in skeletons["masks"].items() if name != printed}
-    if not others:
-        rows = np.flatnonzero(train)
-        quarters = StratifiedKFold(4, shuffle=True, random_state=0)
-        parts = [rows[part] for _, part in quarters.split(rows, skeletons["labels"][rows])]
-        others = {f"quarter {k}": np.isin(np.arange(len(train)), p) for k, p in enumerate(parts)}
-    return {f"{name} held out": (train & ~mask, mask) for name, mask in others.items()}
 
 
 def _extract(data_set, skeletons, name, train, test, features, pretraining, seed, device):
@@ -333,7 +213,7 @@ def _extract(data_set, skeletons, name, train, test, features, pretraining, seed
             "n_node_features": shape[1],
             "adjacency": data_set.name,
             "random_state": seed,
-            **BACKBONES[features][data_set.name],
+            **FEATURES[features][data_set.name],
         },
         input_shape=shape,
         random_state=seed,

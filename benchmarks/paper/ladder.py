@@ -29,7 +29,6 @@ from benchmarks.paper.data_sets import (
     SBU,
     Pretraining,
     load_splits,
-    published_parameters,
     thin,
 )
 from benchmarks.paper.printed import ACCURACIES
@@ -100,8 +99,7 @@ RUN = ("set", "rung", "seed", "max_epochs")
 def settings_of(rung, data_set):
     """Return the parameters of a rung, nested ones included, and the name of its features."""
     below = RUNGS[: RUNGS.index(rung)]
-    published = published_parameters(DATA_SETS[data_set])
-    parameters = FFNBClassifier.as_published(**published).get_params()
+    parameters = FFNBClassifier.as_published(**DATA_SETS[data_set].parameters).get_params()
     features = START.features
     for one in (*(one for one in below if one.kept), rung):
         parameters |= {name: DEFAULT[name] for name in one.to_default}
@@ -243,7 +241,7 @@ def report(records, options, environment):
         "FPHA, five folds of SBU and, where measured, CIFAR-100",
         "untrained SkeletonGCN on the skeletons; "
         + "; ".join(
-            f"{DATA_SETS[name].title}: as_published with {published_parameters(DATA_SETS[name])}, "
+            f"{DATA_SETS[name].title}: as_published with {DATA_SETS[name].parameters}, "
             f"seeds {', '.join(map(str, sorted({r['seed'] for r in records if r['set'] == name})))}"
             for name in dict.fromkeys(one["set"] for one in records)
         ),

@@ -2,8 +2,7 @@
 
     python -m benchmarks.paper.paper --table sbu-p --data FOLDER --out sbu.md --results FOLDER
     python -m benchmarks.paper.paper --table all --quick
-    python -m benchmarks.paper.paper --table sbu-p --features gcn-narrow --published --hold-out
-    python -m benchmarks.paper.paper --table cifar-s10 --published --epochs 5
+    python -m benchmarks.paper.paper --table cifar-s10 --epochs 5
     python -m benchmarks.paper.paper --list
 
 --out names a page for all tables, and --results a folder for the single runs (.csv) of each table,
@@ -19,15 +18,10 @@ from pathlib import Path
 
 from benchmarks.lib.data import default_folder
 from benchmarks.lib.report import environment_lines, limited, page, write
-from benchmarks.paper.data_sets import DEEP_P, FEATURES, as_published
+from benchmarks.paper.data_sets import DEEP_P, FEATURES
 from benchmarks.paper.report import part
 from benchmarks.paper.runs import QUICK_EPOCHS, Plan, Runner
 from benchmarks.paper.tables import paper_tables
-
-HOLD_OUT_SECTIONS = ("finals", "losses")
-
-# Models of the paper itself: the tables of CIFAR-100 also have other heads.
-PAPER_MODELS = ("paper", "paper joint", "algorithm 1")
 
 
 def parse(arguments, tables):
@@ -40,11 +34,9 @@ def parse(arguments, tables):
     add("--rows", nargs="+", metavar="ROW", help="only the rows with these names")
     add("--list", action="store_true", help="list the tables and stop")
     add("--data", type=Path, default=default_folder(), help="data files")
-    add("--features", choices=FEATURES, default=FEATURES[0], help="what describes a sequence")
-    add("--published", action="store_true", help="`as_published`, in closed form without --epochs")
-    add("--hold-out", action="store_true", help="skeletons: hold out training rows, test none")
+    add("--features", choices=list(FEATURES), default="gcn-narrow", help="of a sequence")
     add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
-    add("--epochs", type=int, help="most epochs of fine-tuning, also with --published")
+    add("--epochs", type=int, default=0, help="of Algorithm 2; 0: the closed form")
     add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
     add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
     add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
@@ -65,8 +57,6 @@ def parse(arguments, tables):
         known = [row.label for row in tables[name].rows]
         if options.rows and not set(options.rows) <= set(known):
             parser.error(f"--rows takes rows of {name}: {', '.join(known)}; got {options.rows}")
-    if options.epochs is not None and options.epochs < 1:
-        parser.error(f"--epochs takes a positive number; got {options.epochs}")
     if not options.data.is_dir():
         parser.error(f"no folder at {options.data}; give that of the data files with --data")
     return options
@@ -74,38 +64,23 @@ def parse(arguments, tables):
 
 def make_plan(options):
     """Return what all rows share."""
-    epochs = options.epochs or (QUICK_EPOCHS if options.quick else None)
     return Plan(
         folder=options.data,
         seeds=tuple(options.seeds or ([0] if options.quick else [0, 1, 2])),
         features=options.features,
         device=options.device,
-        max_epochs=epochs,
+        max_epochs=min(options.epochs, QUICK_EPOCHS) if options.quick else options.epochs,
         quick=options.quick,
-        hold_out=options.hold_out,
     )
 
 
 def varied(table, options):
-    """Return a table under a name and a title of its own, if features or network are not usual."""
+    """Return a table under a name and a title of its own, if features or epochs are not usual."""
     skeletons = any(row.data_set.name != "cifar" for row in table.rows)
-    words = [options.features] if skeletons and options.features != FEATURES[0] else []
-    words += ["published"] if options.published else []
-    words += ["held-out"] if skeletons and options.hold_out else []
+    words = [options.features] if skeletons and options.features != "gcn-narrow" else []
+    words += [f"epochs-{options.epochs}"] if options.epochs else []
     if not words:
         return table
-    if options.published:
-        rows = [
-            replace(row, data_set=as_published(row.data_set, options.epochs or 0))
-            for row in table.rows
-            if skeletons or row.model in PAPER_MODELS
-        ]
-        table = replace(table, rows=tuple(rows))
-    if skeletons and options.hold_out:
-        # Printed figures are of the test rows.
-        rows = [replace(row, accuracies=()) for row in table.rows]
-        sections = tuple(one for one in table.sections if one in HOLD_OUT_SECTIONS)
-        table = replace(table, rows=tuple(rows), sections=sections)
     name, title = "_".join([table.name, *words]), f"{table.title} ({', '.join(words)})"
     return replace(table, name=name, title=title)
 
@@ -115,8 +90,7 @@ def notes(plan):
     lines = [f"seeds: {', '.join(map(str, plan.seeds))}; ± is the standard deviation over seeds"]
     if plan.quick:
         lines.append("**quick run**: few rows, epochs and samples; not a result")
-    if plan.max_epochs is not None:
-        lines.append(f"at most {plan.max_epochs} epochs of fine-tuning per task")
+    lines.append(f"at most {plan.max_epochs} epochs of fine-tuning per task; 0: the closed form")
     lines.append(f"an integer p is that of the first layer; layers above it have p={DEEP_P}")
     return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
 

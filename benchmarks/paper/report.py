@@ -4,8 +4,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from benchmarks.heads.methods import METHODS
-from benchmarks.paper.data_sets import BACKBONES, PRETRAINING
+from benchmarks.paper.data_sets import FEATURES, PRETRAINING
 from benchmarks.paper.printed import (
     CIFAR_AVERAGES,
     CIFAR_GROUP_AVERAGES,
@@ -34,7 +33,7 @@ def _run_lines(rows, plan, seconds):
     """Yield the lines that describe the runs as a whole."""
     yield f"{seconds:.0f} s in all"
     for data_set in {row.data_set.title: row.data_set for row in rows}.values():
-        yield f"settings on {data_set.title}: {_listed(data_set.parameters)}"
+        yield f"{data_set.title}: as_published({_listed(data_set.parameters)})"
         yield f"features of {data_set.title}: {_features(data_set, plan)}"
     if any(row.pretrained.protocol != "none" for row in rows):
         n_base = rows[0].data_set.base_classes
@@ -45,16 +44,12 @@ def _features(data_set, plan):
     """Describe the columns of a sample."""
     if data_set.name == "cifar":
         return "rows of the data file"
-    backbone = BACKBONES.get(plan.features)
-    if backbone is None:
-        return plan.features
-    return f"SkeletonGCN, {_listed(backbone[data_set.name])}; {data_set.pretraining}"
+    backbone = FEATURES[plan.features][data_set.name]
+    return f"SkeletonGCN, {_listed(backbone)}; {data_set.pretraining}"
 
 
 def _changes(row):
     """Return the changes of a row in words."""
-    if row.model in METHODS:
-        return f"{row.label}: {METHODS[row.model].note}"
     changes = [] if row.model == "paper" else [f"model {row.model!r}"]
     changes += [_listed(row.parameters)] if row.parameters else []
     changes += [] if row.pretraining is None else [str(row.pretraining)]
@@ -67,9 +62,8 @@ def _listed(parameters):
 
 
 def on_printed_split(row, runs):
-    """Runs of a row on the split that has printed figures; all where rows are held out."""
-    printed = [run for run in runs[row.label] if run.split == row.data_set.split]
-    return printed or runs[row.label]
+    """Runs of a row on the split that has printed figures."""
+    return [run for run in runs[row.label] if run.split == row.data_set.split]
 
 
 def mean_percent(values):
@@ -133,22 +127,6 @@ def _tasks(table, rows, runs):
         unknown = [nan] * data_set.n_tasks
         ours = mean_percent([run.accuracies for run in chosen]) if chosen else unknown
         lines.append(_line(row.label, *map(_beside, ours, row.accuracies or unknown)))
-    return lines
-
-
-def _losses(table, rows, runs):
-    """Epochs and losses of each task of fine-tuned rows, means over runs."""
-    data_set = rows[0].data_set
-    title = "Hinge loss after the first and the last epoch (epochs)"
-    lines = _head(title, table.rows_are, *task_names(data_set))
-    for row in (row for row in rows if row.settings["max_epochs"]):
-        chosen = on_printed_split(row, runs)
-        losses = np.array([run.losses for run in chosen])
-        # A task without an epoch had no loss to begin with.
-        losses = np.nan_to_num(losses).mean(axis=0)
-        epochs = np.mean([run.epochs for run in chosen], axis=0)
-        cells = zip(losses[:, 0], losses[:, 1], epochs, strict=True)
-        lines.append(_line(row.label, *(f"{a:.3f}, {b:.3f} ({n:.0f})" for a, b, n in cells)))
     return lines
 
 
@@ -251,7 +229,6 @@ def _methods(table, rows, runs):
 SECTIONS = {
     "finals": _finals,
     "tasks": _tasks,
-    "losses": _losses,
     "costs": _costs,
     "bounds": _bounds,
     "averages": _averages,

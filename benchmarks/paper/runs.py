@@ -9,14 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from benchmarks.heads.methods import METHODS, Context
-from benchmarks.paper.data_sets import (
-    DEEP_P,
-    PEER_WIDTH,
-    UnavailableError,
-    load_splits,
-    thin,
-)
+from benchmarks.paper.data_sets import DEEP_P, UnavailableError, load_splits, thin
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
@@ -24,7 +17,6 @@ from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
-QUICK_WIDTH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +37,6 @@ class Run:
         Accuracy over all classes seen so far, after each task.
     seconds, epochs, sizes : ndarray of shape (n_tasks,)
         Time and epochs of each task, and the number of parameters after it.
-    losses : ndarray of shape (n_tasks, 2)
-        Hinge loss after the first and the last epoch of each task; nan where it had none.
     bound, drift : float
         Bound on forgetting in the last task, and the drift that it bounds; nan if not asked for.
     """
@@ -61,7 +51,6 @@ class Run:
     seconds: np.ndarray
     epochs: np.ndarray
     sizes: np.ndarray
-    losses: np.ndarray
     bound: float = np.nan
     drift: float = np.nan
 
@@ -86,8 +75,6 @@ class Run:
                 "seconds": self.seconds[i],
                 "epochs": self.epochs[i],
                 "parameters": self.sizes[i],
-                "first_loss": self.losses[i, 0],
-                "last_loss": self.losses[i, 1],
                 "bound": self.bound if last else np.nan,
                 "drift": self.drift if last else np.nan,
             }
@@ -101,19 +88,12 @@ class Plan:
     seeds: tuple[int, ...]
     features: str
     device: str
-    max_epochs: int | None = None
+    max_epochs: int = 0
     quick: bool = False
-    hold_out: bool = False
 
 
 class Runner:
-    """Runs rows, and keeps the runs, since tables share rows.
-
-    Parameters
-    ----------
-    plan : Plan
-        What the rows share.
-    """
+    """Runs rows, and keeps the runs, since tables share rows."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -162,7 +142,6 @@ class Runner:
                 seed=seed,
                 device=self.plan.device,
                 only_printed=self.plan.quick,
-                hold_out=self.plan.hold_out,
             )
             if self.plan.quick:
                 splits = [thin(split, *QUICK_SAMPLES) for split in splits]
@@ -180,7 +159,6 @@ class Runner:
                 seed=seed,
                 device=self.plan.device,
                 max_epochs=self.plan.max_epochs,
-                width=QUICK_WIDTH if self.plan.quick else PEER_WIDTH,
             )
             measure = _fit_jointly if joint else _stream
             self._runs[key] = measure(model, row, split, seed)
@@ -203,7 +181,6 @@ def _stream(model, row, split, seed):
         seconds=result.fit_seconds,
         epochs=np.array(logged.epochs_),
         sizes=np.array(logged.sizes_),
-        losses=np.array(logged.losses_),
     )
     # The paper prints bounds on skeletons alone.
     if row.data_set.name == "cifar" or row.model != "paper" or model.batch_norm:
@@ -235,7 +212,6 @@ def _fit_jointly(model, row, split, seed):
         seconds=_only_last(n_tasks, seconds),
         epochs=_only_last(n_tasks, getattr(model, "n_iter_", 0)),
         sizes=_only_last(n_tasks, getattr(model, "n_parameters_", np.nan)),
-        losses=np.full((n_tasks, 2), np.nan),
     )
 
 
@@ -251,24 +227,7 @@ def _stream_parameters(data_set):
 
 
 class Logged(BaseEstimator):
-    """A classifier that notes its size and its epochs after each task.
-
-    Parameters
-    ----------
-    estimator : classifier with `partial_fit`
-        A clone of it learns.
-
-    Attributes
-    ----------
-    estimator_ : classifier
-        The clone.
-    sizes_ : list of float
-        Number of parameters after each task, nan where the classifier has no such attribute.
-    epochs_ : list of int
-        Epochs of each task.
-    losses_ : list of tuple of float
-        Loss after the first and the last epoch of each task, nan where it had none.
-    """
+    """A classifier that notes its size and its epochs after each task."""
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -276,13 +235,11 @@ class Logged(BaseEstimator):
     def partial_fit(self, X, y):
         """Learn one more task."""
         if not hasattr(self, "estimator_"):
-            self.estimator_, self.sizes_ = clone(self.estimator), []
-            self.epochs_, self.losses_ = [], []
+            self.estimator_ = clone(self.estimator)
+            self.sizes_, self.epochs_ = [], []
         self.estimator_.partial_fit(X, y)
         self.sizes_.append(getattr(self.estimator_, "n_parameters_", float("nan")))
         self.epochs_.append(getattr(self.estimator_, "n_iter_", 0))
-        losses = getattr(self.estimator_, "loss_curve_", None) or [float("nan")]
-        self.losses_.append((losses[0], losses[-1]))
         return self
 
     def predict(self, X):
@@ -290,34 +247,26 @@ class Logged(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-def ffnb_parameters(row, n_features, max_epochs=None):
-    """Parameters of `FFNBClassifier` in paper mode."""
-    parameters = row.settings
-    if max_epochs is not None and parameters["max_epochs"]:
-        parameters["max_epochs"] = max_epochs
-    p = parameters["p"]
+def build_model(row, n_features, *, seed, device, max_epochs=0):
+    """Return the estimator of a row, and whether it learns all classes at once.
+
+    Raises `UnavailableError` if p leaves no axis of the inputs, or Algorithm 1 has no epoch.
+    """
+    common = {"random_state": seed, "device": device}
+    if row.model.startswith("default"):
+        return FFNBClassifier(**common), row.model == "default joint"
+    model = FFNBClassifier.as_published(**row.data_set.parameters, **common)
+    model.set_params(**{"max_epochs": max_epochs, **row.parameters})
+    p = model.p
     if isinstance(p, Integral):
         if p >= n_features:
             raise UnavailableError(f"p={p} leaves none of {n_features} axes")
-        parameters["p"] = (p, *[DEEP_P] * (parameters["n_layers"] - 1))
-    return parameters
-
-
-def build_model(row, n_features, *, seed, device, max_epochs=None, width=PEER_WIDTH):
-    """Return the estimator of a row, and whether it learns all classes at once."""
-    common = {"random_state": seed, "device": device}
-    if row.model in METHODS:
-        method = METHODS[row.model]
-        return method.build(Context(seed, width, device)), method.joint
-    if row.model.startswith("default"):
-        return FFNBClassifier(**common), row.model == "default joint"
-    parameters = ffnb_parameters(row, n_features, max_epochs)
-    if row.model == "paper":
-        return FFNBClassifier(**parameters, **common), False
-    if row.model == "paper joint":
-        return FFNBClassifier(**parameters, **common), True
-    if not parameters["max_epochs"]:
+        # Layers above the first are too narrow for the printed number.
+        model.set_params(p=(p, *[DEEP_P] * (model.n_layers - 1)))
+    if row.model != "algorithm 1":
+        return model, row.model == "paper joint"
+    if not model.max_epochs:
         raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
-    known = NaiveIncrementalClassifier().get_params()
-    shared = {name: value for name, value in parameters.items() if name in known}
-    return NaiveIncrementalClassifier(**shared, **common), False
+    known = NaiveIncrementalClassifier().get_params(deep=False)
+    shared = {k: v for k, v in model.get_params(deep=False).items() if k in known}
+    return NaiveIncrementalClassifier(**shared), False

@@ -5,33 +5,17 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import nan
 
-from benchmarks.heads.methods import METHODS
 from benchmarks.paper import printed
 from benchmarks.paper.data_sets import CIFAR, FPHA, SBU, DataSet, Pretraining
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: a model, how it differs from the common settings, what is printed.
+    """A row of a table: a model, how it differs from the common settings, printed figures.
 
-    Attributes
-    ----------
-    label : str
-        Name in the table.
-    data_set : DataSet or None
-        None in a `Study`, which gives the row to each of its data sets.
-    model : str
-        What `runs.build_model` makes of it.
-    parameters : mapping
-        Parameters of `FFNBClassifier` that differ from those of the data set.
-    pretraining : Pretraining or None
-        None: that of the data set.
-    accuracies : tuple of float
-        Printed accuracy after each task in percent, nan where there is none.
-    bound : float
-        Printed bound on forgetting.
-    one_seed : bool
-        Whether one seed is enough, since the others would change nothing.
+    `model` is a model of `runs.build_model`, and `parameters` differ from those of the data set.
+    A `Study` gives the row to each of its data sets. Printed accuracies are in percent after each
+    task, nan where there is none. One seed is enough where the others would change nothing.
     """
 
     label: str
@@ -45,7 +29,7 @@ class Row:
 
     @property
     def settings(self):
-        """All parameters of `FFNBClassifier`."""
+        """Parameters that are printed, or that the row changes."""
         return {**self.data_set.parameters, **self.parameters}
 
     @property
@@ -63,22 +47,9 @@ class Row:
 class Table:
     """One table to make again.
 
-    Attributes
-    ----------
-    name : str
-        Name on the command line.
-    title : str
-        Heading.
-    rows_are : str
-        What the labels of the rows say.
-    source : str
-        Label of the printed table in the source of the paper, empty for a table of our own.
-    rows : tuple of Row
-        Its rows.
-    sections : tuple of str
-        Keys of `report.SECTIONS`.
-    notes : tuple of str
-        What to know of the printed figures.
+    `rows_are` heads the labels of the rows, `source` is the label of the printed table in the
+    source of the paper (empty for a table of our own), and `sections` are keys of
+    `report.SECTIONS`.
     """
 
     name: str
@@ -94,22 +65,9 @@ class Table:
 class Study:
     """A table that the paper has for several data sets.
 
-    Attributes
-    ----------
-    name, title, rows_are : str
-        As in `Table`.
-    sources : mapping of str to str
-        Name of the data set to the label of its printed table.
-    rows : tuple of Row
-        Rows of all printed tables; a table has those that it prints, in its order.
-    own_rows : tuple of Row
-        Rows of our own, behind them.
-    sections : tuple of str
-        As in `Table`.
-    notes : mapping of str to str
-        Label of a printed table to what to know of its figures.
-    unprinted : bool
-        Whether tables also have the rows that the paper prints on another set alone.
+    `sources` maps a data set to the label of its printed table, and `notes` such a label to a note
+    on its figures. A table has those of `rows` that are printed, in their order; with `unprinted`
+    also the others, and behind them `own_rows`.
     """
 
     name: str
@@ -171,7 +129,6 @@ def _switches(**named):
 _COVARIANCE = {"off": "identity", "on": "class"}
 _ON_OFF = {"off": False, "on": True}
 _NOT_TUNED, _TUNED = {"max_epochs": 0}, {}
-_GAUSSIAN = {"old_statistics": "gaussian"}
 _BASELINES = (Row("Algorithm 1", model="algorithm 1"), Row("joint", model="paper joint"))
 _DEFAULT_JOINT = Row("joint, default parameters", model="default joint")
 _P_VALUES = (15, 25, 30, 35, 45, 50, 55, 60, 75, 90, 105, 120)
@@ -312,24 +269,6 @@ STUDIES = (
         {"sbu": "table6aaaa", "fpha": "table6bbbb"},
         _switches(batch_norm=_ON_OFF, covariance=_COVARIANCE),
     ),
-    Study(
-        "ridges",
-        "Ridges of the closed form, and what Algorithm 2 adds",
-        "epsilon / gamma / first rate",
-        {"fpha": ""},
-        own_rows=tuple(
-            Row(
-                f"{epsilon:g} / {gamma:g} / {rate or 'closed form'}",
-                parameters={
-                    "epsilon": epsilon,
-                    "gamma": gamma,
-                    **({"learning_rate": rate} if rate else _NOT_TUNED),
-                },
-            )
-            for epsilon, gamma, rate in product((0.01, 0.1), (1.0, 10.0), (None, 0.01, 0.1))
-        ),
-        sections=("finals", "tasks", "losses"),
-    ),
 )
 
 
@@ -338,9 +277,9 @@ def _cifar_table(scenario):
     data_set = CIFAR[scenario]
     figures = {"data_set": data_set, "accuracies": printed.CIFAR_ACCURACIES[scenario]}
     rows = (
-        # Minutes a run; the table of fine-tuning has S10 with all seeds.
-        Row("paper mode, fine-tuned", one_seed=True, **figures),
-        Row("paper mode, closed form", parameters=_NOT_TUNED, **figures),
+        # Minutes a run.
+        Row("fine-tuned", one_seed=True, **figures),
+        Row("closed form", parameters=_NOT_TUNED, **figures),
         Row("default parameters", model="default", **figures),
     )
     slip = {
@@ -358,12 +297,8 @@ def _cifar_table(scenario):
     )
 
 
-# Without a ridge search per task and a kernel machine, which take too long on 50,000 rows.
-_COMPARED = ("ncm", "slda", "slda-scaled", "fecam", "rgda", "ranpac-fixed", "klda", "ridge", "lda")
-
-
 def _cifar_methods():
-    """Average incremental and final accuracies of all streams, and other heads on the same rows."""
+    """Average incremental and final accuracies of all streams, beside printed methods."""
     rows = [
         Row(
             f"{label}, {scenario}",
@@ -373,20 +308,11 @@ def _cifar_methods():
         )
         for label, choice in (
             ("default parameters", {"model": "default"}),
-            ("paper mode, closed form", {"parameters": _NOT_TUNED}),
+            ("published, closed form", {"parameters": _NOT_TUNED}),
         )
         for scenario, data_set in CIFAR.items()
     ]
     rows.append(Row("default parameters, joint", CIFAR["S10"], "default joint"))
-    rows += [
-        Row(
-            method.label if method.joint else f"{method.label}, S10",
-            CIFAR["S10"],
-            name,
-            one_seed=method.joint,
-        )
-        for name, method in ((name, METHODS[name]) for name in _COMPARED)
-    ]
     return Table(
         "cifar-methods",
         "CIFAR100-B50 beside other methods",

@@ -1,21 +1,17 @@
 """Measure learning from shards on a dask cluster of local processes against one machine.
 
-Four questions: how far the results are apart, how long each takes, how many bytes reach the
-caller, and how many shards are made again when a worker is killed.
+Three questions: how far the results are apart, how long each takes, and how many bytes reach the
+caller. A killed worker is a test (tests/test_distributed_cluster.py).
 
     python -m benchmarks.speed.cluster
     python -m benchmarks.speed.cluster --samples 200000 --features 256 --workers 1 2 4
 """
 
 import logging
-import os
 import pickle
-import signal
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 import cloudpickle
@@ -37,7 +33,7 @@ def main(arguments=None):
     # Workers unpickle the functions of this script, which they cannot import.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with cluster(max(options.workers)):
-        parts = [*differences(options), lost_shards(options)]
+        parts = list(differences(options))
     environment = environment_lines()
     parts += times(options)
     text = page("Shards on a cluster of local processes", environment, notes(options), *parts)
@@ -103,9 +99,9 @@ def samples(options, number=0, n_shards=1):
     return X[number::n_shards].copy(), y[number::n_shards]
 
 
-def delayed_shards(options, n_shards, make=samples):
+def delayed_shards(options, n_shards):
     """Shards that workers make."""
-    task = dask.delayed(make, pure=False)
+    task = dask.delayed(samples, pure=False)
     return [task(options, number, n_shards) for number in range(n_shards)]
 
 
@@ -189,35 +185,6 @@ def counted():
 
     with mock.patch.object(_partial_fit, "_map_reduce", counting):
         yield received
-
-
-def lost_shards(options):
-    """Line that says how many shards were made again after a worker was killed."""
-    n_shards = max(options.shards)
-    with tempfile.TemporaryDirectory() as folder:
-
-        def make(options, number, n_shards):
-            made = Path(folder, f"{number}-{os.getpid()}-{time.monotonic_ns()}")
-            made.touch()
-            if number == n_shards // 2 and not Path(folder, "died").exists():
-                Path(folder, "died").write_text(str(os.getpid()))
-                os.kill(os.getpid(), signal.SIGKILL)
-            return samples(options, number, n_shards)
-
-        model = estimator(options)
-        partial_fit_shards(model, delayed_shards(options, n_shards, make))
-        dead = Path(folder, "died").read_text()
-        made = [path.name.split("-")[:2] for path in Path(folder).glob("*-*")]
-    again = len(made) - n_shards
-    own = len({number for number, process in made if process == dead})
-    X, y = samples(options)
-    alone = estimator(options).partial_fit(X, y)
-    same = np.array_equal(model.predict(X[:1000]), alone.predict(X[:1000]))
-    return [
-        f"A worker of {max(options.workers)} is killed in the middle of {n_shards} shards: {again} "
-        f"are made again, and {own} had been made or begun by it. The predictions are "
-        f"{'those' if same else 'NOT those'} of one machine."
-    ]
 
 
 if __name__ == "__main__":

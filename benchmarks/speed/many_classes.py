@@ -53,19 +53,6 @@ class GaussianStream:
         return X, np.repeat(labels, n_rows)
 
 
-def fitted_exponent(classes, seconds):
-    """Slope of log seconds over log classes, in the later half of the stream.
-
-    Early tasks are dominated by what does not depend on the number of classes. Not a number for
-    a stream of fewer than four tasks.
-    """
-    if len(classes) < 4:
-        return float("nan")
-    late = slice(len(classes) // 2, None)
-    x, y = np.log(classes[late]), np.log(seconds[late])
-    return float(np.sum((x - x.mean()) * y) / np.sum((x - x.mean()) ** 2))
-
-
 def build(options):
     """Return the classifier that the command line asks for; what it leaves out has its default."""
     chosen = {
@@ -85,8 +72,7 @@ def learn_stream(estimator, stream, options):
         X, y = stream.task(labels, options.per_class)
         seconds, _ = timed(estimator.partial_fit, X, y)
         records.append({"classes": int(labels[-1]) + 1, "seconds": seconds})
-        if options.progress:
-            print(f"{labels[-1] + 1} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
+        print(f"{labels[-1] + 1} classes: {seconds:.2f} s", file=sys.stderr, flush=True)
     return records
 
 
@@ -103,18 +89,14 @@ def measure(options):
     after_training, state_mb = peak_bytes(), state_megabytes(estimator)
     first_seconds, _ = timed(estimator.predict, X_test[:1])
     seconds, predicted = timed(estimator.predict, X_test)
-    in_double, _ = timed(estimator.decision_function, X_test)
     peak = peak_bytes()
-    classes = np.array([task["classes"] for task in tasks], dtype=float)
     taken = np.array([task["seconds"] for task in tasks])
     lines = [
         ("total of partial_fit", f"{taken.sum():.1f} s"),
         ("last task", f"{taken[-1]:.2f} s"),
         ("slowest task", f"{taken.max():.2f} s"),
-        ("exponent of time against classes, later half", f"{fitted_exponent(classes, taken):.2f}"),
         ("first prediction after the stream, one row", f"{first_seconds:.2f} s"),
         (f"predictions per second ({len(X_test)} rows)", f"{len(X_test) / seconds:.0f}"),
-        ("predict, as many times as fast as decision_function", f"{in_double / seconds:.2f}"),
         ("state", f"{state_mb:.0f} MB"),
         ("everything learned and the first prediction", f"{taken.sum() + first_seconds:.1f} s"),
         ("accuracy", f"{100 * np.mean(predicted == y_test):.2f} %"),
@@ -129,7 +111,7 @@ def measure(options):
 
 def report(tasks, lines, options):
     """Markdown text with the settings, what was measured, and seconds per task."""
-    shown = tasks if len(tasks) <= 20 else [tasks[i] for i in _spaced(len(tasks))]
+    shown = tasks[:: max(1, len(tasks) // 20)]
     notes = [
         f"{options.classes} classes, {options.features} features, {options.per_class} rows a "
         f"class, tasks of {options.per_task}; {build(options)}".replace("\n", " ")
@@ -146,10 +128,6 @@ def report(tasks, lines, options):
     )
 
 
-def _spaced(n_tasks):
-    return np.unique(np.linspace(0, n_tasks - 1, 20).round().astype(int))
-
-
 def read_options(arguments):
     """Parse the command line."""
     parser = command_line(__doc__, rows="the tasks", quick="a small stream, in seconds")
@@ -164,7 +142,6 @@ def read_options(arguments):
     add("--shared", type=int, help="neurons of the shared band; default: that of the classifier")
     add("--spread", type=float, default=0.7, help="of the class means; less is harder")
     add("--device", default="cpu")
-    add("--progress", action="store_true", help="a line per task on standard error")
     options = parser.parse_args(arguments)
     if options.quick:
         parser.set_defaults(**QUICK)

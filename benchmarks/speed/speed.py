@@ -16,14 +16,7 @@ import numpy as np
 
 from benchmarks.heads.methods import METHODS, Context
 from benchmarks.lib.clock import alternate, seconds_of
-from benchmarks.lib.report import (
-    command_line,
-    environment_lines,
-    limited,
-    page,
-    publish,
-    table,
-)
+from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
 
 STEPS = ["task", "first prediction", "later prediction", "one row"]
 
