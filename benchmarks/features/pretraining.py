@@ -4,10 +4,10 @@ It starts from the weights that come with the data, which have seen these images
 from random weights. After each epoch a checkpoint is written, so that the same command resumes a
 killed run. No setting was chosen by any accuracy; `layers --weights` measures the result.
 
-    python -m benchmarks.features.backbone --start random --network wide --epochs 30 \
+    python -m benchmarks.features.pretraining --start random --network wide --epochs 30 \
         --learning-rate 0.2 --cutout 8 --mixed-precision --threads 2 --out backbone.md backbone.csv
-    python -m benchmarks.features.backbone --epochs 12 --threads 1
-    python -m benchmarks.features.backbone --start random --epochs 2 --images-per-class 20
+    python -m benchmarks.features.pretraining --epochs 12 --threads 1
+    python -m benchmarks.features.pretraining --start random --epochs 2 --images-per-class 20
 """
 
 import time
@@ -56,15 +56,6 @@ def train(options):
     return extractor, options.epochs * is_base.sum() / (time.perf_counter() - start)
 
 
-def records_of(extractor):
-    """Return the course of the training, one record per epoch."""
-    history = extractor.history_
-    return [
-        {"epoch": epoch, **dict(zip(history, values, strict=True))}
-        for epoch, values in enumerate(zip(*history.values(), strict=True), start=1)
-    ]
-
-
 def save_weights(extractor, path):
     """Keep the weights as float16, in a file that `TorchFeatureExtractor` reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +90,12 @@ def main(arguments=None):
         extractor, rate = train(options)
         environment = environment_lines(device=options.device)
     save_weights(extractor, options.weights)
-    records = records_of(extractor)
-    rows = [
-        [one["epoch"], f"{one['train_loss']:.4f}", f"{one['learning_rate']:.4g}"] for one in records
+    history = extractor.history_
+    records = [
+        {"epoch": epoch, "train_loss": loss, "learning_rate": rate_of_epoch}
+        for epoch, (loss, rate_of_epoch) in enumerate(
+            zip(history["train_loss"], history["learning_rate"], strict=True), start=1
+        )
     ]
     text = page(
         "Pretraining on the first fifty classes",
@@ -115,7 +109,7 @@ def main(arguments=None):
             f"images per second of training: {rate:.0f}",
             f"augment: {extractor.augment}",
         ],
-        table(["epoch", "training loss", "last learning rate"], rows),
+        table(["epoch", "training loss", "last learning rate"], [one.values() for one in records]),
     )
     publish(text, records, options.out)
 

@@ -240,8 +240,11 @@ def _gaussians(kind, n_classes, d, distance, smallest, random):
 
 def _draw_gaussians(means, roots, sizes, random):
     y = np.repeat(np.arange(len(means)), sizes)
-    noise = np.einsum("nj,nij->ni", random.standard_normal((len(y), means.shape[2])), roots[y])
-    return means[y, random.integers(means.shape[1], size=len(y))] + noise, y
+    X = means[y, random.integers(means.shape[1], size=len(y))]
+    for label, root in enumerate(roots):
+        rows = y == label
+        X[rows] += random.standard_normal((rows.sum(), len(root))) @ root.T
+    return X, y
 
 
 # Name: kind, classes, inputs, distance of the means, smallest variance, rows per class, classes per

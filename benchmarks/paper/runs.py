@@ -23,22 +23,9 @@ QUICK_SAMPLES = 12, 10
 class Run:
     """One model on one split with one seed.
 
-    Attributes
-    ----------
-    row, split, seed : str, str, int
-        What was run.
-    classes : tuple of str
-        First and last label of each task.
-    matrix : ndarray of shape (n_tasks, n_tasks)
-        Accuracy on the classes of task j after task i; nan for a joint model.
-    n_test : ndarray of shape (n_tasks,)
-        Test samples of each task.
-    accuracies : ndarray of shape (n_tasks,)
-        Accuracy over all classes seen so far, after each task.
-    seconds, epochs, sizes : ndarray of shape (n_tasks,)
-        Time and epochs of each task, and the number of parameters after it.
-    bound, drift : float
-        Bound on forgetting in the last task, and the drift that it bounds; nan if not asked for.
+    `matrix` has the accuracy on the classes of task j after task i, `accuracies` those over all
+    classes so far (nan for tasks of a joint model), and `sizes` the numbers of parameters. `bound`
+    and `drift` are those of the last task.
     """
 
     row: str

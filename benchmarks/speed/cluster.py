@@ -86,9 +86,6 @@ def imported():
     import ffnb_sklearn.distributed  # noqa: F401
 
 
-# ---- data
-
-
 def samples(options, number=0, n_shards=1):
     """Every n-th sample of a Gaussian mixture, the same whoever makes it."""
     rng = np.random.default_rng(0)
@@ -114,9 +111,6 @@ def estimator(options, rank=64, band_size=0):
         random_state=0,
         device="cpu",
     )
-
-
-# ---- measurements
 
 
 def differences(options):

@@ -23,18 +23,9 @@ STEPS = ["task", "first prediction", "later prediction", "one row"]
 
 @dataclass(frozen=True)
 class Case:
-    """A task of `n_samples` rows with `new` classes after `seen` others.
+    """A task of `n_samples` rows with `new` classes after `seen` others, as large per class.
 
-    Attributes
-    ----------
-    n_samples : int
-        Rows of the task; as many per class as in all tasks before it.
-    n_inputs : int
-        Width of the inputs.
-    seen, new : int
-        Known classes and new ones.
-    n_test : int
-        Rows of a prediction.
+    A prediction has `n_test` rows of `n_inputs` columns.
     """
 
     n_samples: int = 2500
