@@ -23,7 +23,7 @@ import joblib
 import numpy as np
 
 from benchmarks.heads.methods import METHODS, Context
-from benchmarks.lib.data import read_arrays
+from benchmarks.lib.data import first_of_each, read_arrays
 from benchmarks.lib.report import (
     command_line,
     environment_lines,
@@ -121,11 +121,6 @@ def decode(coded):
     """Undo the coding of the training images: differences to the left, and to green."""
     green, red, blue = np.moveaxis(np.cumsum(coded, axis=3, dtype=np.uint8), 1, 0)
     return np.stack([red + green, green, blue + green], axis=1)
-
-
-def first_of_each(y, count):
-    """Return the positions of the first samples of each class; None counts all."""
-    return np.sort(np.concatenate([np.flatnonzero(y == label)[:count] for label in np.unique(y)]))
 
 
 def extract(images, views, options):

@@ -33,13 +33,8 @@ _FLAT = 50
 class Documents:
     """Classes of documents over a vocabulary with frequencies after Zipf's law.
 
-    Parameters
-    ----------
-    n_classes, n_words : int
-        Number of classes and of words.
-    share : float
-        Mean share of a document's words that are drawn from the words of its class; the others
-        come from the whole vocabulary.
+    `share` is the mean share of a document's words that are drawn from the words of its class; the
+    others come from the whole vocabulary.
     """
 
     def __init__(self, n_classes, n_words, share):

@@ -57,14 +57,9 @@ N_BINS = 10
 
 
 def calibration_error(probabilities, columns):
-    """Return the expected calibration error, over ten bins of equal width.
+    """Return the expected calibration error over ten bins of equal width.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_samples, C)
-        Probabilities of the classes.
-    columns : ndarray of shape (n_samples,)
-        Columns of the true classes.
+    `probabilities` have the shape (n_samples, C), and `columns` are those of the true classes.
     """
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == columns

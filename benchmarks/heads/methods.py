@@ -57,14 +57,8 @@ class JointSVM(ClassifierMixin, BaseEstimator):
     """Support vector machine with a Gaussian kernel, its setting chosen on the training rows.
 
     Raw or standardised rows and C = 1, 10, 100 are compared by 3-fold cross-validation; the best
-    is fitted to all rows. The width of the kernel is scikit-learn's ``gamma="scale"``.
-
-    Parameters
-    ----------
-    n_search : int, default=5000
-        Rows of the search; larger training sets are subsampled for it, never for the final fit.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the folds and of the subsample.
+    is fitted to all rows. The width of the kernel is scikit-learn's ``gamma="scale"``. More than
+    `n_search` rows are subsampled for the search, never for the final fit.
     """
 
     def __init__(self, *, n_search=5000, random_state=None):

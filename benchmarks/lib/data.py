@@ -90,6 +90,11 @@ def test_masks(arrays, path):
     raise ValueError(f"{path} needs one of train, split and fold; it has {sorted(arrays)}")
 
 
+def first_of_each(y, count):
+    """Return the positions of the first samples of each class; None counts all."""
+    return np.sort(np.concatenate([np.flatnonzero(y == label)[:count] for label in np.unique(y)]))
+
+
 def masked_splits(X, y, masks):
     """Return the splits of rows whose test rows are given by masks."""
     return [_split(name, X[~test], y[~test], X[test], y[test]) for name, test in masks.items()]

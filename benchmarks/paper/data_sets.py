@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.lib.data import Split, read_arrays, test_masks
+from benchmarks.lib.data import Split, first_of_each, read_arrays, test_masks
 from benchmarks.lib.sets import load_group
 from ffnb_sklearn.backbones import SkeletonGCN, TorchFeatureExtractor, skeleton_nodes
 
@@ -169,7 +169,7 @@ def load_splits(
 
 def thin(split, n_train, n_test):
     """Keep the first training and test samples of each class, at most so many."""
-    train, test = _firsts(split.y, n_train), _firsts(split.y_test, n_test)
+    train, test = first_of_each(split.y, n_train), first_of_each(split.y_test, n_test)
     return replace(
         split,
         X=split.X[train],
@@ -238,8 +238,3 @@ def _deal(data_set, skeletons, train, pretraining, seed):
     chosen = np.random.default_rng(seed).permutation(np.flatnonzero(train & theirs))
     n_chosen = round(pretraining.share * len(chosen))
     return np.sort(chosen[:n_chosen]), np.flatnonzero(train & ~theirs)
-
-
-def _firsts(y, most):
-    """Positions of the first samples of each class."""
-    return np.sort(np.concatenate([np.flatnonzero(y == label)[:most] for label in np.unique(y)]))

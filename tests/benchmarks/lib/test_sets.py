@@ -55,7 +55,7 @@ def test_tables_are_standardised_by_their_training_rows(tmp_path):
 @pytest.mark.parametrize("group", GENERATED)
 def test_generated_sets_repeat_by_seed_and_have_all_classes(group):
     assert group in GROUPS
-    for problem in list(load_group(group, Path(), Path()).values())[:4]:
+    for problem in list(load_group(group, Path(), Path()).values())[:3]:
         (first,), (again,), (other,) = (problem.splits(seed) for seed in (0, 0, 1))
         assert_array_equal(first.X, again.X)
         assert not np.array_equal(first.X[:5], other.X[:5])
