@@ -10,8 +10,9 @@ rows at once and store what they need of them. The first method is the reference
     python -m benchmarks.heads.compare --features mine.npz --classes-per-task 10
 
 A name of --sets is a group (study, features, generated, classification, surrounding, unequal-sizes,
-or a file of --tables, such as public and more, which `collect_tables` writes) or a set. A seed
-draws the split, unless the set has a fixed one, the order of the classes and the random features.
+or a file of --tables, such as public and more, which `collect_tables` writes) or a set, in the
+first group that has it. A seed draws the split, unless the set has a fixed one, the order of the
+classes and the random features.
 """
 
 import sys
