@@ -127,8 +127,8 @@ def probability_figures(estimator, split):
 
 def run(options):
     """Run all methods on all sets; return the records, those of --resume among them."""
-    known = {tuple(one[key] for key in KEYS): one for one in given(options.resume)}
-    records = [*given(options.against, suffix=" before")]
+    known = {tuple(one[key] for key in KEYS): one for one in options.resume}
+    records = [one | {"method": one["method"] + " before"} for one in options.against]
     for group, problem in options.problems:
         for seed in options.seeds:
             context = Context(seed, options.width or problem.width, options.device)
@@ -148,14 +148,18 @@ def run(options):
     return records
 
 
-def given(paths, suffix=""):
-    """Return the records of earlier runs, with a suffix behind the names of their methods."""
-    return [
-        {key: one[key] for key in KEYS}
-        | {"method": one["method"] + suffix}
-        | {key: float(one[key]) for key in FIGURES}
-        for one in read_records(paths)
-    ]
+def given(paths):
+    """Return the records of earlier runs.
+
+    Raises
+    ------
+    ValueError
+        If a file has other columns.
+    """
+    records = read_records(paths)
+    if any(one.keys() != {*KEYS, *FIGURES} for one in records):
+        raise ValueError(f"--resume and --against take .csv files of this script; got {paths}")
+    return [one | {key: float(one[key]) for key in FIGURES} for one in records]
 
 
 def means(records):
@@ -301,6 +305,7 @@ def parse(arguments):
     try:
         options.methods |= {text: setting(text) for text in options.settings}
         options.problems = find_problems(options)
+        options.resume, options.against = given(options.resume), given(options.against)
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     if not options.methods:

@@ -1,6 +1,7 @@
 """The comparison of classifiers: figures, reports, records of earlier runs, and its options."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from benchmarks.heads import compare
 from benchmarks.heads.methods import METHODS, Context, setting
 from benchmarks.lib.sets import Problem, load_group, table_splits
 from ffnb_sklearn import FFNBClassifier
+
+# Recorded by an earlier script.
+OLD_RUNS = str(Path(compare.__file__).parents[1] / "results" / "settings" / "what_matters.csv")
 
 IRIS = Problem("iris", "", lambda seed: table_splits(load_iris, True, seed))
 
@@ -131,6 +135,8 @@ def test_own_features_and_tables_of_a_file_are_streamed(tmp_path, capsys):
         (["--sets", "nothing"], "nothing.npz"),
         (["--settings", "rang=2"], "parameters of FFNBClassifier"),
         (["--methods"], "must name a method"),
+        (["--sets", "wine", "--against", "none.csv"], "none.csv"),
+        (["--sets", "wine", "--resume", OLD_RUNS], "of this script"),
         (["--out", "table.txt"], ".md or .csv"),
     ],
 )
