@@ -300,7 +300,7 @@ class BlockClassifier(
 
     def _begun(self, state):
         """Return the model before a task, a new model if there is none, and the task's settings."""
-        settings = check_settings(self, projection=state.projection)
+        settings = check_settings(self, n_inputs=state.n_inputs, projection=state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
             check_seed(state.model.seed, self.random_state)

@@ -36,9 +36,9 @@ __all__ = [
     "validated",
 ]
 
-# Neurons of the automatic shared band, for inputs of any width. With a random projection there are
-# none, because as many further columns of the projection gain more (docs/benchmarks/sparse.md).
-_AUTO_SHARED_BAND_SIZE = 2000
+# Most neurons of the automatic shared band, and most weights of all of them: wide inputs need fewer.
+# With a random projection there are none, because as many further columns of it gain more.
+_MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
 
 # Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain
 # less than a point (docs/benchmarks/sparse.md).
@@ -214,11 +214,12 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
-def check_settings(estimator, *, projection=None):
+def check_settings(estimator, *, n_inputs, projection=None):
     """Convert the parameters of an estimator to settings; raise if they are incompatible."""
     shared = estimator.shared_band_size
     if shared == "auto":
-        shared = _AUTO_SHARED_BAND_SIZE if projection is None else 0
+        fitting = min(_MOST_SHARED, _MOST_SHARED_WEIGHTS // n_inputs)
+        shared = fitting if projection is None else 0
     if not (estimator.skip_connection or shared or estimator.band_size):
         raise ValueError(
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
@@ -249,7 +250,8 @@ def settings_of_predictions(estimator, state):
 
     Raise if a parameter shapes the state and has changed.
     """
-    model, now = state.model, check_settings(estimator, projection=state.projection)
+    model, projection = state.model, state.projection
+    now = check_settings(estimator, n_inputs=state.n_inputs, projection=projection)
     check_continuation(model.settings, now)
     check_seed(model.seed, estimator.random_state)
     return replace(model.settings, **{name: getattr(now, name) for name in _OF_PREDICTIONS})

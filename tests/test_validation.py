@@ -41,7 +41,7 @@ def checked(**changes):
     ],
 )
 def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
-    settings = check_settings(FFNBClassifier(p=p, n_layers=n_layers))
+    settings = check_settings(FFNBClassifier(p=p, n_layers=n_layers), n_inputs=4)
     assert settings.p == expected
     assert [type(one) for one in settings.p] == [type(one) for one in expected]
 
@@ -62,13 +62,13 @@ def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
 )
 def test_entries_of_p_that_mean_nothing(p, message):
     with pytest.raises(ValueError, match=f"p must .*{message}"):
-        check_settings(FFNBClassifier(p=p))
+        check_settings(FFNBClassifier(p=p), n_inputs=4)
 
 
 @pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 2000), (0, 0), (5, 5)])
 def test_width_of_the_shared_band(shared_band_size, expected):
     model = FFNBClassifier(shared_band_size=shared_band_size)
-    assert check_settings(model).shared_band_size == expected
+    assert check_settings(model, n_inputs=4).shared_band_size == expected
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_width_of_the_shared_band(shared_band_size, expected):
 )
 def test_at_least_one_kind_of_feature_is_on(on):
     off = {"skip_connection": False, "shared_band_size": 0, "band_size": 0}
-    assert check_settings(FFNBClassifier(**{**off, **on}))
+    assert check_settings(FFNBClassifier(**{**off, **on}), n_inputs=4)
     with pytest.raises(ValueError, match="leave the classifier no features"):
-        check_settings(FFNBClassifier(**off))
+        check_settings(FFNBClassifier(**off), n_inputs=4)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_at_least_one_kind_of_feature_is_on(on):
     ],
 )
 def test_what_may_change_between_tasks(change, name):
-    before = check_settings(FFNBClassifier())
+    before = check_settings(FFNBClassifier(), n_inputs=4)
     if name is None:
         check_continuation(before, replace(before, **change))
         return

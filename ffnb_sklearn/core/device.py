@@ -7,13 +7,12 @@ its device.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 __all__ = ["as_array", "as_tensor", "few_threads", "plain_torch", "resolve_device"]
 
@@ -153,19 +152,16 @@ def plain_torch(function: Callable[_P, _T]) -> Callable[_P, _T]:
 def few_threads(operations: float) -> Iterator[None]:
     """Let torch use no more threads on the CPU than the work within a block is worth.
 
-    `operations` is roughly the number of multiplications and additions. Only the calling thread is
-    limited, and only until the end of the block. Numbers that were chosen by
-    `torch.set_num_threads` hold for matrix products all the same.
+    `operations` is roughly the number of multiplications and additions. torch's own setting is the
+    only one that reaches its pool of threads and MKL's; it is restored at the end of the block.
     """
+    before = torch.get_num_threads()
     worth = max(1, int(operations / OPERATIONS_PER_THREAD))
-    if worth >= torch.get_num_threads():
+    if worth >= before:
         yield
         return
-    with _openmp().limit(limits=worth):
+    torch.set_num_threads(worth)
+    try:
         yield
-
-
-@cache
-def _openmp() -> ThreadpoolController:
-    """Return the thread pools of torch, which are looked up once."""
-    return ThreadpoolController().select(user_api="openmp")
+    finally:
+        torch.set_num_threads(before)

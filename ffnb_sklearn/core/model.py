@@ -345,9 +345,8 @@ class Model:
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
     """Return a model without classes, and draw its shared band."""
-    rng = np.random.default_rng([seed, 0])
     shared = draw_shared_band(
-        settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, rng=rng
+        settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, seed=seed
     )
     widths = [n_inputs, *[0] * (len(settings.p) - 1)] if settings.band_size else []
     past = tuple(np.empty((0, width)) for width in widths)

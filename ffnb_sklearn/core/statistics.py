@@ -53,14 +53,16 @@ Columns = npt.NDArray[np.intp] | slice
 Rank = int | Literal["auto"] | None
 
 # Columns per row of a factor up to which it is computed exactly; subspace iteration saves no time
-# there (docs/benchmarks/speed).
+# there.
 _EXACT_UP_TO = 3
 
-# Share of the trace that the axes of rank "auto" hold, and the least and the most axes
-# (docs/benchmarks/ranks.md). A share of 0.98 needs twice the axes with unequal covariances, which
-# lose 1.5 points there; the most axes bound the seconds of the first prediction.
+# Share of the trace that the axes of rank "auto" hold, and the least and the most axes. 64 axes for
+# all classes lose 0.1 to 0.2 points on real tables; the most axes bound the size of a model.
 _AUTO_SHARE = 0.95
-FEWEST_AXES, _MOST_AXES = 64, 128
+FEWEST_AXES, _MOST_AXES = 64, 96
+
+# Largest entry of a factor below which single precision would lose digits of other entries.
+_LEAST_SINGLE = 1e-25
 
 _BYTES_PER_MB = 1e6
 
@@ -76,7 +78,8 @@ class ClassMoments:
     mean : ndarray of shape (d,)
         Weighted mean.
     blocks : tuple of ndarray of shape (r, d_k)
-        F, side by side; the scatter is ``factor.T @ factor + diag(residual)``.
+        F, side by side, in single precision unless the rank is None; the scatter is
+        ``factor.T @ factor + diag(residual)``.
     residual : ndarray of shape (d,)
         Diagonal of the part of the scatter that the factor leaves out, never negative.
     """
@@ -123,7 +126,8 @@ class ClassMoments:
         starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
         placed = list(zip(starts, self.blocks, strict=False))
         if not isinstance(columns, slice):
-            picked = np.empty((self.rank, len(columns))) if out is None else out
+            dtype = self.blocks[0].dtype
+            picked = np.empty((self.rank, len(columns)), dtype) if out is None else out
             for start, block in placed:
                 here = (columns >= start) & (columns < start + block.shape[1])
                 picked[:, here] = block[:, columns[here] - start]
@@ -141,7 +145,7 @@ class ClassMoments:
     def scatter(self, columns: Columns | None = None) -> Array:
         """Return the scatter matrix of all features, or of the given ones."""
         seen = slice(0, len(self.mean)) if columns is None else columns
-        factor = self.columns(seen)
+        factor = self.columns(seen).astype(np.float64)
         dense: Array = factor.T @ factor
         dense.flat[:: len(dense) + 1] += self.residual[seen]
         return dense
@@ -160,7 +164,7 @@ class ClassMoments:
         """Return the moments with the first rows of the factor alone, and an exact diagonal."""
         if self.rank <= rank:
             return self
-        energies = [np.square(block[rank:]).sum(axis=0) for block in self.blocks]
+        energies = [np.square(block[rank:], dtype=float).sum(axis=0) for block in self.blocks]
         return replace(
             self,
             # A view would keep all rows in memory.
@@ -170,7 +174,7 @@ class ClassMoments:
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
-        blocks = [*self.blocks, factor]
+        blocks = [*self.blocks, factor.astype(self.blocks[0].dtype)]
         # Each column is copied at most once per doubling of the width behind it.
         while len(blocks) > 1 and blocks[-2].shape[1] <= blocks[-1].shape[1]:
             blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
@@ -466,6 +470,19 @@ def _centred(
     return float(weights.sum()), mean, (features - mean).mul_(weights.sqrt()[:, None])
 
 
+def _stored(factor: torch.Tensor, max_rank: Rank) -> Array:
+    """Return a factor as it is stored: in single precision, unless it is to be exact.
+
+    Values outside of the range of single precision keep double precision.
+    """
+    rows = as_array(factor)
+    largest = float(factor.abs().max()) if factor.numel() else 1.0
+    if max_rank is None or not _LEAST_SINGLE < largest < 1.0 / _LEAST_SINGLE:
+        return rows
+    single: Array = rows.astype(np.float32)
+    return single
+
+
 def _moments_of_union(
     parts: Iterable[tuple[float, torch.Tensor, torch.Tensor]],
     max_rank: Rank,
@@ -489,4 +506,4 @@ def _moments_of_union(
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    return ClassMoments(weight, as_array(mean), (as_array(factor),), as_array(left_out))
+    return ClassMoments(weight, as_array(mean), (_stored(factor, max_rank),), as_array(left_out))

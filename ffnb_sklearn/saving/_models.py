@@ -20,7 +20,7 @@ from .._targets import check_labels
 from ..core.features.activations import ACTIVATIONS
 from ..core.features.batch_norm import BatchNorm
 from ..core.features.feature_map import Band, FeatureMap
-from ..core.features.shared_band import SharedBand
+from ..core.features.shared_band import SharedBand, draw_shared_band
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Descent, Settings
@@ -32,6 +32,9 @@ from ._errors import misfit
 __all__ = ["MOST_PROJECTED", "read_names", "read_state", "write_state"]
 
 _LARGEST_SEED = 2**32 - 1
+
+# Most weights of a shared band, which is drawn on loading: half a gigabyte.
+_MOST_DRAWN = 2**26
 
 # Largest number of features of samples that are projected. The matrix of the projection is drawn at
 # the first prediction and takes about 64 bytes per feature, 1 GB.
@@ -221,7 +224,6 @@ def _write_model(model, writer):
     names = ("seed", "moments", "past", "null_space_dims", "kept_axes", "loss_curve", "left_out")
     return {
         "settings": _write_settings(model.settings, writer),
-        "shared": written(model.features.shared, writer, "the shared band"),
         "bands": written(model.features.bands, writer, "a band"),
         **{name: written(getattr(model, name), writer, name) for name in names},
     }
@@ -229,19 +231,20 @@ def _write_model(model, writer):
 
 def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
-    settings, seed, shared, bands, moments, past, dims, kept, curve, left_out = node.fields(
-        *("settings", "seed", "shared", "bands", "moments", "past", "null_space_dims"),
+    settings, seed, bands, moments, past, dims, kept, curve, left_out = node.fields(
+        *("settings", "seed", "bands", "moments", "past", "null_space_dims"),
         *("kept_axes", "loss_curve", "left_out"),
     )
     settings = _read_settings(settings)
     n_layers = len(settings.p)
     read_bands, widths = _read_bands(bands, n_inputs, n_layers)
-    features = FeatureMap(n_inputs, _read_shared(shared, n_inputs, settings), read_bands)
+    number = seed.integer(0, _LARGEST_SEED)
+    features = FeatureMap(n_inputs, _drawn_band(node, n_inputs, settings, number), read_bands)
     bands.require(settings.band_size or not features.bands, "empty with band_size=0")
     n_past = n_layers if settings.band_size else 0
     return Model(
         settings,
-        seed.integer(0, _LARGEST_SEED),
+        number,
         features,
         tuple(_read_moments(one, features.n_features) for one in moments.entries(n_classes)),
         tuple(one.array(None, widths[layer]) for layer, one in enumerate(past.entries(n_past))),
@@ -286,12 +289,11 @@ def _read_left_out(node, n_classes):
     return tuple(read)
 
 
-def _read_shared(node, n_inputs, settings):
-    """Return the shared band."""
-    rows, mirrored, frequencies = node.fields("rows", "mirrored", "frequencies")
-    n_neurons, omega = settings.shared_band_size, frequencies.array(None)
-    frequencies.require(len(omega) <= n_neurons, f"of at most {n_neurons}")
-    return SharedBand(rows.array(n_neurons, n_inputs + 1), mirrored.flag(), omega)
+def _drawn_band(node, n_inputs, settings, seed):
+    """Return the shared band that a seed gives, unless the file asks for too much memory."""
+    n_neurons = settings.shared_band_size
+    node.require(n_neurons * (n_inputs + 1) <= _MOST_DRAWN, f"of at most {_MOST_DRAWN} weights")
+    return draw_shared_band(n_neurons, n_inputs, mirrored=settings.skip_connection, seed=seed)
 
 
 def _read_bands(node, n_inputs, n_layers):

@@ -202,15 +202,15 @@ class Node:
         return self.value
 
     def array(self, *shape, least=-math.inf):
-        """Return a float64 array of a given shape, in which None allows any length."""
+        """Return an array of floating-point numbers of a given shape; None allows any length."""
         (index,) = self.fields("array")
         array = self.reader.take(index.value, self.where)
         expected = " x ".join("n" if n is None else str(n) for n in shape)
         holds = array.ndim == len(shape) and all(
             n in (None, m) for n, m in zip(shape, array.shape, strict=True)
         )
-        if not holds or array.dtype.kind != "f" or array.dtype.itemsize != 8:
-            raise misfit(self.where, f"an array of {expected} float64 numbers")
+        if not holds or array.dtype not in (np.float64, np.float32):
+            raise misfit(self.where, f"an array of {expected} floating-point numbers")
         if not (np.isfinite(array).all() and (array >= least).all()):
             raise misfit(self.where, f"an array of finite numbers of at least {least}")
         return array

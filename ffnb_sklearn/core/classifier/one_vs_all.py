@@ -148,7 +148,9 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
         order = nearness.argsort(descending=True, stable=True)
         h, root = left_out.spread(c, one, solved[order])
         products, n = gram[order][:, order], gaussians.counts[c]
-        values = left_out_values(products, h, _draws(root, gaussians.seed), n, n / gaussians.counts.sum())
+        values = left_out_values(
+            products, h, _draws(root, gaussians.seed), n, n / gaussians.counts.sum()
+        )
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1

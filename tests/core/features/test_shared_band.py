@@ -14,7 +14,7 @@ X = torch.as_tensor(RNG.normal(size=(20, 5)))
 
 
 def drawn(n_neurons, n_inputs=5, seed=0, *, mirrored=True):
-    return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, rng=np.random.default_rng(seed))
+    return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, seed=seed)
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
