@@ -295,17 +295,13 @@ class _Densities:
         return (1.0 / mixed) @ squares.T + rest / self._rho + logs
 
     def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the positive eigenvalues of the covariance of a class, and their axes."""
+        """Return the eigenvalues of the covariance along the kept axes of a class, and these axes."""
         if c not in self._spectra:
-            rows = self._gaussians.parts()[c]
-            lost = self._gaussians.residuals[c]
-            if bool(lost.any()):
-                rows = torch.cat([rows, lost.sqrt().diag()])
-            white = self._whitened(rows) / self._gaussians.weights[c].sqrt()
-            _, sizes, turns = torch.linalg.svd(white, full_matrices=False)
-            values = sizes.square()
-            kept = values > SUM_ROUNDING * values[:1]
-            self._spectra[c] = values[kept], turns[kept].T
+            white = self._whitened(self._gaussians.parts()[c])
+            values, turns = torch.linalg.eigh(white @ white.T / self._gaussians.weights[c])
+            kept = values > SUM_ROUNDING * values[-1:]
+            axes = white.T @ turns[:, kept] / (values[kept] * self._gaussians.weights[c]).sqrt()
+            self._spectra[c] = values[kept], axes
         return self._spectra[c]
 
     def _whitened(self, rows: torch.Tensor) -> torch.Tensor:
