@@ -267,7 +267,7 @@ class _Densities:
         The shape is (n_shrinkages, n_draws, n_opponents).
         """
         values, axes = self._spectrum(c)
-        n, d = float(self._gaussians.weights[c]), len(axes)
+        n, d = float(self._gaussians.counts[c]), len(axes)
         k = n / (n - 1.0)
         mixed = (1.0 - self._rho) * k * values + self._rho
         z = (draws[:, :-1] @ axes) * values.sqrt()
@@ -339,14 +339,16 @@ def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:
     outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
     ratios = []
     for c, rows in enumerate(gaussians.parts()):
-        n = gaussians.weights[c]
-        if n < 2.0:
+        # Weights may be small; their sum is not the number of samples.
+        n = gaussians.counts[c]
+        if n < 2.0 - 1e-9:
             continue
         mean = gaussians.means[c, :n_inputs] @ directions
         scatter = (rows[:, :n_inputs] @ directions).square().sum(0)
         scatter += gaussians.residuals[c, :n_inputs] @ directions.square()
-        varying = scatter > SUM_ROUNDING * n * mean.square()
-        spread = (scatter[varying] / (n - 1.0)).sqrt()
+        variances = scatter / gaussians.weights[c] * (n / (n - 1.0))
+        varying = variances > SUM_ROUNDING * mean.square()
+        spread = variances[varying].sqrt()
         t = mean[varying] / spread
         density = torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
         sign = torch.erf(t / math.sqrt(2.0))
