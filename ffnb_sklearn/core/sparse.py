@@ -27,7 +27,7 @@ from .linalg import (
     is_few,
     longest_rows_of_products,
 )
-from .statistics import ClassMoments, Rank, check_finite, moments_of
+from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
 __all__ = [
     "SparseInputs",
@@ -114,7 +114,7 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
         rows = longest_rows_of_products(times, transposed_times, energy**0.5, len(mean), rank)
         rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
     left_out = (energies - column_energies(rows)).clamp_min_(0.0)
-    return ClassMoments(float(total), as_array(mean), (as_array(rows),), as_array(left_out))
+    return ClassMoments(float(total), as_array(mean), (stored(rows, rank),), as_array(left_out))
 
 
 def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:

@@ -43,6 +43,7 @@ __all__ = [
     "merge_classes",
     "moments_of",
     "principal_rows",
+    "stored",
     "within_state",
 ]
 
@@ -470,7 +471,7 @@ def _centred(
     return float(weights.sum()), mean, (features - mean).mul_(weights.sqrt()[:, None])
 
 
-def _stored(factor: torch.Tensor, max_rank: Rank) -> Array:
+def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
     """Return a factor as it is stored: in single precision, unless it is to be exact.
 
     Values outside of the range of single precision keep double precision.
@@ -506,4 +507,4 @@ def _moments_of_union(
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    return ClassMoments(weight, as_array(mean), (_stored(factor, max_rank),), as_array(left_out))
+    return ClassMoments(weight, as_array(mean), (stored(factor, max_rank),), as_array(left_out))

@@ -147,7 +147,12 @@ def choose(
     if epsilon is None and head == "ova":
         epsilon = _EPSILON
     elif epsilon is None:
-        few = 1.0 + (_FEW_SAMPLES * _sampling_error(metric.gaussians)) ** 2
+        # r / (N - C), the squared relative sampling error of the pooled covariance.
+        square = metric.gaussians.relative_square()
+        error = (
+            1.0 / square / max(float((gaussians.counts - 1.0).sum()), 1.0) if square > 0.0 else 0.0
+        )
+        few = 1.0 + (_FEW_SAMPLES * error) ** 2
         epsilon = _RIDGE * intensity * few * (1.0 + intensity if curved else 1.0)
     return Choice(metric.energy, shrinkage, epsilon)
 
@@ -189,15 +194,16 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     It is the squared ratio of the Calinski-Harabasz indices of both blocks, and 1 if an index is
     undefined or zero but for rounding.
     """
-    inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
     within, between, sizes = _spreads(gaussians)
-    penalties = torch.ones_like(within)
-    penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
-    within, between, sizes = within / penalties, between / penalties, sizes / penalties
+    inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
+    weights = (
+        1.0 / _column_penalties(within[inputs], sizes[inputs]),
+        torch.ones_like(within[shared]),
+    )
     indices = []
-    for block in (inputs, shared):
-        inside, outside = within[block].sum(), between[block].sum()
-        if not (outside > ENERGY_ROUNDING * sizes[block].sum() and inside > 0.0):
+    for block, weight in zip((inputs, shared), weights, strict=True):
+        inside, outside, size = (one[block] @ weight for one in (within, between, sizes))
+        if not (outside > ENERGY_ROUNDING * size and inside > 0.0):
             return 1.0
         indices.append(float(outside / inside))
     return (indices[0] / indices[1]) ** 2
@@ -246,14 +252,13 @@ def _densities(
     metric: _Metric,
 ) -> Choice | None:
     """Return the choice for classes that are Gaussian in the inputs, or None if they are not."""
-    if float(gaussians.counts.sum()) < _PER_INPUT * blocks.n_inputs:
-        return None
-    if dispersion(gaussians, shared) > _MOST_DISPERSION:
+    few = float(gaussians.counts.sum()) < _PER_INPUT * blocks.n_inputs
+    if few or dispersion(gaussians, shared) > _MOST_DISPERSION:
         return None
     normal = Choice(_ALONE, 1.0, _RIDGE, temperature=1.0)
     inputs = with_choice(gaussians.first(blocks.n_inputs), Blocks(blocks.n_inputs, 0), normal)
     best = best_densities(left_out, inputs)
-    if best.entropy >= _MOST_ENTROPY * max(metric.entropy, _LEAST_ENTROPY):
+    if not best.entropy < _MOST_ENTROPY * max(metric.entropy, _LEAST_ENTROPY):
         return None
     # The unit of the ridge is the mean variance of all features.
     features = with_choice(gaussians, blocks, normal)
@@ -303,10 +308,3 @@ def _own_factor(left_out: LeftOutSamples, metric: _Metric, error: float) -> floa
     # The squares of large numbers overflow.
     ratio = error / gap / gap if gap > 0.0 else math.inf
     return 1.0 / (1.0 + ratio * ratio)
-
-
-def _sampling_error(gaussians: ClassGaussians) -> float:
-    """Return the squared relative sampling error of the pooled covariance, r / (N - C)."""
-    square = gaussians.relative_square()
-    dof = float((gaussians.counts - 1.0).sum())
-    return 1.0 / square / max(dof, 1.0) if square > 0.0 else 0.0

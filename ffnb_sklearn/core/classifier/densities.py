@@ -28,7 +28,7 @@ temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :
 .. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
 Classes that are Gaussian in the inputs have a = 0. The documentation gives the reasons
-(docs/theory.rst, "Distances instead of pairs").
+(docs/theory/default.rst).
 
 References
 ----------

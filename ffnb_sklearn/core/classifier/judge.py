@@ -42,14 +42,7 @@ from ..features.shared_band import SharedBand
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
 from .gaussians import ClassGaussians
 
-__all__ = [
-    "LEAST_LEFT",
-    "DensityChoice",
-    "LeftOutSamples",
-    "best_densities",
-    "dispersion",
-    "normal_draws",
-]
+__all__ = ["LEAST_LEFT", "LeftOutSamples", "best_densities", "dispersion", "normal_draws"]
 
 # Classes that are judged, nearest opponents of each, and draws of its samples. They bound the time:
 # the choice then takes less than the solution (benchmarks/speed).
@@ -108,7 +101,7 @@ class LeftOutSamples:
         self._draws = normal_draws(gaussians.seed, _N_DRAWS, self.n_opponents, rows.device)
 
     def split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the values of the rows of each class that is judged."""
+        """Return the values of the rows of each judged class."""
         return torch.split(values, [self.gaussians.lengths[c] for c in self.classes])
 
     def cross_entropy(
@@ -144,23 +137,10 @@ class LeftOutSamples:
     def spread(
         self, c: int, lengths: torch.Tensor, functions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return how the samples of a class deviate from its mean, along its kept axes.
+        """Return h of a class, and the root of the covariance of k functions of its samples.
 
-        Parameters
-        ----------
-        c : int
-            The class.
-        lengths : Tensor of shape (r,)
-            Squared lengths of its rows in the inverse of B.
-        functions : Tensor of shape (k, d)
-            Linear functions.
-
-        Returns
-        -------
-        Tensor of shape ()
-            Mean squared length of the deviations in the inverse of B.
-        Tensor of shape (k, k)
-            Symmetric root of the covariance of their products with the functions.
+        `lengths` are the squared lengths of its rows in the inverse of B, and `functions` has the
+        shape (k, d). The root, of shape (k, k), is symmetric.
         """
         weight, products = self.gaussians.weights[c], self.gaussians.parts()[c] @ functions.T
         values, axes = torch.linalg.eigh(products.T @ products / weight)
@@ -211,24 +191,18 @@ class DensityChoice(NamedTuple):
 
 
 def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityChoice:
-    """Return the Gaussian densities of least left-out cross-entropy.
+    """Return the point of the grid of least left-out cross-entropy.
 
     Parameters
     ----------
     left_out : LeftOutSamples
-        Classes to judge, and an opponent at least.
+        Classes to judge, with an opponent at least.
     inputs : ClassGaussians
-        The classes over the inputs.
-
-    Returns
-    -------
-    DensityChoice
-        The best point of the grid.
+        All classes over the inputs.
     """
-    weights = inputs.weights
-    shares = weights[left_out.classes] / weights[left_out.classes].sum()
-    draws = normal_draws(inputs.seed, _N_DRAWS, inputs.means.shape[1] + 1, weights.device)
-    temperatures = _TEMPERATURES.to(weights.device)[:, None, None, None]
+    shares = inputs.weights[left_out.classes] / inputs.weights[left_out.classes].sum()
+    draws = normal_draws(inputs.seed, _N_DRAWS, inputs.means.shape[1] + 1, shares.device)
+    temperatures = _TEMPERATURES.to(shares.device)[:, None, None, None]
     found = []
     for ridge in _RIDGES:
         densities = _Densities(inputs, ridge)
@@ -239,10 +213,10 @@ def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityC
             losses = losses + share * torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1).mean(-1)
         found.append(losses)
     # Ridges, temperatures, shrinkages.
-    entropies = torch.stack(found)
-    r, t, s = (int(one) for one in torch.unravel_index(entropies.argmin(), entropies.shape))
+    losses = torch.stack(found)
+    r, t, s = (int(one) for one in torch.unravel_index(losses.argmin(), losses.shape))
     return DensityChoice(
-        _SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), float(entropies[r, t, s])
+        _SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), float(losses[r, t, s])
     )
 
 
@@ -267,17 +241,16 @@ class _Densities:
         The shape is (n_shrinkages, n_draws, n_opponents).
         """
         values, axes = self._spectrum(c)
-        n, d = float(self._gaussians.weights[c]), len(axes)
+        n, d = float(self._gaussians.counts[c]), len(axes)
         k = n / (n - 1.0)
-        mixed = (1.0 - self._rho) * k * values + self._rho
+        mixed, logs = self._shrunk(c, k)
         z = (draws[:, :-1] @ axes) * values.sqrt()
         leverage = (1.0 - self._rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
         left = (1.0 - leverage).clamp_min(LEAST_LEFT)
         # The part of S_c that comes from the class itself varies; Wilson and Hilferty's chi-square.
         spread = (2.0 / 9.0) * (leverage * (n - 1.0) / d).square() / ((n - 1.0) * left)
         ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(_LEAST_ROOT) ** 3
-        own = k**2 / left * ((1.0 / mixed) @ z.square().T) / ratio + left.log()
-        own += mixed.log().sum(1, keepdim=True) + (d - len(values)) * self._rho.log()
+        own = k**2 / left * ((1.0 / mixed) @ z.square().T) / ratio + left.log() + logs
         samples = z @ axes.T + self._means[c]
         gaps = (self._means - self._means[c]).square().sum(1)
         _, opponents = left_out.nearest(c, gaps)
@@ -286,16 +259,21 @@ class _Densities:
 
     def _distances(self, c: int, samples: torch.Tensor) -> torch.Tensor:
         """Return squared distances plus log-determinants of class c, by shrinkage and sample."""
-        values, axes = self._spectrum(c)
-        mixed = (1.0 - self._rho) * values + self._rho
+        mixed, logs = self._shrunk(c, 1.0)
         gaps = samples - self._means[c]
-        squares = (gaps @ axes).square()
+        squares = (gaps @ self._spectrum(c)[1]).square()
         rest = (gaps.square().sum(1) - squares.sum(1)).clamp_min(0.0)
-        logs = mixed.log().sum(1, keepdim=True) + (len(axes) - len(values)) * self._rho.log()
         return (1.0 / mixed) @ squares.T + rest / self._rho + logs
 
+    def _shrunk(self, c: int, k: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the eigenvalues of S_c along the axes of a class, and the log-determinants."""
+        values, axes = self._spectrum(c)
+        mixed = (1.0 - self._rho) * k * values + self._rho
+        outside = (len(axes) - len(values)) * self._rho.log()
+        return mixed, mixed.log().sum(1, keepdim=True) + outside
+
     def _spectrum(self, c: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the eigenvalues of the covariance along the kept axes of a class, and these axes."""
+        """Return the variances along the kept axes of a class, and these axes."""
         if c not in self._spectra:
             white = self._whitened(self._gaussians.parts()[c])
             values, turns = torch.linalg.eigh(white @ white.T / self._gaussians.weights[c])
@@ -314,19 +292,8 @@ def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:
 
     The projection of a Gaussian class of mean t and standard deviation s on a direction has
     :math:`E |z| = s (2 \varphi(t/s) + (t/s) (2 \Phi(t/s) - 1))`. The squared deviation of the mean
-    found, over its sampling variance, is about 1 on average if the classes are Gaussian.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes over the inputs and the shared band.
-    shared : SharedBand
-        The shared band; its mirrored neurons without a bias are tested.
-
-    Returns
-    -------
-    float
-        Mean ratio over the classes of two samples or more; infinite if nothing can be tested.
+    of a mirrored neuron without a bias, over its sampling variance, is about 1 on average if the
+    classes, over inputs and shared band, are Gaussian. It is infinite if nothing can be tested.
     """
     neurons = shared.moduli()
     neurons = slice(neurons.start, min(neurons.stop, neurons.start + _N_TESTED))
@@ -335,14 +302,16 @@ def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:
     outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
     ratios = []
     for c, rows in enumerate(gaussians.parts()):
-        n = gaussians.weights[c]
-        if n < 2.0:
+        # Weights may be small; their sum is not the number of samples.
+        n = gaussians.counts[c]
+        if n < 2.0 - 1e-9:
             continue
         mean = gaussians.means[c, :n_inputs] @ directions
         scatter = (rows[:, :n_inputs] @ directions).square().sum(0)
         scatter += gaussians.residuals[c, :n_inputs] @ directions.square()
-        varying = scatter > SUM_ROUNDING * n * mean.square()
-        spread = (scatter[varying] / (n - 1.0)).sqrt()
+        variances = scatter / gaussians.weights[c] * (n / (n - 1.0))
+        varying = variances > SUM_ROUNDING * mean.square()
+        spread = variances[varying].sqrt()
         t = mean[varying] / spread
         density = torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
         sign = torch.erf(t / math.sqrt(2.0))

@@ -106,23 +106,76 @@ def test_a_penalty_is_a_scaled_feature():
     assert isinstance(plain.pooled_variance(), torch.Tensor)
 
 
-def test_covariances_of_the_inputs_are_shrunk_by_class():
-    gaussians, shares = stacked(classes(), np.ones(3)), torch.as_tensor(np.array([1.0, 0.0, 0.25]))
+def ridge_of(gaussians, epsilon):
+    return epsilon * float(gaussians.ridge_unit()) * np.diag(gaussians.penalties)
 
-    shrunk = gaussians.with_shrunk(shares, torch.as_tensor(np.array([0.1, 0.3])))
 
-    scatters = [
-        (part.T @ part + torch.diag(residual)).numpy()
-        for part, residual in zip(shrunk.parts(), shrunk.residuals, strict=True)
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
+def test_the_shared_covariance_is_that_of_dense_matrices(shrinkage, absolute):
+    gaussians = replace(stacked(classes()), absolute_ridge=absolute)
+    rows, residuals = (one.numpy() for one in (gaussians.rows, gaussians.residuals))
+    weights = gaussians.weights.numpy()
+    pooled = (rows.T @ rows + np.diag(residuals.sum(axis=0))) / weights.sum()
+    outside = np.diag((residuals / weights[:, None]).mean(axis=0))
+    expected = shrinkage * pooled + (1.0 - shrinkage) * outside + ridge_of(gaussians, 0.4)
+
+    for times in (1.0, 2.0):
+        inverse = (
+            gaussians.shared_covariance(shrinkage, 0.4, times).solve(torch.eye(3).double()).numpy()
+        )
+        assert_allclose(inverse @ (times * expected), np.eye(3), atol=1e-12)
+    assert absolute == (float(gaussians.ridge_unit()) == 0.5)
+
+
+@pytest.mark.parametrize("shares", [(1 / 3, 1 / 3, 1 / 3), (0.5, 0.1, 0.4)])
+def test_the_total_covariance_is_that_of_dense_matrices(shares):
+    gaussians, shares = stacked(classes()), np.array(shares)
+    means, residual = gaussians.means.numpy(), gaussians.residuals.numpy().sum(axis=0) / 7.5
+    from_centre = means - shares @ means
+    within = gaussians.rows.T.numpy() @ gaussians.rows.numpy() / 7.5
+    expected = within + from_centre.T @ np.diag(shares) @ from_centre
+
+    total, rows = gaussians.total_covariance(torch.as_tensor(shares), 0.4)
+
+    assert_allclose(rows.T @ rows, expected, rtol=1e-12)
+    expected = expected + np.diag(residual) + ridge_of(gaussians, 0.4)
+    assert_allclose(total.solve(torch.eye(3).double()).numpy() @ expected, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-70, 1.0, 1e70])
+@pytest.mark.parametrize("kind", ["few rows", "many rows", "row grams"])
+def test_the_relative_square_is_that_of_dense_matrices(kind, unit):
+    rng, d = np.random.default_rng(0), 9
+    shapes = (12, d) if kind == "many rows" else (3, d)
+    moments = [
+        ClassMoments(
+            20.0, unit * rng.normal(size=d), (unit * rng.normal(size=shapes),), np.zeros(d)
+        )
+        for _ in range(2)
     ]
-    own = [one.scatter(COLUMNS) for one in classes()]
-    target = sum(one[:2, :2] for one in own) / 7.5 + np.diag([0.1, 0.3])
-    assert_allclose(scatters[0][:2, :2], own[0][:2, :2], rtol=1e-12, atol=1e-12)
-    assert_allclose(scatters[1][:2, :2], 1.0 * target, rtol=1e-12)
-    assert_allclose(scatters[2][:2, :2], 0.25 * own[2][:2, :2] + 0.75 * 2.5 * target, rtol=1e-12)
-    for scatter, energy in zip(scatters, shrunk.energies, strict=True):
-        assert_array_equal(scatter[2], 0.0)
-        assert_allclose(energy, scatter.diagonal(), rtol=1e-12)
+    penalties = np.linspace(1.0, 3.0, d)
+    gaussians = ClassGaussians.from_moments(moments, np.arange(d), penalties, device=CPU)
+    if kind == "row grams":
+        gaussians = gaussians.with_row_grams(Blocks(4, 5))
+        assert gaussians.row_grams is not None
+
+    rows = gaussians.rows.numpy() / unit / penalties**0.5
+    pooled = rows.T @ rows
+    expected = np.sum(pooled**2) / np.trace(pooled) ** 2
+    assert_allclose(gaussians.relative_square(), expected, rtol=1e-12)
+
+
+def test_classes_without_rows_have_no_relative_square():
+    moments = [replace(one, blocks=(one.factor[:0],)) for one in classes()]
+
+    assert stacked(moments).relative_square() == 0.0
+
+
+def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
+    gaussians = ClassGaussians.from_moments(classes(), COLUMNS, device=CPU, seed=7)
+
+    assert gaussians.first(2).with_identity().with_row_grams(Blocks(1, 1)).seed == 7
 
 
 def wide_classes(residual=0.0):

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.classifier.choice import with_choice
 from ffnb_sklearn.core.classifier.fisher import PairwiseFisher
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
 from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge
-from ffnb_sklearn.core.classifier.solve import n_classifier_weights, solve
-from ffnb_sklearn.core.classifier.typical import typical_samples
-from ffnb_sklearn.core.features.feature_map import classifier_columns
+from ffnb_sklearn.core.classifier.solve import chosen_gaussians, n_classifier_weights, solve
+from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
-from ffnb_sklearn.core.model import empty_model
+from ffnb_sklearn.core.model import Task, empty_model
 from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
 KINDS = {
@@ -96,27 +96,52 @@ def test_weights_of_distances_are_counted_as_they_are_solved(rank):
     assert counted == sum(one.size for one in parts)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fitted"),
-    [
-        ({}, True),
-        ({"shrinkage": 1.0}, False),
-        ({"covariance": "identity", "shrinkage": 0.0}, False),
-    ],
-    ids=str,
-)
-def test_typical_samples_serve_classes_with_covariances_of_their_own(changes, fitted, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        "ffnb_sklearn.core.classifier.solve.typical_samples",
-        lambda *of, **how: drawn.append(of) or typical_samples(*of, **how),
-    )
-    given = {"classifier": "gaussian", "shrinkage": 0.3, "epsilon": 0.3, **changes}
-    model = learnt([task(0, 1), task(2, 3)], band_size=0)
+def left_open(**changes):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 12)
+    X = rng.normal(size=(48, D)) * np.linspace(0.5, 2.0, D) + rng.normal(size=(4, D))[y]
+    rows = Task(*(torch.as_tensor(one) for one in (X, y, np.ones(48))))
+    return learnt([rows], shared_band_size=30, band_size=0, p=(0.5,), **changes)
 
-    solved(model, **given)
-    # A single class is certain, and with many classes the samples would change little.
-    solved(model, model.moments[:1], **given)
-    solved(model, 9 * model.moments, **given)
 
-    assert len(drawn) == fitted
+OPEN = {"shrinkage": None, "epsilon": None}
+
+
+@pytest.mark.parametrize("head", ["ovo", "ova", "gaussian"])
+def test_draws_follow_the_seed(head):
+    model = left_open(classifier=head, **OPEN)
+
+    def solution(seed, choice=None):
+        how = {"device": CPU, "seed": seed, "choice": choice}
+        return solve(model.features, model.moments, model.settings, **how)
+
+    first, again, other = solution(0), solution(0), solution(1)
+    assert first.choice == again.choice
+    assert solution(1, first.choice).choice == first.choice
+    assert_array_equal(first.classifier.planes, again.classifier.planes)
+    if head == "ova":
+        assert first.classifier.power == again.classifier.power != other.classifier.power
+    if head == "gaussian":
+        found = [one.classifier.temperature for one in (first, again, other)]
+        assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("shrinkage", [0.3, None])
+@pytest.mark.parametrize("head", ["gaussian", "ova"])
+@pytest.mark.parametrize("skip", [False, True])
+def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
+    head, shrinkage, skip
+):
+    model = left_open(skip_connection=skip, shrinkage=shrinkage, classifier=head)
+    settings = replace(model.settings, epsilon=1.0)
+    columns = classifier_columns(model.features, skip)
+    _, choice = chosen_gaussians(model.features, model.moments, settings, None, CPU, 0)
+    gaussians = ClassGaussians.from_moments(model.moments, columns, device=CPU)
+    blocks = classifier_blocks(model.features, skip)
+    variance = float(with_choice(gaussians, blocks, choice).pooled_variance())
+
+    absolute = solved(model, units="absolute", epsilon=0.6)
+    relative = solved(model, epsilon=0.3 / variance)
+
+    name = "power" if head == "ova" else "temperature"
+    assert_allclose(getattr(absolute, name), getattr(relative, name), rtol=1e-9)
