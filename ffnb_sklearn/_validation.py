@@ -36,8 +36,8 @@ __all__ = [
     "validated",
 ]
 
-# Most neurons of the automatic shared band, and most weights of all of them: wide inputs need fewer.
-# With a random projection there are none, because as many further columns of it gain more.
+# Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
+# fewer. With a random projection there are none: as many further columns of it gain more.
 _MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
 
 # Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain

@@ -1,5 +1,4 @@
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -145,9 +144,10 @@ def test_a_single_row_may_have_a_negative_stride():
 
 @pytest.fixture
 def four_threads():
-    # `torch.set_num_threads` would leave its number to threads of later tests.
-    with device_module._openmp().limit(limits=4):
-        yield
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("worth", "used"), [(0.1, 1), (1.9, 1), (2.0, 2), (3.5, 3), (9.0, 4)])
@@ -161,17 +161,6 @@ def test_the_number_of_threads_comes_back_after_an_error(four_threads):
     with pytest.raises(KeyboardInterrupt), few_threads(1.0):
         raise KeyboardInterrupt
     assert torch.get_num_threads() == 4
-
-
-def test_other_threads_keep_their_number(four_threads):
-    before = number_in_a_new_thread()
-    with few_threads(1.0):
-        assert number_in_a_new_thread() == before
-
-
-def number_in_a_new_thread():
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(torch.get_num_threads).result()
 
 
 @pytest.mark.parametrize(("per_thread", "used"), [(OPERATIONS_PER_THREAD, 1), (1.0, 4)])

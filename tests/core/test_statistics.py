@@ -20,6 +20,24 @@ from ffnb_sklearn.core.statistics import (
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def stored_in_double(monkeypatch):
+    """Compare the arithmetic to all digits; the storage in single precision has a test."""
+    monkeypatch.setattr(statistics, "_LEAST_SINGLE", 1.0)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
+def test_truncated_factors_are_stored_in_single_precision_within_its_range(monkeypatch, size, dtype):
+    exact = moments(size * samples(40, 6)[0], max_rank=3)
+    monkeypatch.undo()
+    stored = moments(size * samples(40, 6)[0], max_rank=3)
+    assert stored.factor.dtype == dtype
+    assert moments(samples(40, 6)[0]).factor.dtype == float
+    assert_allclose(stored.factor, exact.factor, rtol=1e-5, atol=1e-6 * size)
+    assert_array_equal(stored.residual, exact.residual)
+    assert stored.append(np.zeros(1), np.zeros((3, 1)), np.zeros(1)).factor.dtype == dtype
+
+
 def samples(n, d, seed=0):
     """Correlated samples far from the origin, and weights."""
     rng = np.random.default_rng(seed)

@@ -133,8 +133,9 @@ def choose(
         if densities is not None:
             return densities
     curved = head == "gaussian" and blocks.n_shared > 0 and metric.energy != _DOMINANT
-    intensity = shrinkage
-    if intensity is None:
+    if shrinkage is not None:
+        intensity = shrinkage
+    else:
         intensity, error = _intensity(left_out, metric)
         shrinkage = intensity
         if curved:
@@ -148,10 +149,8 @@ def choose(
         epsilon = _EPSILON
     elif epsilon is None:
         # r / (N - C), the squared relative sampling error of the pooled covariance.
-        square = metric.gaussians.relative_square()
-        error = (
-            1.0 / square / max(float((gaussians.counts - 1.0).sum()), 1.0) if square > 0.0 else 0.0
-        )
+        square, dof = metric.gaussians.relative_square(), float((gaussians.counts - 1.0).sum())
+        error = 1.0 / square / max(dof, 1.0) if square > 0.0 else 0.0
         few = 1.0 + (_FEW_SAMPLES * error) ** 2
         epsilon = _RIDGE * intensity * few * (1.0 + intensity if curved else 1.0)
     return Choice(metric.energy, shrinkage, epsilon)

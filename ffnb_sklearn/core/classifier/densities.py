@@ -170,6 +170,7 @@ def fit_distances(
     shrinkage: float,
     epsilon: float,
     temperature: float | None = None,
+    normal: bool = False,
 ) -> GaussianDistances:
     """Solve the distances to all classes.
 
@@ -184,7 +185,9 @@ def fit_distances(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     temperature : float or None, default=None
-        Temperature of Gaussian densities, whose scores have log-determinants. None: distances.
+        Temperature of all samples; None is that of least left-out cross-entropy.
+    normal : bool, default=False
+        Whether the classes are Gaussian, so that scores have log-determinants.
 
     Returns
     -------
@@ -211,12 +214,10 @@ def fit_distances(
         temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
         known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
         own_temperature = _OWN_TEMPERATURE * known**0.25
-    else:
-        offsets -= halves
     return GaussianDistances(
         as_array(centre),
         as_array(planes),
-        as_array(offsets),
+        as_array(offsets - halves if normal else offsets),
         as_array(rows),
         as_array(shifts),
         gaussians.lengths if len(rows) else (0,) * len(weights),

@@ -66,7 +66,8 @@ def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) 
     """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
     if not n_columns:
         return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
-    points = SobolEngine(n_columns, scramble=True, seed=seed).draw(n_draws, dtype=torch.float64)
+    engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    points = engine.draw(n_draws, dtype=torch.float64)
     # A point may be 0 or 1 but for 30 binary digits.
     draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
     return torch.cat([draws, -draws]).to(device)
@@ -206,7 +207,7 @@ def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityC
     found = []
     for ridge in _RIDGES:
         densities = _Densities(inputs, ridge)
-        losses: torch.Tensor | float = 0.0
+        losses = torch.zeros_like(temperatures[..., 0, 0])
         for share, c in zip(shares, left_out.classes, strict=True):
             # Shrinkages, draws, opponents.
             logits = -densities.margins(c, left_out, draws) / temperatures
@@ -284,7 +285,8 @@ class _Densities:
 
     def _whitened(self, rows: torch.Tensor) -> torch.Tensor:
         """Return rows in these coordinates."""
-        return torch.linalg.solve_triangular(self._root, rows.T, upper=False).T
+        white: torch.Tensor = torch.linalg.solve_triangular(self._root, rows.T, upper=False)
+        return white.T
 
 
 def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:

@@ -94,6 +94,7 @@ def solve(
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
         temperature=choice.temperature,
+        normal=choice.temperature is not None,
     )
     return Solution(distances, choice)
 
