@@ -341,9 +341,14 @@ def test_there_may_be_no_bound(parameters, tasks, message):
         model.forgetting_bound(X)
 
 
-def test_after_a_merge_there_is_no_newest_task():
-    model = learned(estimator(), [0, 1]).merge(learned(estimator(), [2, 3]))
-    with pytest.raises(ValueError, match="after merge there is none"):
+@pytest.mark.parametrize("change", ["merge", "forget"])
+def test_after_a_merge_there_is_no_newest_task(change):
+    model = learned(estimator(), [0, 1])
+    if change == "merge":
+        model.merge(learned(estimator(), [2, 3]))
+    else:
+        learned(model, [2, 3, 5]).forget([5])
+    with pytest.raises(ValueError, match="after merge and forget there is none"):
         model.forgetting_bound(X)
     learned(model, [4])
     assert model.forgetting_bound(of(0, 1, 2, 3)).bound > 0.0

@@ -14,7 +14,7 @@ Moments of disjoint samples merge into the moments of their union.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Literal
 
 import numpy as np
@@ -306,14 +306,15 @@ class _Scatter:
         return partial(self._pairs.turned, factor=size) if size > 0.0 else None
 
 
-def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
+def principal_rows(*rows: torch.Tensor, more: Iterable[torch.Tensor] = ()) -> torch.Tensor:
     """Return orthogonal rows with the same sum of outer products, the longest first.
 
     They are the eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
-    R comes in one block or in several of the same width.
+    R comes in one block or in several of the same width; `more` may compute further blocks, which
+    are not kept if there are more rows than columns.
     """
     scatter = _Scatter(rows[0].shape[1])
-    for block in rows:
+    for block in chain(rows, more):
         scatter.add(block)
     principal = scatter.factor()[0]
     energies = principal.square().sum(1)

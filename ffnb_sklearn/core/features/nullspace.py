@@ -1,16 +1,20 @@
 """The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
-from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
-from ..statistics import Array
+from ..device import as_array, as_tensor
+from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
+from ..statistics import Array, ClassMoments, Columns, principal_rows
 
 __all__ = [
     "EmptyNullSpaceWarning",
     "NullSpace",
+    "Past",
     "largest_useful_p",
-    "moment_rows",
     "null_space",
     "rank_of",
 ]
@@ -18,6 +22,65 @@ __all__ = [
 
 class EmptyNullSpaceWarning(UserWarning):
     """The samples of a new band have no energy beyond rounding in the residual axes."""
+
+
+@dataclass(frozen=True)
+class Past:
+    r"""Second moment of the samples of the first classes in a layer.
+
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The v of a class is the
+    part of its scatter that its factor leaves out; v is zero if the factors are exact.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (r, d)
+        R, the principal rows of the factors and the means.
+    residual : ndarray of shape (d,)
+        v.
+    n_classes : int
+        Number of the classes.
+    """
+
+    rows: Array
+    residual: Array
+    n_classes: int
+
+    @classmethod
+    def of_no_class(cls, n_columns: int) -> "Past":
+        """Return the past of a layer before the first task."""
+        return cls(np.empty((0, n_columns)), np.zeros(n_columns), 0)
+
+    def extended(
+        self, moments: Sequence[ClassMoments], columns: Columns, *, device: torch.device
+    ) -> "Past":
+        """Return the past of all classes, given their moments and the columns of the layer."""
+        new = moments[self.n_classes :]
+        if not new:
+            return self
+
+        def blocks() -> Iterator[torch.Tensor]:
+            for one in new:
+                mean = np.sqrt(one.weight) * one.mean[None, columns]
+                rows = np.concatenate([one.columns(columns), mean])
+                yield as_tensor(rows, device=device)
+
+        rows = principal_rows(as_tensor(self.rows, device=device), more=blocks())
+        residual = np.sum([self.residual, *(one.residual[columns] for one in new)], axis=0)
+        return Past(as_array(rows), residual, len(moments))
+
+    def principal_rows(self, device: torch.device) -> torch.Tensor:
+        """Return the principal rows of S, the longest first.
+
+        They lie in the span of R, which is all of the layer if the classes have enough samples. So
+        a wide layer with few rows never needs a matrix of d x d, and its rank is that of R.
+        """
+        rows = as_tensor(self.rows, device=device)
+        if not self.residual.any():
+            return rows
+        axes, mixing = torch.linalg.qr(_above_rounding(rows).T)
+        residual = as_tensor(self.residual, device=device)[:, None]
+        moment = mixing @ mixing.T + axes.T @ (residual * axes)
+        return _above_rounding(longest_rows_of_gram(moment)) @ axes.T
 
 
 class NullSpace:
@@ -130,8 +193,13 @@ def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
 
 def rank_of(past: torch.Tensor) -> int:
     """Return the number of principal rows, the longest first, whose energy is not rounding."""
-    energies = past.square().sum(1)
-    return int((energies > SUM_ROUNDING * energies.sum()).sum())
+    return len(_above_rounding(past))
+
+
+def _above_rounding(rows: torch.Tensor) -> torch.Tensor:
+    """Return the orthogonal rows whose energy is not rounding."""
+    energies = rows.square().sum(1)
+    return rows[energies > SUM_ROUNDING * energies.sum()]
 
 
 def _n_holding(share: float, energies: torch.Tensor) -> int:
@@ -139,12 +207,3 @@ def _n_holding(share: float, energies: torch.Tensor) -> int:
     sums = energies.cumsum(0)
     # Without the slack, rounding of the sum could ask for one axis too many.
     return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1
-
-
-def moment_rows(moment: Array) -> Array:
-    """Return the principal rows of a second moment given as a square matrix."""
-    values, vectors = np.linalg.eigh(moment)
-    above_rounding = values > SUM_ROUNDING * values.max(initial=0.0)
-    rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
-    # The last bits of a product depend on the strides, and files and pickles keep no negative ones.
-    return np.ascontiguousarray(rows)
