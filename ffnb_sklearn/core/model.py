@@ -195,7 +195,7 @@ class Model:
         Tensor of shape (r, d_layer)
             The longest row first.
         """
-        return self._past(layer, device).principal_rows(device)
+        return self._past(layer, device).principal_rows()
 
     def with_inputs_past(self, device: torch.device) -> "Model":
         """Return the model with the past of psi_0, so that it is not derived again."""
@@ -211,10 +211,10 @@ class Model:
     def _past(self, layer: int, device: torch.device) -> Past:
         """Return the past of a layer, from that of the first classes if it is known."""
         columns = self.features.layer(layer)
-        known = self.inputs_past if layer == 0 else None
-        if known is None or known.n_classes > len(self.moments):
-            known = Past.of_no_class(len(columns))
-        return known.extended(self.moments, as_slice(columns), device=device)
+        past = self.inputs_past if layer == 0 else None
+        if past is None or past.device != device or past.n_classes > len(self.moments):
+            past = Past.of_no_class(len(columns), device)
+        return past.extended(self.moments, as_slice(columns))
 
     @property
     def solved(self) -> Solution | None:

@@ -1,14 +1,14 @@
 """The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ..device import as_array, as_tensor
+from ..device import as_tensor
 from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
-from ..statistics import Array, ClassMoments, Columns, principal_rows
+from ..statistics import Array, ClassMoments, Columns, Scatter
 
 __all__ = [
     "EmptyNullSpaceWarning",
@@ -28,59 +28,63 @@ class EmptyNullSpaceWarning(UserWarning):
 class Past:
     r"""Second moment of the samples of the first classes in a layer.
 
-    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The v of a class is the
-    part of its scatter that its factor leaves out; v is zero if the factors are exact.
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`, with the factors and the
+    means of the classes in R. The v of a class is the part of its scatter that its factor leaves
+    out; v is zero if the factors are exact. Classes are added one by one, so the sum has the same
+    digits however they are divided into tasks.
 
     Attributes
     ----------
-    rows : ndarray of shape (r, d)
-        R, the principal rows of the factors and the means.
+    rows : Scatter
+        Sum of the outer products of R.
     residual : ndarray of shape (d,)
         v.
     n_classes : int
         Number of the classes.
+    device : torch.device
+        Device of the sum.
     """
 
-    rows: Array
+    rows: Scatter
     residual: Array
     n_classes: int
+    device: torch.device
 
     @classmethod
-    def of_no_class(cls, n_columns: int) -> "Past":
+    def of_no_class(cls, n_columns: int, device: torch.device) -> "Past":
         """Return the past of a layer before the first task."""
-        return cls(np.empty((0, n_columns)), np.zeros(n_columns), 0)
+        return cls(Scatter(n_columns), np.zeros(n_columns), 0, device)
 
-    def extended(
-        self, moments: Sequence[ClassMoments], columns: Columns, *, device: torch.device
-    ) -> "Past":
+    def extended(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
         """Return the past of all classes, given their moments and the columns of the layer."""
-        new = moments[self.n_classes :]
-        if not new:
-            return self
+        new, residual = moments[self.n_classes :], self.residual
+        for one in new:
+            residual = residual + one.residual[columns]
+        rows = self.rows.plus(
+            as_tensor(
+                np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[columns]]),
+                device=self.device,
+            )
+            for one in new
+        )
+        return Past(rows, residual, len(moments), self.device)
 
-        def blocks() -> Iterator[torch.Tensor]:
-            for one in new:
-                mean = np.sqrt(one.weight) * one.mean[None, columns]
-                rows = np.concatenate([one.columns(columns), mean])
-                yield as_tensor(rows, device=device)
-
-        rows = principal_rows(as_tensor(self.rows, device=device), more=blocks())
-        residual = np.sum([self.residual, *(one.residual[columns] for one in new)], axis=0)
-        return Past(as_array(rows), residual, len(moments))
-
-    def principal_rows(self, device: torch.device) -> torch.Tensor:
+    def principal_rows(self) -> torch.Tensor:
         """Return the principal rows of S, the longest first.
 
         They lie in the span of R, which is all of the layer if the classes have enough samples. So
-        a wide layer with few rows never needs a matrix of d x d, and its rank is that of R.
+        a wide layer of few samples needs no matrix of d x d, and its rank is that of R.
         """
-        rows = as_tensor(self.rows, device=device)
+        if not self.n_classes:
+            return torch.empty((0, len(self.residual)), dtype=torch.float64, device=self.device)
+        rows = self.rows.principal_rows()
         if not self.residual.any():
             return rows
         axes, mixing = torch.linalg.qr(_above_rounding(rows).T)
-        residual = as_tensor(self.residual, device=device)[:, None]
+        residual = as_tensor(self.residual, device=self.device)[:, None]
         moment = mixing @ mixing.T + axes.T @ (residual * axes)
-        return _above_rounding(longest_rows_of_gram(moment)) @ axes.T
+        principal: torch.Tensor = _above_rounding(longest_rows_of_gram(moment)) @ axes.T
+        return principal
 
 
 class NullSpace:
