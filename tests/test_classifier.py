@@ -128,7 +128,7 @@ def test_forgetting_what_is_not_known(monkeypatch):
     ]:
         with unchanged(model), pytest.raises(ValueError, match=message):
             model.forget(classes)
-    monkeypatch.setattr("ffnb_sklearn.core.revision._lessened", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision.replace", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.forget([0])
 
@@ -206,7 +206,7 @@ def test_merging_other_feature_names():
 
 def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
     model, other = (learned(estimator(scale=False), some) for some in ([0, 1], [2]))
-    monkeypatch.setattr("ffnb_sklearn.core.revision._joined", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision.within_state", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)
 

@@ -255,6 +255,11 @@ class Scatter:
             whole.add(rows)
         return whole
 
+    @property
+    def has_many_rows(self) -> bool:
+        """Whether there are more rows than columns; only then the sum is held as a matrix."""
+        return self._gram is not None
+
     def principal_rows(self) -> torch.Tensor:
         """Return orthogonal rows with this sum of outer products, the longest first."""
         principal = self.factor()[0]

@@ -72,17 +72,18 @@ class Past:
     def principal_rows(self) -> torch.Tensor:
         """Return the principal rows of S, the longest first.
 
-        They lie in the span of R, which is all of the layer if the classes have enough samples. So
-        a wide layer of few samples needs no matrix of d x d, and its rank is that of R.
+        If R has at most d rows, v counts along their span alone: a wide layer of few samples needs
+        no matrix of d x d.
         """
         if not self.n_classes:
             return torch.empty((0, len(self.residual)), dtype=torch.float64, device=self.device)
-        rows = self.rows.principal_rows()
         if not self.residual.any():
-            return rows
-        axes, mixing = torch.linalg.qr(_above_rounding(rows).T)
-        residual = as_tensor(self.residual, device=self.device)[:, None]
-        moment = mixing @ mixing.T + axes.T @ (residual * axes)
+            return self.rows.principal_rows()
+        residual = as_tensor(self.residual, device=self.device)
+        if self.rows.has_many_rows:
+            return self.rows.plus([residual.sqrt().diag()]).principal_rows()
+        axes, mixing = torch.linalg.qr(_above_rounding(self.rows.principal_rows()).T)
+        moment = mixing @ mixing.T + axes.T @ (residual[:, None] * axes)
         principal: torch.Tensor = _above_rounding(longest_rows_of_gram(moment)) @ axes.T
         return principal
 
