@@ -353,7 +353,8 @@ class FFNBClassifier(BlockClassifier):
         ------
         ValueError
             If fewer than two tasks have brought bands, if no task is the newest because estimators
-            were merged or classes forgotten since, or with ``batch_norm=True``, which moves old neurons too.
+            were merged or classes forgotten since, or with ``batch_norm=True``, which moves old
+            neurons too.
 
         References
         ----------

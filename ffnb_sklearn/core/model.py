@@ -199,7 +199,9 @@ class Model:
 
     def with_inputs_past(self, device: torch.device) -> "Model":
         """Return the model with the past of psi_0, so that it is not derived again."""
-        return replace(self, inputs_past=self._past(0, device))
+        past = self._past(0, device)
+        # A few rows are as many numbers as the moments have, and cost nothing to collect again.
+        return replace(self, inputs_past=past if past.rows.has_many_rows else None)
 
     def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first."""

@@ -239,6 +239,7 @@ class Scatter:
         self._n_columns = n_columns
 
     def add(self, rows: torch.Tensor) -> None:
+        """Add the outer products of some rows."""
         self._rows.append(rows)
         if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
             return

@@ -28,10 +28,10 @@ class EmptyNullSpaceWarning(UserWarning):
 class Past:
     r"""Second moment of the samples of the first classes in a layer.
 
-    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`, with the factors and the
-    means of the classes in R. The v of a class is the part of its scatter that its factor leaves
-    out; v is zero if the factors are exact. Classes are added one by one, so the sum has the same
-    digits however they are divided into tasks.
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
+    of the factors, and the means times the root of the weight; v is what the factors leave out, and
+    zero if they are exact. Classes are added one by one, so the sum has the same digits however
+    they are divided into tasks.
 
     Attributes
     ----------
