@@ -244,9 +244,8 @@ class FFNBClassifier(BlockClassifier):
     2000 columns. It depends only on `random_state` and the number of features, and later samples
     may be sparse or dense. All other sparse samples give the same results as dense samples.
 
-    The stored data are the weights, means and scatters of the classes, and with ``band_size > 0``
-    the second moments of the layers. The mean of a class with a single sample *is* that sample; see
-    the user guide on privacy.
+    The stored data are the weights, means and scatters of the classes, and the weights of the
+    bands. The mean of a class with a single sample *is* that sample; see the user guide on privacy.
 
     References
     ----------
@@ -353,8 +352,9 @@ class FFNBClassifier(BlockClassifier):
         Raises
         ------
         ValueError
-            If fewer than two tasks have brought bands, if the newest band is not known because
-            estimators were merged, or with ``batch_norm=True``, which moves old neurons too.
+            If fewer than two tasks have brought bands, if no task is the newest because estimators
+            were merged or classes forgotten since, or with ``batch_norm=True``, which moves old
+            neurons too.
 
         References
         ----------
@@ -373,9 +373,10 @@ class FFNBClassifier(BlockClassifier):
                 "forgetting_bound needs two tasks that brought trained bands; there are "
                 f"{len(model.null_space_dims)}."
             )
-        if not model.kept_axes:
+        if not model.n_newest:
             raise ValueError(
-                "forgetting_bound needs a newest task; after merge there is none. Learn one more."
+                "forgetting_bound needs a newest task; after merge and forget there is none. "
+                "Learn one more."
             )
         return forgetting_bound(model, X.double())
 

@@ -46,10 +46,10 @@ ARROWS = {
         "classifier",
         "sparse",
     },
-    "drafts": {"messages", "device", "statistics", "features", "model"},
+    "drafts": {"messages", "device", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
-    "revision": {"messages", "device", "statistics", "features", "likeness", "model", "drafts"},
+    "revision": {"messages", "device", "statistics", "likeness", "model", "drafts"},
     "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
     "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
 }

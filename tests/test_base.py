@@ -422,7 +422,7 @@ def test_automatic_width_of_the_shared_band():
     ("make", "where"),
     [
         (estimator, "core.learning.updated_moments"),
-        (estimator, "core.learning.grown_past"),
+        (estimator, "core.learning.append_drafts"),
         (naive, "baselines._naive.grow"),
         (naive, "baselines._naive.train_newest"),
     ],

@@ -128,7 +128,7 @@ def test_forgetting_what_is_not_known(monkeypatch):
     ]:
         with unchanged(model), pytest.raises(ValueError, match=message):
             model.forget(classes)
-    monkeypatch.setattr("ffnb_sklearn.core.revision._lessened", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision.replace", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.forget([0])
 
@@ -206,7 +206,7 @@ def test_merging_other_feature_names():
 
 def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
     model, other = (learned(estimator(scale=False), some) for some in ([0, 1], [2]))
-    monkeypatch.setattr("ffnb_sklearn.core.revision._joined", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision.within_state", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)
 
@@ -341,9 +341,14 @@ def test_there_may_be_no_bound(parameters, tasks, message):
         model.forgetting_bound(X)
 
 
-def test_after_a_merge_there_is_no_newest_task():
-    model = learned(estimator(), [0, 1]).merge(learned(estimator(), [2, 3]))
-    with pytest.raises(ValueError, match="after merge there is none"):
+@pytest.mark.parametrize("change", ["merge", "forget"])
+def test_after_a_merge_there_is_no_newest_task(change):
+    model = learned(estimator(), [0, 1])
+    if change == "merge":
+        model.merge(learned(estimator(), [2, 3]))
+    else:
+        learned(model, [2, 3, 5]).forget([5])
+    with pytest.raises(ValueError, match="after merge and forget there is none"):
         model.forgetting_bound(X)
     learned(model, [4])
     assert model.forgetting_bound(of(0, 1, 2, 3)).bound > 0.0

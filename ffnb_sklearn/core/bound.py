@@ -15,7 +15,7 @@ the two ends alone, so it needs no sum over steps. ``benchmarks/paper_bound.py``
 printed sum beside this bound: n steps of rows that hardly move make it 2 n times as large.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -83,7 +83,7 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     Parameters
     ----------
     model : Model
-        Model with a newest task: `kept_axes` has one entry per layer.
+        Model with a newest task.
     X : Tensor of shape (n_samples, n_inputs)
         Samples of previous tasks.
 
@@ -92,21 +92,41 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     ForgettingBound
         Sums over the samples, not means.
     """
-    n_layers = len(model.kept_axes)
-    newest, features = model.features.bands[-n_layers:], model.features
+    features = model.features
     layers: list[LayerBound] = []
     inherited = 0.0
-    for band, kept in zip(newest, model.kept_axes, strict=True):
+    axes = open_axes(model, X.device)
+    for band, left in zip(features.bands[-len(axes) :], axes, strict=True):
         below = features.layer_of(X, band.layer - 1)
-        axes = as_tensor(kept, device=X.device)
         alpha = float(((band.scale * band.weights) ** 2).sum())
-        beta = float(NullSpace(axes).project(below).square().sum())
-        beta += ENERGY_ROUNDING * float(below.square().sum())
+        beta = _seen_energy(band, left, below)
         old = _old_energy(features, band)
         # The older rows would pass on a change of the layer below.
         inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
         layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
     return ForgettingBound(tuple(layers))
+
+
+def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
+    """Return the axes open to the newest band of each layer, from the moments of older classes."""
+    older = replace(model, moments=model.moments[: -model.n_newest])
+    axes = []
+    for layer, n_residual in enumerate(model.null_space_dims[-1]):
+        past = older.past(layer, device)
+        axes.append(NullSpace(past[: past.shape[1] - n_residual]))
+    return axes
+
+
+def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
+    """Return the energy of inputs in the residual axes, and what rows see beyond these axes.
+
+    Rows lie in the residual axes up to rounding, unless older classes have had samples since.
+    """
+    rows = as_tensor(band.weights, device=below.device)
+    beyond = torch.linalg.vector_norm(rows @ left.kept.T) / torch.linalg.vector_norm(rows)
+    inside = torch.linalg.vector_norm(left.project(below))
+    seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
+    return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
 
 
 def _drift(band: Band, below: torch.Tensor) -> float:

@@ -10,27 +10,23 @@ import torch
 from .device import as_array, as_tensor
 from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
-from .features.feature_map import Band, Index
+from .features.feature_map import Band
 from .features.nullspace import (
     EmptyNullSpaceWarning,
     NullSpace,
     largest_useful_p,
-    moment_rows,
     null_space,
     rank_of,
 )
 from .features.old_classes import extend_moments
 from .messages import level_of_user
 from .model import Model, Settings, Task
-from .statistics import Array, ClassMoments, principal_rows
 
 __all__ = [
     "Draft",
     "append_band",
     "append_drafts",
     "draft_bands",
-    "grown_past",
-    "past_in_regression",
 ]
 
 
@@ -109,14 +105,16 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
             model = append_band(model, band, device)
-        open_axes = _open_axes(model, layer, below.shape[1], device)
+        past = below[:0]
+        if settings.sees_past:
+            past = model.past(layer - 1, device)
+        open_axes = _open_axes(settings, layer, past)
         if settings.init == "random":
             draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
             fitted = random_rows(draw, below, task.weights, open_axes)
         else:
-            past = past_in_regression(model, layer, device)
             fitted = regression_rows(
-                past,
+                past if settings.init == "multi" else past[:0],
                 below,
                 codes,
                 task.weights,
@@ -126,7 +124,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
                 leave_out=settings.left_out,
             )
         if fitted.is_rounding and len(open_axes.kept):
-            _warn_of_rounding(model, layer, below, open_axes)
+            _warn_of_rounding(model, layer, past, below, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
@@ -156,21 +154,20 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     fresh : Tensor of shape (n_samples, n_new_neurons)
         Outputs of the new neurons for the task's samples, each left out of the fit.
     """
-    fresh = []
+    fresh, n_newest = [], int(task.classes.max()) + 1 - len(model.moments)
     for draft in drafts:
         band = draft.band(task.weights, model.settings)
         fresh.append(band.output(draft.responses))
         model = append_band(model, band, task.X.device)
-    kept = tuple(as_array(draft.open_axes.kept) for draft in drafts)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
-    model = replace(model, kept_axes=kept, null_space_dims=(*model.null_space_dims, dims))
+    model = replace(model, n_newest=n_newest, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)
 
 
-def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> NullSpace:
+def _open_axes(settings: Settings, layer: int, past: torch.Tensor) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
-    p, past = model.settings.p[layer - 1], as_tensor(model.past[layer - 1], device=device)
-    if not len(past) or not model.settings.null_space:
+    p, width = settings.p[layer - 1], past.shape[1]
+    if not len(past) or not settings.null_space:
         return NullSpace(past[:0])
     if isinstance(p, int) and p >= width:
         raise ValueError(
@@ -180,9 +177,11 @@ def _open_axes(model: Model, layer: int, width: int, device: torch.device) -> Nu
     return null_space(past, p)
 
 
-def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: NullSpace) -> None:
+def _warn_of_rounding(
+    model: Model, layer: int, past: torch.Tensor, below: torch.Tensor, open_axes: NullSpace
+) -> None:
     """Warn of a band that previous tasks leave nothing to see."""
-    p, past = model.settings.p[layer - 1], as_tensor(model.past[layer - 1], device=below.device)
+    p = model.settings.p[layer - 1]
     warnings.warn(
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
         f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
@@ -194,44 +193,9 @@ def _warn_of_rounding(model: Model, layer: int, below: torch.Tensor, open_axes: 
     )
 
 
-def past_in_regression(model: Model, layer: int, device: torch.device) -> torch.Tensor:
-    """Return the rows of previous tasks that a layer's regression sees: none for "mono"."""
-    past = as_tensor(model.past[layer - 1], device=device)
-    return past if model.settings.init == "multi" else past[:0]
-
-
 def append_band(model: Model, band: Band, device: torch.device) -> Model:
-    """Append a band, with the moments of the known classes in it, and its past.
-
-    An empty past stays empty.
-    """
+    """Append a band, with the moments of the known classes in it."""
     features = model.features.with_band(band)
     how, inputs = model.settings.old_statistics, features.inputs_of(band)
     moments = extend_moments(model.moments, band, inputs, how, device=device)
-    past = list(model.past)
-    if band.layer < len(past):
-        past[band.layer] = _widened(past[band.layer], features.layer(band.layer), moments)
-    return replace(model, features=features, moments=moments, past=tuple(past))
-
-
-def _widened(past: Array, columns: Index, moments: tuple[ClassMoments, ...]) -> Array:
-    """Return the past of a layer with new neurons, by the moments of the known classes there."""
-    if not moments:
-        return np.empty((0, len(columns)))
-    means = [np.sqrt(one.weight) * one.mean[None, columns] for one in moments]
-    rows = np.concatenate([*means, *(one.columns(columns) for one in moments)])
-    second = rows.T @ rows
-    second.flat[:: len(second) + 1] += np.sum([one.residual[columns] for one in moments], axis=0)
-    # Measured moments stay; only those of the new neurons are inferred.
-    second[: past.shape[1], : past.shape[1]] = past.T @ past
-    return moment_rows(second)
-
-
-def grown_past(model: Model, task: Task) -> tuple[Array, ...]:
-    """Return the past of the layers that feed bands, psi_0 first, including a task's samples."""
-    grown = []
-    for layer, past in enumerate(model.past):
-        samples = task.weighted(model.features.layer_of(task.X, layer))
-        rows = principal_rows(as_tensor(past, device=samples.device), samples)
-        grown.append(as_array(rows))
-    return tuple(grown)
+    return replace(model, features=features, moments=moments)

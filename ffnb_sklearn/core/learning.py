@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .device import as_array, few_threads
-from .drafts import append_drafts, draft_bands, grown_past
+from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Settings, Task, updated_moments
@@ -49,6 +49,10 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     ValueError
         If `p` leaves no axis for new neurons in some layer.
     """
+    if settings.band_size and settings.sees_past and _has_new_classes(model, task):
+        # All folds of the samples share it.
+        with few_threads(_operations(model, task, settings)):
+            model = model.with_inputs_past(task.classes.device)
     learned = _learned(model, task, settings, watcher)
     if not settings.novelty:
         return learned
@@ -65,11 +69,16 @@ def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher
         model, fresh = replace(model, settings=settings, loss_curve=()), None
         if settings.batch_norm:
             model = replace(model, features=_renormalised(model, task))
-        if settings.band_size and int(task.classes.max()) >= len(model.moments):
+        if settings.band_size and _has_new_classes(model, task):
             drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
             model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
         moments = updated_moments(model, task, fresh)
-        return replace(model, moments=moments, past=grown_past(model, task))
+        return model.with_moments(moments)
+
+
+def _has_new_classes(model: Model, task: Task) -> bool:
+    """Return whether a task has samples of classes that the model does not know."""
+    return int(task.classes.max()) >= len(model.moments)
 
 
 def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness, ...]:

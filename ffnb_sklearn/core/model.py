@@ -1,7 +1,7 @@
 """The fitted state of the method: features, moments and the classifier that they imply.
 
 A model is immutable: every function returns a new model, so a failure leaves the old model intact.
-Only the solved classifier is cached. Classes are numbered in order of arrival.
+What follows from the moments is cached at most. Classes are numbered in order of arrival.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +19,7 @@ from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
 from .device import few_threads, plain_torch
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
+from .features.nullspace import Past
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
@@ -128,14 +129,11 @@ class Model:
         Map from an input to all features.
     moments : tuple of ClassMoments
         Moments of each class, over all features.
-    past : tuple of ndarray of shape (r, d_l)
-        Principal rows of the second moment of all samples so far, for each layer that feeds bands,
-        psi_0 first; empty without bands.
     null_space_dims : tuple of tuple of int
         Number of residual axes, per task with new bands and per layer.
-    kept_axes : tuple of ndarray of shape (p_l, d_(l-1))
-        Axes closed to the newest band of each layer; empty if no task is the newest, as after a
-        merge.
+    n_newest : int
+        Number of classes that the newest task with bands brought, the last classes; 0 if no task
+        is the newest, as after a merge.
     loss_curve : tuple of float
         Loss after each epoch of fine-tuning for the last task.
     left_out : tuple of LeftOutLikeness
@@ -146,12 +144,14 @@ class Model:
     seed: int
     features: FeatureMap
     moments: tuple[ClassMoments, ...] = ()
-    past: tuple[Array, ...] = ()
     null_space_dims: tuple[tuple[int, ...], ...] = ()
-    kept_axes: tuple[Array, ...] = ()
+    n_newest: int = 0
     loss_curve: tuple[float, ...] = ()
     left_out: tuple[LeftOutLikeness, ...] = ()
-    # The only caches: solutions, once they have been asked for. They change no result.
+    # The past of psi_0 for some of the first classes: a stream of many classes adds it up as it
+    # goes. Neither files nor pickles hold it, because it follows from the moments.
+    inputs_past: Past | None = field(default=None, repr=False, compare=False)
+    # The other caches: solutions, once they have been asked for. They change no result.
     _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
@@ -174,7 +174,49 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        return {**vars(self), "_solved": [], "_relative": [], "_under": []}
+        derived: dict[str, object] = {"_solved": [], "_relative": [], "_under": []}
+        return {**vars(self), "inputs_past": None, **derived}
+
+    def past(self, layer: int, device: torch.device) -> torch.Tensor:
+        """Return the principal rows of the second moment of all samples so far in a layer.
+
+        Samples of a class were measured in the neurons that existed when they were learned, and are
+        inferred in later neurons, as in the moments of the class.
+
+        Parameters
+        ----------
+        layer : int
+            0 for psi_0.
+        device : torch.device
+            Device of the computation.
+
+        Returns
+        -------
+        Tensor of shape (r, d_layer)
+            The longest row first.
+        """
+        return self._past(layer, device).principal_rows()
+
+    def with_inputs_past(self, device: torch.device) -> "Model":
+        """Return the model with the past of psi_0, so that it is not derived again."""
+        past = self._past(0, device)
+        # A few rows are as many numbers as the moments have, and cost nothing to collect again.
+        return replace(self, inputs_past=past if past.rows.has_many_rows else None)
+
+    def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
+        """Return the model with the moments of all classes after a task, known classes first."""
+        # A class with new samples weighs more, and a truncated class has fewer rows.
+        known = zip(self.moments, moments, strict=False)
+        same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)
+        return replace(self, moments=moments, inputs_past=self.inputs_past if same else None)
+
+    def _past(self, layer: int, device: torch.device) -> Past:
+        """Return the past of a layer, from that of the first classes if it is known."""
+        columns = self.features.layer(layer)
+        past = self.inputs_past if layer == 0 else None
+        if past is None or past.device != device or past.n_classes > len(self.moments):
+            past = Past.of_no_class(len(columns), device)
+        return past.extended(self.moments, as_slice(columns))
 
     @property
     def solved(self) -> Solution | None:
@@ -348,9 +390,7 @@ def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
     shared = draw_shared_band(
         settings.shared_band_size, n_inputs, mirrored=settings.skip_connection, seed=seed
     )
-    widths = [n_inputs, *[0] * (len(settings.p) - 1)] if settings.band_size else []
-    past = tuple(np.empty((0, width)) for width in widths)
-    return Model(settings, seed, FeatureMap(n_inputs, shared), past=past)
+    return Model(settings, seed, FeatureMap(n_inputs, shared))
 
 
 def updated_moments(

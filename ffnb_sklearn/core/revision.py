@@ -8,14 +8,12 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor, plain_torch
+from .device import plain_torch
 from .drafts import append_band
-from .features.feature_map import Index
-from .features.nullspace import moment_rows
 from .likeness import LeftOutLikeness, pooled_likeness
 from .messages import level_of_user
 from .model import Model
-from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
+from .statistics import merge_classes, within_state
 
 __all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
 
@@ -27,7 +25,7 @@ class MergedBandsWarning(UserWarning):
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """Forget some classes of a model.
 
-    Their moments are discarded, and their share in the past of the layers. Neurons trained for
+    Their moments are discarded, and so their share in the past of the layers. Neurons trained for
     them stay, because the moments of other classes include these neurons.
 
     Parameters
@@ -42,31 +40,9 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     Model
         Model of the other classes, in their order.
     """
-    forgotten = [model.moments[label] for label in gone]
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
-    past = tuple(
-        _lessened(rows, model.features.layer(layer), forgotten)
-        for layer, rows in enumerate(model.past)
-    )
     left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
-    return replace(model, moments=kept, past=past, left_out=left_out)
-
-
-def _lessened(past: Array, columns: Index, forgotten: Sequence[ClassMoments]) -> Array:
-    """Return the past of a layer without some classes.
-
-    The rows of the past are orthogonal, and span the samples of the classes but for their residual.
-    So the moments are subtracted in the coordinates of these rows, of which there are few in a wide
-    layer.
-    """
-    lengths = np.linalg.norm(past, axis=1)
-    axes = past / lengths[:, None]
-    second = np.diag(lengths**2)
-    for one in forgotten:
-        rows = np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[None, columns]])
-        along = rows @ axes.T
-        second -= along.T @ along + (axes * one.residual[columns]) @ axes.T
-    return np.ascontiguousarray(moment_rows(second) @ axes)
+    return replace(model, moments=kept, inputs_past=None, n_newest=0, left_out=left_out)
 
 
 @plain_torch
@@ -117,12 +93,9 @@ def merge_models(
     return replace(
         left,
         moments=within_state(moments, settings.max_state_mb, settings.rank),
-        past=tuple(
-            _joined(rows, others, first.features.layer(layer), device)
-            for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))
-        ),
+        inputs_past=None,
         null_space_dims=first.null_space_dims + second.null_space_dims,
-        kept_axes=(),
+        n_newest=0,
         loss_curve=(),
         left_out=_joined_likeness(first, second, positions),
     )
@@ -172,11 +145,3 @@ def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
         model = append_band(model, replace(band, weights=weights), device)
     return model
-
-
-def _joined(rows: Array, others: Array, first_columns: Index, device: torch.device) -> Array:
-    """Return the past of a layer of both models; the second has the first's neurons last."""
-    n_first = len(first_columns)
-    if n_first < rows.shape[1]:
-        others = np.roll(others, n_first, axis=1)
-    return as_array(principal_rows(as_tensor(np.concatenate([rows, others]), device=device)))

@@ -56,3 +56,8 @@ class Settings:
     left_out: bool = True
     novelty: bool = False
     descent: Descent = field(default_factory=Descent)
+
+    @property
+    def sees_past(self) -> bool:
+        """Whether new bands depend on the second moment of previous samples."""
+        return self.null_space or self.init == "multi"

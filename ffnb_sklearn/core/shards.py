@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from .device import as_array, as_tensor, plain_torch
-from .drafts import append_drafts, draft_bands, grown_past, past_in_regression
+from .drafts import append_drafts, draft_bands
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
@@ -31,7 +31,6 @@ __all__ = [
     "same_samples",
     "shard_moments",
     "shard_rank",
-    "with_past_of",
 ]
 
 # Difference of sums over the same samples, relative to their size, that counts as rounding. Float32
@@ -128,24 +127,22 @@ def learn_band(
     the model. Raise `ValueError` if `p` leaves no axis for new neurons.
     """
     task, settings = _stand_ins(moments, device), model.settings
-    extended, _ = append_drafts(model, task, draft_bands(model, task))
-    (kept,), band = extended.kept_axes, extended.features.bands[-1]
+    if settings.sees_past:
+        model = model.with_inputs_past(device)
+    drafts = draft_bands(model, task)
+    extended, _ = append_drafts(model, task, drafts)
+    (draft,), band = drafts, extended.features.bands[-1]
     moment = task.X[:0]
     if settings.init != "random" and settings.left_out:
-        moment = principal_rows(past_in_regression(model, 1, device), task.weighted(task.X))
+        moment = task.weighted(task.X)
+        if settings.init == "multi":
+            moment = torch.cat([model.past(0, device), moment])
+        moment = principal_rows(moment)
         ridge = code_ridge(settings.gamma, moment.square().sum() / task.X.shape[1], settings.units)
-        coordinates = NullSpace(as_tensor(kept, device=device)).coordinates(task.X)
-        if not fits_samples(coordinates, task.weights, ridge):
+        if not fits_samples(draft.open_axes.coordinates(task.X), task.weights, ridge):
             moment = moment[:0]
-    return extended, ShardBand(band, kept, as_array(moment), settings.gamma, settings.units)
-
-
-@plain_torch
-def with_past_of(
-    model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
-) -> Model:
-    """Add a task's samples, by their `pooled` moments, to the past of a model of one layer."""
-    return replace(model, past=grown_past(model, _stand_ins(moments, device)))
+    kept, gamma, units = as_array(draft.open_axes.kept), settings.gamma, settings.units
+    return extended, ShardBand(band, kept, as_array(moment), gamma, units)
 
 
 @plain_torch
@@ -181,7 +178,7 @@ def learn_moments(
     new = sorted(moments.items())
     settings, pairs = model.settings, model.features.shared.pairs()
     whole = merge_classes(model.moments, new, settings.rank, device=device, pairs=pairs)
-    return replace(model, moments=within_state(whole, settings.max_state_mb, settings.rank))
+    return model.with_moments(within_state(whole, settings.max_state_mb, settings.rank))
 
 
 def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Task:

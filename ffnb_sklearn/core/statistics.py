@@ -12,6 +12,7 @@ Moments of disjoint samples merge into the moments of their union.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -36,7 +37,9 @@ __all__ = [
     "FEWEST_AXES",
     "Array",
     "ClassMoments",
+    "Columns",
     "Rank",
+    "Scatter",
     "TurningPairs",
     "check_finite",
     "merge",
@@ -231,7 +234,7 @@ class TurningPairs:
         return replace(moments, residual=residual)
 
 
-class _Scatter:
+class Scatter:
     """A sum of outer products: a few rows as they are, many rows as their Gram matrix."""
 
     def __init__(self, n_columns: int, pairs: TurningPairs | None = None) -> None:
@@ -241,6 +244,7 @@ class _Scatter:
         self._n_columns = n_columns
 
     def add(self, rows: torch.Tensor) -> None:
+        """Add the outer products of some rows."""
         self._rows.append(rows)
         if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
             return
@@ -248,6 +252,27 @@ class _Scatter:
             product = lower_gram(block.T)
             self._gram = product if self._gram is None else self._gram + product
         self._rows = []
+
+    def plus(self, blocks: Iterable[torch.Tensor]) -> "Scatter":
+        """Return the sum with further rows, in blocks; this sum stays as it is."""
+        whole = copy(self)
+        whole._rows = list(self._rows)
+        for rows in blocks:
+            whole.add(rows)
+        return whole
+
+    @property
+    def has_many_rows(self) -> bool:
+        """Whether there are more rows than columns; only then the sum is held as a matrix."""
+        return self._gram is not None
+
+    def principal_rows(self) -> torch.Tensor:
+        """Return orthogonal rows with this sum of outer products, the longest first."""
+        principal = self.factor()[0]
+        energies = principal.square().sum(1)
+        # The rows of a past count as axes. Moments keep rows that matter to small columns alone,
+        # among which is rounding of large columns.
+        return principal[energies > ENERGY_ROUNDING * energies.sum()]
 
     def factor(
         self, max_rank: Rank = None, rounding: torch.Tensor | None = None, elsewhere: float = 0.0
@@ -317,14 +342,7 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     They are the eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
     R comes in one block or in several of the same width.
     """
-    scatter = _Scatter(rows[0].shape[1])
-    for block in rows:
-        scatter.add(block)
-    principal = scatter.factor()[0]
-    energies = principal.square().sum(1)
-    # The rows of a past count as axes. Moments keep rows that matter to small columns alone, among
-    # which is rounding of large columns.
-    return principal[energies > ENERGY_ROUNDING * energies.sum()]
+    return Scatter(rows[0].shape[1]).plus(rows).principal_rows()
 
 
 def moments_of(
@@ -496,7 +514,7 @@ def _moments_of_union(
     if first is None:
         raise ValueError("moments need at least one chunk of samples; got none.")
     weight, mean, rows = first
-    scatter = _Scatter(len(mean), pairs)
+    scatter = Scatter(len(mean), pairs)
     scatter.add(rows)
     for part_weight, part_mean, rows in parts:
         gap, total = part_mean - mean, weight + part_weight

@@ -14,7 +14,7 @@ from .._targets import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
-from ..core.shards import learn_band, learn_moments, only_inputs, same_samples, with_past_of
+from ..core.shards import learn_band, learn_moments, only_inputs, same_samples
 from ._shards import import_dask, list_of_shards
 from ._workers import (
     CHANGED,
@@ -132,7 +132,6 @@ def _learned(estimator, state, shards, classes):
         if len(arrived) > len(model.moments):
             model, band = learn_band(model, moments, device=device)
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
-        model = with_past_of(model, moments, device=device)
     statistics = _map_reduce(plan, shards)
     if sums is not None and not _agree(sums, statistics):
         raise ValueError(CHANGED)

@@ -221,7 +221,7 @@ def _fields_of(made, node):
 
 def _write_model(model, writer):
     """Return the JSON of a model."""
-    names = ("seed", "moments", "past", "null_space_dims", "kept_axes", "loss_curve", "left_out")
+    names = ("seed", "moments", "null_space_dims", "n_newest", "loss_curve", "left_out")
     return {
         "settings": _write_settings(model.settings, writer),
         "bands": written(model.features.bands, writer, "a band"),
@@ -231,9 +231,9 @@ def _write_model(model, writer):
 
 def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
-    settings, seed, bands, moments, past, dims, kept, curve, left_out = node.fields(
-        *("settings", "seed", "bands", "moments", "past", "null_space_dims"),
-        *("kept_axes", "loss_curve", "left_out"),
+    settings, seed, bands, moments, dims, n_newest, curve, left_out = node.fields(
+        *("settings", "seed", "bands", "moments", "null_space_dims"),
+        *("n_newest", "loss_curve", "left_out"),
     )
     settings = _read_settings(settings)
     n_layers = len(settings.p)
@@ -241,31 +241,29 @@ def _read_model(node, n_inputs, n_classes):
     number = seed.integer(0, _LARGEST_SEED)
     features = FeatureMap(n_inputs, _drawn_band(node, n_inputs, settings, number), read_bands)
     bands.require(settings.band_size or not features.bands, "empty with band_size=0")
-    n_past = n_layers if settings.band_size else 0
     return Model(
         settings,
         number,
         features,
         tuple(_read_moments(one, features.n_features) for one in moments.entries(n_classes)),
-        tuple(one.array(None, widths[layer]) for layer, one in enumerate(past.entries(n_past))),
         tuple(
             tuple(n.integer(0, widths[layer]) for layer, n in enumerate(one.entries(n_layers)))
             for one in dims.entries()
         ),
-        _read_kept_axes(kept, features.bands[-n_layers:], widths),
+        _read_n_newest(n_newest, [band.layer for band in features.bands], dims, n_classes),
         tuple(_read_loss(one) for one in curve.entries()),
         _read_left_out(left_out, n_classes),
     )
 
 
-def _read_kept_axes(node, newest, widths):
-    """Return the axes closed to the newest bands: no axes, or the axes of each layer."""
-    nodes = node.entries()
-    if not nodes:
-        return ()
-    layers = [band.layer for band in newest]
-    node.require(layers == list(range(1, len(nodes) + 1)), "empty without a newest task")
-    return tuple(one.array(None, widths[layer]) for layer, one in enumerate(nodes))
+def _read_n_newest(node, layers, dims, n_classes):
+    """Return the number of classes of the newest task, which has a band in each layer."""
+    number = node.integer(0, n_classes)
+    if number:
+        n_layers = len(dims.entries()[-1].entries()) if dims.entries() else 0
+        complete = n_layers and layers[-n_layers:] == list(range(1, n_layers + 1))
+        node.require(complete, "0 without a newest task")
+    return number
 
 
 def _read_loss(node):

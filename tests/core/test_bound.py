@@ -92,6 +92,15 @@ def test_alpha_and_beta_are_coordinates_along_the_residual_axes():
     )
 
 
+def test_the_bound_holds_after_older_classes_have_learned_on():
+    tasks, others = stream(), stream(seed=1)
+    model = learnt([*tasks, others[0]], BANDS_ONLY)
+
+    for X in (tasks[0].X, others[0].X, 1e3 * others[1].X):
+        found = forgetting_bound(model, X)
+        assert all(0.0 <= one.drift <= one.bound for one in found.layers)
+
+
 def test_the_bound_falls_as_more_axes_are_kept():
     tasks = stream(n_tasks=2)
 

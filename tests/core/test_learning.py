@@ -1,5 +1,6 @@
 """One task after another: where bands come from, what their statistics are, what stays."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core.features.bands import band_codes, regression_rows
 from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import empty_model
-from ffnb_sklearn.core.statistics import principal_rows
-from tests.core.small_models import SETTINGS, D, learnt, task
+from ffnb_sklearn.core.model import Task, empty_model
+from ffnb_sklearn.core.revision import forget_classes, merge_models
+from ffnb_sklearn.core.statistics import ClassMoments, principal_rows
+from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
 
 def root(one):
@@ -44,13 +46,10 @@ def test_known_classes_alone_add_no_band():
 
 def test_the_past_is_the_second_moment_of_all_samples_seen():
     tasks = [task(0, 1), task(2), task(1, seed=1)]
-    model = learnt(tasks)
+    past = learnt(tasks).past(0, CPU)
 
-    X = torch.cat([one.X for one in tasks])
-    weights = torch.cat([one.weights for one in tasks]).numpy()
-    assert_allclose(
-        model.past[0].T @ model.past[0], X.T @ (X * torch.as_tensor(weights)[:, None]), rtol=1e-9
-    )
+    rows = torch.cat([root(one) for one in tasks])
+    assert_allclose(past.T @ past, rows.T @ rows, rtol=1e-9)
 
 
 def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
@@ -59,11 +58,63 @@ def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
 
     after = learn(before, new, SETTINGS)
 
-    n_old = before.past[1].shape[1]
+    past, now = before.past(1, CPU), after.past(1, CPU)
+    n_old = past.shape[1]
     old = after.features(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
-    measured = before.past[1].T @ before.past[1] + (old.T @ old).numpy()
-    found = (after.past[1].T @ after.past[1])[:n_old, :n_old]
-    assert_allclose(found, measured, rtol=1e-8)
+    assert_allclose((now.T @ now)[:n_old, :n_old], past.T @ past + old.T @ old, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("p", [(0.6,), (0.6, 0.6)])
+@pytest.mark.parametrize("third", [(3,), (1,), (1, 3)])
+def test_a_stream_that_is_resumed_is_the_uninterrupted_one(rank, p, third):
+    n_known = 3 + (3 in third)
+    tasks = [task(0, 1), task(2), task(*third, seed=1), task(n_known, n_known + 1)]
+    settings = replace(SETTINGS, p=p, rank=rank)
+    whole = resumed = empty_model(D, settings, seed=3)
+    for one in tasks:
+        whole = learn(whole, one, settings)
+        resumed = learn(pickle.loads(pickle.dumps(resumed)), one, settings)
+    assert whole.inputs_past is not None
+    assert whole.null_space_dims == resumed.null_space_dims
+    for band, other in zip(whole.features.bands, resumed.features.bands, strict=True):
+        assert_array_equal(band.weights, other.weights)
+
+
+def test_a_stream_adds_each_class_once_to_the_past_of_the_inputs(monkeypatch):
+    added, columns = [], ClassMoments.columns
+    settings = replace(SETTINGS, p=(2,), shared_band_size=0, rank=3)
+    model = learnt([task(0, 1), task(2)], settings)
+    monkeypatch.setattr(ClassMoments, "columns", lambda *of: added.append(of[0]) or columns(*of))
+    model.with_inputs_past(CPU)
+    assert len(added) == 1
+    assert added[0] is model.moments[2]
+    # Pickles begin again, and so do models whose known classes have changed.
+    for changed in (
+        pickle.loads(pickle.dumps(model)),
+        learn(model, task(1, seed=1), settings),
+        learn(model, task(3), replace(settings, max_state_mb=1e-3)),
+        forget_classes(model, [0]),
+        merge_models(model, learnt([task(3)], settings), [3], device=CPU),
+    ):
+        assert changed.inputs_past is None
+
+
+@pytest.mark.parametrize(("d", "rank"), [(5, None), (5, 2), (200, None), (200, 2)])
+def test_the_past_follows_from_the_moments_of_the_classes(d, rank):
+    rng = np.random.default_rng(0)
+    X, labels = torch.as_tensor(rng.normal(size=(30, d))), torch.arange(30) // 10
+    samples = Task(X, labels, torch.ones(30, dtype=torch.float64))
+    model = learnt([samples], p=(2,), rank=rank)
+    past = model.past(0, CPU).numpy()
+    expected = sum(one.second_moment(slice(0, d)) for one in model.moments)
+    axes = past / np.linalg.norm(past, axis=1, keepdims=True)
+    n_rows = sum(one.rank + 1 for one in model.moments)
+    assert len(past) == min(d, n_rows)
+    # The part that the factors leave out counts along the rows, which span a narrow layer.
+    assert_allclose(axes @ expected @ axes.T, past @ past.T, atol=1e-9)
+    if d <= n_rows or rank is None:
+        assert_allclose(past.T @ past, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("init", ["multi", "mono"])

@@ -31,9 +31,8 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
 
     assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
-    assert [one.shape for one in model.past] == [(0, 5), (0, 0)]
+    assert [model.past(layer, CPU).shape for layer in range(2)] == [(0, 5), (0, 0)]
     assert model.n_weights == 7 * 5 + 1
-    assert empty_model(5, BARE, 3).past == ()  # without bands no past is needed
 
 
 def test_the_shared_band_comes_from_the_seed():

@@ -1,16 +1,20 @@
 """The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
-from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING
-from ..statistics import Array
+from ..device import as_tensor
+from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
+from ..statistics import Array, ClassMoments, Columns, Scatter
 
 __all__ = [
     "EmptyNullSpaceWarning",
     "NullSpace",
+    "Past",
     "largest_useful_p",
-    "moment_rows",
     "null_space",
     "rank_of",
 ]
@@ -18,6 +22,70 @@ __all__ = [
 
 class EmptyNullSpaceWarning(UserWarning):
     """The samples of a new band have no energy beyond rounding in the residual axes."""
+
+
+@dataclass(frozen=True)
+class Past:
+    r"""Second moment of the samples of the first classes in a layer.
+
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
+    of the factors, and the means times the root of the weight; v is what the factors leave out, and
+    zero if they are exact. Classes are added one by one, so the sum has the same digits however
+    they are divided into tasks.
+
+    Attributes
+    ----------
+    rows : Scatter
+        Sum of the outer products of R.
+    residual : ndarray of shape (d,)
+        v.
+    n_classes : int
+        Number of the classes.
+    device : torch.device
+        Device of the sum.
+    """
+
+    rows: Scatter
+    residual: Array
+    n_classes: int
+    device: torch.device
+
+    @classmethod
+    def of_no_class(cls, n_columns: int, device: torch.device) -> "Past":
+        """Return the past of a layer before the first task."""
+        return cls(Scatter(n_columns), np.zeros(n_columns), 0, device)
+
+    def extended(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
+        """Return the past of all classes, given their moments and the columns of the layer."""
+        new, residual = moments[self.n_classes :], self.residual
+        for one in new:
+            residual = residual + one.residual[columns]
+        rows = self.rows.plus(
+            as_tensor(
+                np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[columns]]),
+                device=self.device,
+            )
+            for one in new
+        )
+        return Past(rows, residual, len(moments), self.device)
+
+    def principal_rows(self) -> torch.Tensor:
+        """Return the principal rows of S, the longest first.
+
+        If R has at most d rows, v counts along their span alone: a wide layer of few samples needs
+        no matrix of d x d.
+        """
+        if not self.n_classes:
+            return torch.empty((0, len(self.residual)), dtype=torch.float64, device=self.device)
+        if not self.residual.any():
+            return self.rows.principal_rows()
+        residual = as_tensor(self.residual, device=self.device)
+        if self.rows.has_many_rows:
+            return self.rows.plus([residual.sqrt().diag()]).principal_rows()
+        axes, mixing = torch.linalg.qr(_above_rounding(self.rows.principal_rows()).T)
+        moment = mixing @ mixing.T + axes.T @ (residual[:, None] * axes)
+        principal: torch.Tensor = _above_rounding(longest_rows_of_gram(moment)) @ axes.T
+        return principal
 
 
 class NullSpace:
@@ -130,8 +198,13 @@ def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
 
 def rank_of(past: torch.Tensor) -> int:
     """Return the number of principal rows, the longest first, whose energy is not rounding."""
-    energies = past.square().sum(1)
-    return int((energies > SUM_ROUNDING * energies.sum()).sum())
+    return len(_above_rounding(past))
+
+
+def _above_rounding(rows: torch.Tensor) -> torch.Tensor:
+    """Return the orthogonal rows whose energy is not rounding."""
+    energies = rows.square().sum(1)
+    return rows[energies > SUM_ROUNDING * energies.sum()]
 
 
 def _n_holding(share: float, energies: torch.Tensor) -> int:
@@ -139,12 +212,3 @@ def _n_holding(share: float, energies: torch.Tensor) -> int:
     sums = energies.cumsum(0)
     # Without the slack, rounding of the sum could ask for one axis too many.
     return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1
-
-
-def moment_rows(moment: Array) -> Array:
-    """Return the principal rows of a second moment given as a square matrix."""
-    values, vectors = np.linalg.eigh(moment)
-    above_rounding = values > SUM_ROUNDING * values.max(initial=0.0)
-    rows: Array = (np.sqrt(values.clip(min=0.0)) * vectors)[:, above_rounding].T[::-1]
-    # The last bits of a product depend on the strides, and files and pickles keep no negative ones.
-    return np.ascontiguousarray(rows)

@@ -96,8 +96,7 @@ class _Tuning:
         if settings.classifier == "gaussian":
             # The descent always uses the paper's pairs (or one-vs-all), whichever head predicts.
             settings = replace(settings, classifier="ovo")
-        # The past plays no part.
-        self._model = replace(model, settings=settings, past=())
+        self._model = replace(model, settings=settings)
         self._task, self._start = task, list(drafts)
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.features.nullspace import (
     largest_useful_p,
-    moment_rows,
     null_space,
     rank_of,
 )
@@ -100,17 +99,6 @@ def test_large_rows_leave_nothing_in_the_kept_axes():
 
     outside = (projected @ past.T).abs().max() / projected.norm()
     assert outside < 1e-14
-
-
-def test_moment_rows_are_sorted_and_give_the_moment():
-    X = np.random.default_rng(0).normal(size=(4, 6))
-    moment = X.T @ X
-
-    rows = moment_rows(moment)
-
-    assert_allclose(rows.T @ rows, moment, atol=1e-12)
-    assert (np.diff(np.linalg.norm(rows, axis=1)) <= 0).all()
-    assert np.isfinite(moment_rows(moment - 1e-9 * np.eye(6))).all()  # rounding below zero
 
 
 def test_computed_axes_too_short_to_be_orthogonal_are_made_so():
