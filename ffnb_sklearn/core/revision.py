@@ -15,7 +15,7 @@ from .features.nullspace import moment_rows
 from .likeness import LeftOutLikeness, pooled_likeness
 from .messages import level_of_user
 from .model import Model
-from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
+from .statistics import Array, ClassMoments, merge_classes, principal_rows
 
 __all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
 
@@ -116,7 +116,7 @@ def merge_models(
         _warn_of_spare_neurons(n_spare, end, len(moments))
     return replace(
         left,
-        moments=within_state(moments, settings.max_state_mb, settings.rank),
+        moments=moments,
         past=tuple(
             _joined(rows, others, first.features.layer(layer), device)
             for layer, (rows, others) in enumerate(zip(left.past, right.past, strict=True))

@@ -30,10 +30,10 @@ def save(estimator, path):
     Parameters
     ----------
     estimator : estimator
-        `FFNBClassifier`, `JointClassifier`, `NaiveIncrementalClassifier`, `BandTraining`,
-        `TorchFeatureExtractor`, `SkeletonDescriptor`, or a `ContinualPipeline` of these and of
-        scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`,
-        `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
+        `FFNBClassifier`, `Bands`, `NaiveIncrementalClassifier`, `TorchFeatureExtractor`,
+        `SkeletonDescriptor`, or a `ContinualPipeline` of these and of scikit-learn's
+        `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`, `HashingVectorizer`,
+        `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
         not, and is not changed.
     path : str or path
         File to write. An existing file is replaced.
