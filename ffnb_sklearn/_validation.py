@@ -352,7 +352,8 @@ def check_likeness(before, now):
         if old != new:
             raise ValueError(
                 f"novelty_threshold needs {_as_written(name)} as in the last call that learned, "
-                f"which left samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn again."
+                f"which left samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn "
+                "again."
             )
 
 

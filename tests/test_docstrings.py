@@ -16,8 +16,8 @@ OF_ESTIMATORS = {"ES01", "EX01", "SA01"}
 # Properties have no parameters.
 OF_PROPERTIES = {"PR02"}
 # Only the package makes these records, whose fields are their attributes. The parameters and
-# attributes of JointClassifier are those of FFNBClassifier, as its docstring says.
-WITHOUT_PARAMETERS = {"ForgettingBound", "JointClassifier", "LayerBound", "StreamResult"}
+# attributes of FFNBClassifier are those of FFNBClassifier, as its docstring says.
+WITHOUT_PARAMETERS = {"ForgettingBound", "FFNBClassifier", "LayerBound", "StreamResult"}
 
 NAMES = [name for name in ffnb_sklearn.__all__ if name != "__version__"]
 CLASSES = {name: getattr(ffnb_sklearn, name) for name in NAMES}
@@ -26,7 +26,7 @@ CLASSES = {name: found for name, found in CLASSES.items() if inspect.isclass(fou
 
 def described(found, name):
     """Whether the docstring of a class or of a base of it lists an attribute."""
-    found = ffnb_sklearn.FFNBClassifier if found is ffnb_sklearn.JointClassifier else found
+    found = ffnb_sklearn.FFNBClassifier if found is ffnb_sklearn.FFNBClassifier else found
     return any(f"\n    {name} : " in (base.__doc__ or "") for base in found.__mro__)
 
 

@@ -162,7 +162,7 @@ def only_pipeline_of(message):
     return eval(message[start:end], names)
 
 
-@pytest.mark.filterwarnings("ignore::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
 @pytest.mark.parametrize(
     ("column", "message"),

@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import BandTraining, class_incremental_tasks, forgetting, forward_transfer
+from ffnb_sklearn import Bands, class_incremental_tasks
+from ffnb_sklearn.metrics import forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
 # ---- batches
@@ -205,17 +206,17 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
 
 def test_a_search_leaves_the_objects_of_its_grid_as_they_were():
     """scikit-learn #26786."""
-    training = BandTraining(patience=7)
-    grid = {"training": [training], "training__patience": [1, 2]}
+    bands = Bands(patience=7)
+    grid = {"bands": [bands], "bands__patience": [1, 2]}
     search = GridSearchCV(small(max_epochs=1), grid, cv=2).fit(X, Y)
-    assert training.patience == 7
-    assert search.best_estimator_.training.patience in (1, 2)
-    assert search.best_estimator_.training is not training
+    assert bands.patience == 7
+    assert search.best_estimator_.bands.patience in (1, 2)
+    assert search.best_estimator_.bands is not bands
 
 
 def test_a_clone_shares_no_nested_parameter():
     """scikit-learn #5563."""
-    model = small(training=BandTraining(patience=7))
-    copy = clone(model).set_params(training__patience=1)
-    assert model.training.patience == 7
-    assert copy.training.patience == 1
+    model = small(bands=Bands(patience=7))
+    copy = clone(model).set_params(bands__patience=1)
+    assert model.bands.patience == 7
+    assert copy.bands.patience == 1

@@ -9,16 +9,14 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from ffnb_sklearn import (
-    ConvNet,
-    MirrorShift,
-    ModelFileError,
     SkeletonDescriptor,
-    SkeletonGCN,
     TorchFeatureExtractor,
     load,
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
+from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._estimators import _KINDS
 from ffnb_sklearn.saving._parameters import check_parameter
 from tests.saving.model_files import classifier, closed, load_bytes, opened, places, put, saved
