@@ -63,7 +63,7 @@ CHANGES = {
     "bands__left_out": [({}, False)],
     "bands__n_folds": [(DESCENT, 2)],
     "bands__draws": [(DESCENT, False)],
-    "bands__patience": [({**DESCENT, "bands__learning_rate": 100.0}, 1)],
+    "bands__patience": [({**DESCENT, "bands__max_epochs": 20}, 1)],
     "bands__standard_errors": [({**DESCENT, "bands__learning_rate": 100.0}, 2.0)],
     "bands__adaptive_rate": [(DESCENT, False)],
     "bands__max_epochs": [({**DESCENT, "bands__max_epochs": 0}, 3)],

@@ -137,7 +137,7 @@ def load(path, *, factories=None):
     ...     _ = Path(folder, "model.ffnb").write_text("something else")
     ...     try:
     ...         ffnb_sklearn.load(Path(folder, "model.ffnb"))
-    ...     except ffnb_sklearn.ModelFileError:
+    ...     except ffnb_sklearn.exceptions.ModelFileError:
     ...         print("no model")
     no model
     """
