@@ -233,12 +233,10 @@ def bands_of(estimator):
 
 
 def with_options(estimator):
-    """Return the parameters of an estimator by name, the options of `bands` with its prefix."""
-    options = bands_of(estimator).get_params(deep=False)
-    return {
-        **estimator.get_params(deep=False),
-        **{f"bands__{name}": value for name, value in options.items()},
-    }
+    """Return the attributes of an estimator by name, and the options of its bands with a prefix."""
+    # `get_params` would inspect the constructor, which takes longer than some predictions.
+    options = vars(bands_of(estimator)).items()
+    return {**vars(estimator), **{f"bands__{name}": value for name, value in options}}
 
 
 def _as_written(setting):

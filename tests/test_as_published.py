@@ -1,7 +1,5 @@
 """The model of the paper: equal to its equations, an ordinary estimator, each addition a switch."""
 
-import inspect
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -204,10 +202,6 @@ def test_grid_search_reaches_the_options(digits):
 
     assert search.best_score_ > 0.6
     assert len(set(search.cv_results_["mean_test_score"])) > 1
-
-
-def test_the_constructor_has_at_most_twenty_names():
-    assert len(inspect.signature(FFNBClassifier).parameters) <= 20
 
 
 def test_no_options_are_the_default_options(digits):

@@ -23,7 +23,6 @@ from sklearn.preprocessing import (
 from torch import nn
 
 from ffnb_sklearn import (
-    Bands,
     ContinualPipeline,
     FFNBClassifier,
     NaiveIncrementalClassifier,
@@ -49,7 +48,7 @@ SETTINGS = {
     "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
-    "tuned": {"bands__max_epochs": 3, "bands": Bands(n_folds=2)},
+    "tuned": {"bands__max_epochs": 3, "bands__n_folds": 2},
     "zero": {"bands__old_statistics": "zero", "bands__null_space": False, "bands__init": "mono"},
     "NumPy values": {
         "band_size": np.int64(2),
