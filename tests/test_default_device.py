@@ -55,7 +55,7 @@ def test_of_the_classifier(parameters, meta_device):
 
 def test_of_a_network_trained_by_descent(meta_device):
     def outcome():
-        settings = {"bands__max_epochs": 2, "random_state": 0, "device": "cpu"}
+        settings = {"max_epochs": 2, "random_state": 0, "device": "cpu"}
         return learned(NaiveIncrementalClassifier(**settings), [0, 1], [2, 3]).decision_function(X)
 
     expected = outcome()

@@ -20,6 +20,7 @@ VALUES = {
     "n_layers": [1, 2],
     "shared_band_size": [5, 6],
     "skip_connection": [False, True],
+    "scale": ["auto", False],
     "bands__activation": ["relu", "tanh"],
     "bands__init": ["multi", "mono", "random"],
     "bands__gamma": [0.1, 1.0],
@@ -157,8 +158,9 @@ def _change_one_parameter(model, name, value, count):
         count.wrong.append(f"{name}={value!r} after {old!r} changes predictions before a task")
     if rule == NEXT_PREDICTION and last.band_size == 0:
         # Parameters of learning are those with which the model has learned.
-        learned = {one: getattr(FFNBClassifier(), one) for one in RULES}
-        present = {one: getattr(last, one) for one in RULES if RULES[one] != NEXT_LEARNING}
+        defaults, now = FFNBClassifier(bands=Bands()).get_params(), last.get_params()
+        learned = {one: defaults[one] for one in RULES}
+        present = {one: now[one] for one in RULES if RULES[one] != NEXT_LEARNING}
         fresh = clone(model)
         fresh_last = fresh[-1] if hasattr(fresh, "steps") else fresh
         fresh_last.set_params(**{**learned, **present, "band_size": 0})

@@ -50,7 +50,7 @@ def test_failing_call_leaves_the_old_file(error, tmp_path, monkeypatch):
     monkeypatch.setattr(_files, "write_container", fail)
     with pytest.raises(error):
         save(classifier(), path)
-    assert load(path).gamma == 0.5
+    assert load(path).bands.gamma == 0.5
     assert list(tmp_path.iterdir()) == [path]
 
 
