@@ -38,7 +38,7 @@ X, y = load_digits(return_X_y=True)
 X /= 16
 X, X_test, y, y_test = train_test_split(X, y, train_size=600, stratify=y, random_state=0)
 
-published = FFNBClassifier.as_published(max_epochs=0, classes_per_task=1, random_state=0)
+published = FFNBClassifier.as_published(bands__max_epochs=0, classes_per_task=1, random_state=0)
 grid = {"p": [0.5, 0.8, 0.9, 0.95, 0.99], "band_size": [1, 2, 4, 8, 16]}
 search = GridSearchCV(published, grid, cv=3, n_jobs=2).fit(X, y)
 default = FFNBClassifier(classes_per_task=1, random_state=0).fit(X, y)

@@ -3,7 +3,7 @@ Learn actions of two persons from raw skeleton files
 ====================================================
 
 The SBU Kinect Interaction data set contains sequences of two persons who kick, hug or shake hands,
-with one text file per sequence. :func:`~ffnb_sklearn.load_sbu` reads these files,
+with one text file per sequence. :func:`~ffnb_sklearn.datasets.load_sbu` reads these files,
 :class:`~ffnb_sklearn.SkeletonDescriptor` turns sequences of any length into rows, and
 ``FFNBClassifier`` learns one action after the other.
 
@@ -28,9 +28,9 @@ from ffnb_sklearn import (
     FFNBClassifier,
     SkeletonDescriptor,
     evaluate_stream,
-    load_sbu,
     make_continual_pipeline,
 )
+from ffnb_sklearn.datasets import load_sbu
 
 parser = argparse.ArgumentParser(description="Learn actions from raw skeleton files.")
 parser.add_argument("--data", help="folder of the SBU data set; by default, scenes are acted")

@@ -33,11 +33,11 @@ from sklearn.linear_model import SGDClassifier
 
 from ffnb_sklearn import (
     FFNBClassifier,
-    FrozenTransformerWarning,
     IncrementalAccuracyDisplay,
     evaluate_stream,
     make_continual_pipeline,
 )
+from ffnb_sklearn.exceptions import FrozenTransformerWarning
 
 # %%
 # The messages

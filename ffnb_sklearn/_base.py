@@ -1,7 +1,7 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from time import perf_counter
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ import torch
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
 from ._documentation import DocumentedMixin
@@ -23,7 +23,16 @@ from .core.device import as_array, as_tensor, plain_torch, resolve_device
 from .core.model import Task
 from .streams import class_incremental_tasks
 
-__all__ = ["ClassIncrementalClassifier"]
+__all__ = ["ClassIncrementalClassifier", "task_on"]
+
+
+def task_on(device, state, X, positions, weights):
+    """Return a task of validated samples on a device; positions are numbers of classes."""
+    return Task(
+        samples_on(device, X, state),
+        as_tensor(positions, device=device, dtype=torch.int64),
+        as_tensor(weights, device=device),
+    )
 
 
 class ClassIncrementalClassifier(
@@ -34,17 +43,13 @@ class ClassIncrementalClassifier(
     Everything that a classifier has learned is in its attribute `_state`. The state is replaced and
     never changed, so a call that fails leaves the old state in place. A prediction reads the state
     once, so it never mixes two states. A call that learns also reads it once, when it begins, and
-    `_keep` replaces only that state. Subclasses define how the model learns a task (`_updated`).
+    `_keep` replaces only that state. Subclasses define how the model learns a task (`_taught`), in
+    how many epochs (`_most_epochs`), and how it follows changed parameters (`_present_model`).
     """
 
     # Parameters that all subclasses have.
     _parameter_constraints: ClassVar[dict] = {
         "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
         "device": [str],
         "random_state": ["random_state"],
@@ -102,8 +107,7 @@ class ClassIncrementalClassifier(
 
     def _after_subtask(self, root, state, X, y, weights):
         """Return the state after a task, and whether a callback asks to stop."""
-        n_epochs = int(self.max_epochs) if self.band_size else 0
-        context = root.subcontext(task_name="task", max_subtasks=n_epochs)
+        context = root.subcontext(task_name="task", max_subtasks=self._most_epochs())
         seen = self._seen_by_callbacks(X, y, weights)
         context.call_on_fit_task_begin(**seen)
         state = self._after_samples(state, X, y, weights, context)
@@ -118,18 +122,12 @@ class ClassIncrementalClassifier(
     @plain_torch
     def _after_samples(self, state, X, y, weights, context):
         """Return the state after a task with validated samples."""
-        device, state = resolve_device(self.device), self._prepared(state, X, weights)
-        positions, arrived = label_positions(y, state.arrived)
-        self._check_arrived(arrived)
-        task = Task(
-            samples_on(device, X, state),
-            as_tensor(positions, device=device, dtype=torch.int64),
-            as_tensor(weights, device=device),
-        )
-        n_tasks = len(state.after_task(state.model, arrived).task_classes)
         start = perf_counter()
-        model = self._updated(state, task, Epochs(self, context, f"task {n_tasks}"))
-        return self._after_task(state, model, arrived, len(y), perf_counter() - start)
+        positions, arrived = label_positions(y, state.arrived)
+        n_tasks = len(state.after_task(state.model, arrived).task_classes)
+        watcher = Epochs(self, context, f"task {n_tasks}")
+        state = self._taught(state, X, positions, arrived, weights, watcher)
+        return self._after_task(state, state.model, arrived, len(y), perf_counter() - start)
 
     def _after_task(self, state, model, arrived, n_samples, seconds):
         """Return the state after a task, and print a line if verbose."""
@@ -145,16 +143,16 @@ class ClassIncrementalClassifier(
             )
         return state
 
-    def _prepared(self, state, X, weights):
-        """Return the state with what the samples of a first task decide before learning."""
-        return state
-
-    def _updated(self, state, task, watcher):
-        """Return the model of the state after a task; start a new model if the state has none."""
+    def _most_epochs(self):
+        """Return the largest number of epochs of a task."""
         raise NotImplementedError
 
-    def _check_arrived(self, arrived):
-        """Raise if a parameter does not fit the labels that will have been seen after the call."""
+    def _taught(self, state, X, positions, arrived, weights, watcher):
+        """Return the state with the model after a task; start a new model if there is none.
+
+        Samples have a position in `arrived`, which holds the labels seen by the end of the task.
+        """
+        raise NotImplementedError
 
     def _learned_state(self):
         """Return the learned state; callers read it once, because it may be replaced meanwhile."""

@@ -117,25 +117,25 @@ class StreamResult:
 
     @property
     def average_incremental_accuracy(self):
-        """See :func:`ffnb_sklearn.average_incremental_accuracy`."""
+        """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
         return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
 
     @property
     def average_accuracy(self):
-        """See :func:`ffnb_sklearn.average_accuracy`."""
+        """See :func:`ffnb_sklearn.metrics.average_accuracy`."""
         return metrics.average_accuracy(self.accuracy_matrix)
 
     @property
     def forgetting(self):
-        """See :func:`ffnb_sklearn.forgetting`."""
+        """See :func:`ffnb_sklearn.metrics.forgetting`."""
         return metrics.forgetting(self.accuracy_matrix)
 
     @property
     def backward_transfer(self):
-        """See :func:`ffnb_sklearn.backward_transfer`."""
+        """See :func:`ffnb_sklearn.metrics.backward_transfer`."""
         return metrics.backward_transfer(self.accuracy_matrix)
 
     @property
     def forward_transfer(self):
-        """See :func:`ffnb_sklearn.forward_transfer`; requires scores of future tasks."""
+        """See :func:`ffnb_sklearn.metrics.forward_transfer`; requires scores of future tasks."""
         return metrics.forward_transfer(self.accuracy_matrix)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ._arrays import as_numpy, as_targets, check_rows
@@ -16,11 +17,12 @@ from ._seeds import next_seed
 from ._sparse import projection_for
 from ._state import State
 from ._targets import check_labels, unmixed
+from .bands import Bands
 from .core.model import Settings
 from .core.settings import Descent
-from .training import BandTraining
 
 __all__ = [
+    "bands_of",
     "check_continuation",
     "check_inputs",
     "check_likeness",
@@ -34,6 +36,7 @@ __all__ = [
     "descent_of",
     "settings_of_predictions",
     "validated",
+    "with_options",
 ]
 
 # Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
@@ -54,22 +57,29 @@ _LARGEST, _SMALLEST = 1e70, 1e-70
 # Parameters by the plain type that the core requires.
 _PLAIN_TYPES = {
     int: ("band_size", "rank", "chunk_size"),
-    float: ("gamma", "shrinkage", "epsilon", "max_state_mb"),
-    bool: ("skip_connection", "scale", "null_space", "batch_norm", "half_bias", "novelty"),
-    str: ("activation", "init", "covariance", "classifier", "old_statistics", "units"),
+    float: ("shrinkage", "epsilon"),
+    bool: ("skip_connection", "scale", "novelty"),
+    str: ("covariance", "classifier"),
+}
+_BAND_TYPES = {
+    float: ("gamma",),
+    bool: ("null_space", "batch_norm", "half_bias", "left_out"),
+    str: ("activation", "init", "old_statistics", "units"),
 }
 _DESCENT_TYPES = {
     int: ("max_epochs", "batch_size"),
     float: ("learning_rate", "momentum", "weight_decay"),
 }
-_TRAINING_TYPES = {
+_OWN_DESCENT_TYPES = {
     int: ("n_folds", "patience"),
     float: ("standard_errors",),
     bool: ("adaptive_rate", "draws"),
 }
 
 # Settings of the solved classifier, which predictions take from the parameters of the estimator.
-_OF_PREDICTIONS = [name for name, rule in RULES.items() if rule == NEXT_PREDICTION]
+_OF_PREDICTIONS = [
+    name.removeprefix("bands__") for name, rule in RULES.items() if rule == NEXT_PREDICTION
+]
 _OF_PREDICTIONS = [name for name in _OF_PREDICTIONS if name in Settings.__dataclass_fields__]
 
 # Settings that may differ in a merge; those of the descent are compared one by one.
@@ -214,6 +224,26 @@ def check_magnitude(X, *, smallest=0.0):
         )
 
 
+def bands_of(estimator):
+    """Return the options of the bands of an estimator, of which None has the defaults."""
+    bands = estimator.bands
+    constraints = {"bands": [Bands, None]}
+    validate_parameter_constraints(constraints, {"bands": bands}, type(estimator).__name__)
+    return Bands() if bands is None else bands
+
+
+def with_options(estimator):
+    """Return the attributes of an estimator by name, and the options of its bands with a prefix."""
+    # `get_params` would inspect the constructor, which takes longer than some predictions.
+    options = vars(bands_of(estimator)).items()
+    return {**vars(estimator), **{f"bands__{name}": value for name, value in options}}
+
+
+def _as_written(setting):
+    """Return the name of a setting as a parameter."""
+    return f"bands__{setting}" if setting in Bands._parameter_constraints else setting
+
+
 def check_settings(estimator, *, n_inputs, projection=None):
     """Convert the parameters of an estimator to settings; raise if they are incompatible."""
     shared = estimator.shared_band_size
@@ -225,13 +255,13 @@ def check_settings(estimator, *, n_inputs, projection=None):
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
             "no features; at least one of them must be on."
         )
-    if estimator.units == "absolute" and estimator.epsilon == "auto":
+    bands = bands_of(estimator)
+    if bands.units == "absolute" and estimator.epsilon == "auto":
         raise ValueError(
-            'epsilon="auto" is a ridge relative to the variance; units="absolute" needs a number.'
+            'epsilon="auto" is a ridge relative to the variance; Bands(units="absolute") needs a '
+            "number."
         )
-    training = BandTraining() if estimator.training is None else estimator.training
-    training._validate_params()
-    values = _plain(estimator, _PLAIN_TYPES)
+    values = _plain(estimator, _PLAIN_TYPES) | _plain(bands, _BAND_TYPES)
     for name in ("shrinkage", "epsilon"):
         values[name] = None if values[name] == "auto" else values[name]
     if values["rank"] == "auto" and projection is not None and projection.keeps_sparse:
@@ -239,8 +269,7 @@ def check_settings(estimator, *, n_inputs, projection=None):
     return Settings(
         p=_kept_axes(estimator),
         shared_band_size=int(shared),
-        left_out=bool(training.left_out),
-        descent=replace(descent_of(estimator), **_plain(training, _TRAINING_TYPES)),
+        descent=replace(descent_of(bands), **_plain(bands, _OWN_DESCENT_TYPES)),
         **values,
     )
 
@@ -276,9 +305,9 @@ def _kept_axes(estimator):
     return tuple(int(one) if isinstance(one, Integral) else float(one) for one in p)
 
 
-def descent_of(estimator):
-    """Return the parameters of the gradient descent of an estimator, in plain types."""
-    return Descent(**_plain(estimator, _DESCENT_TYPES))
+def descent_of(source):
+    """Return the parameters of the descent of an estimator or of bands, in plain types."""
+    return Descent(**_plain(source, _DESCENT_TYPES))
 
 
 def _plain(source, types):
@@ -322,8 +351,9 @@ def check_likeness(before, now):
         old, new = getattr(before, name), getattr(now, name)
         if old != new:
             raise ValueError(
-                f"novelty_threshold needs {name} as in the last call that learned, which left "
-                f"samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn again."
+                f"novelty_threshold needs {_as_written(name)} as in the last call that learned, "
+                f"which left samples out: {_shown(old)}; got {_shown(new)}. Set it back, or learn "
+                "again."
             )
 
 
@@ -355,7 +385,7 @@ def check_mergeable(mine, theirs):
         {"n_layers": len(one.p), **vars(one), **vars(one.descent), **_IMMATERIAL}
         for one in (mine.model.settings, theirs.model.settings)
     )
-    different = [name for name, value in ours.items() if value != others[name]]
+    different = [_as_written(name) for name, value in ours.items() if value != others[name]]
     if different:
         raise ValueError(
             "other must have been fitted with the same parameters; it differs in "

@@ -12,8 +12,11 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ._arrays import as_numpy
+from .core.bound import ForgettingBound, LayerBound
 
 __all__ = [
+    "ForgettingBound",
+    "LayerBound",
     "average_accuracy",
     "average_incremental_accuracy",
     "backward_transfer",

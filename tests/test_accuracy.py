@@ -10,7 +10,7 @@ from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 
 def streamed(X, y, classes_per_task, **parameters):
     """Default classifier that has seen the classes a few at a time, and each sample once."""
-    model = FFNBClassifier(random_state=0, **parameters)
+    model = FFNBClassifier().set_params(random_state=0, **parameters)
     for task in class_incremental_tasks(y, classes_per_task=classes_per_task):
         model.partial_fit(X[task], y[task])
     return model
@@ -68,7 +68,13 @@ def test_the_bound_on_forgetting_holds_for_interactions(shared_data, activation,
     train = data["fold"] != 4
     X, y = data["X"][train], data["y"][train]
     model = streamed(
-        X, y, 1, **BANDS_ONLY, n_layers=3, activation=activation, max_epochs=max_epochs
+        X,
+        y,
+        1,
+        **BANDS_ONLY,
+        n_layers=3,
+        bands__activation=activation,
+        bands__max_epochs=max_epochs,
     )
     found = model.forgetting_bound(X[y < y.max()])
     assert all(0.0 < one.drift <= one.bound for one in found.layers)
@@ -79,7 +85,9 @@ def test_fine_tuning_keeps_what_the_closed_form_gives_on_interactions(shared_dat
     test = data["fold"] == 4
     X, y = data["X"][~test], data["y"][~test]
     closed, tuned = (
-        streamed(X, y, 1, **BANDS_ONLY, max_epochs=epochs).score(data["X"][test], data["y"][test])
+        streamed(X, y, 1, **BANDS_ONLY, bands__max_epochs=epochs).score(
+            data["X"][test], data["y"][test]
+        )
         for epochs in (0, 30)
     )
     # Three samples of 65 for other machines.

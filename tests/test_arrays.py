@@ -10,12 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import FunctionTransformer
 
-from ffnb_sklearn import (
-    FFNBClassifier,
-    JointClassifier,
-    NaiveIncrementalClassifier,
-    make_continual_pipeline,
-)
+from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
 from ffnb_sklearn._arrays import as_numpy
 
 X = np.random.default_rng(0).normal(size=(12, 4)) + np.repeat([0.0, 9.0], 6)[:, None]
@@ -29,7 +24,6 @@ def classifier(**parameters):
 MODELS = {
     "classifier": classifier,
     "pipeline": lambda: make_continual_pipeline(FunctionTransformer(), classifier()),
-    "joint": lambda: JointClassifier(shared_band_size=5, random_state=0),
     "naive": lambda: NaiveIncrementalClassifier(max_epochs=1, random_state=0),
 }
 

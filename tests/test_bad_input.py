@@ -32,7 +32,7 @@ X, Y = samples([2, 3], seed=1)
 
 
 def estimator(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 10, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(**{"shared_band_size": 10, "random_state": 0, **parameters})
 
 
 @dataclass(frozen=True)
@@ -304,24 +304,32 @@ WRONG = {
     "n_layers": [0, 1.0, "two", None],
     "shared_band_size": [-1, 10.0, "all", None],
     "skip_connection": [1, "yes", None],
-    "activation": ["gelu", 1, None],
-    "init": ["zeros", None],
-    "gamma": [0.0, -1.0, np.nan, np.inf, "small", None],
-    "null_space": [1, "yes", None],
+    "bands__activation": ["gelu", 1, None],
+    "bands__init": ["zeros", None],
+    "bands__gamma": [0.0, -1.0, np.nan, np.inf, "small", None],
+    "bands__null_space": [1, "yes", None],
     "covariance": ["tied", None],
     "shrinkage": [-0.1, 1.1, np.nan, "automatic", None],
     "epsilon": [0.0, -1.0, np.nan, np.inf, "small", None],
     "rank": [0, -3, 2.5, "full"],
-    "max_state_mb": [0, -1.0, np.nan, "auto"],
+    "bands": ["multi", {"gamma": 1.0}, 3],
+    "bands__units": ["cm", None],
+    "bands__half_bias": [2],
+    "bands__left_out": ["no"],
+    "bands__n_folds": [0],
+    "bands__draws": [2],
+    "bands__standard_errors": [-1.0],
+    "bands__patience": [0],
+    "bands__adaptive_rate": [None],
     "chunk_size": [0, -1, 2.5, None],
     "classifier": ["svm", None],
-    "old_statistics": ["replay", None],
-    "max_epochs": [-1, 0.5, None],
-    "learning_rate": [0.0, -0.1, "fast", None],
-    "momentum": [-0.1, 1.0, None],
-    "weight_decay": [-1e-3, None],
-    "batch_size": [0, 2.5, None],
-    "batch_norm": [1, "no", None],
+    "bands__old_statistics": ["replay", None],
+    "bands__max_epochs": [-1, 0.5, None],
+    "bands__learning_rate": [0.0, -0.1, "fast", None],
+    "bands__momentum": [-0.1, 1.0, None],
+    "bands__weight_decay": [-1e-3, None],
+    "bands__batch_size": [0, 2.5, None],
+    "bands__batch_norm": [1, "no", None],
     "classes_per_task": [0, 1.5, "all"],
     "device": ["gpu", "cuda:99", "", 0, None],
     "random_state": [-1, 0.5, "seed"],
@@ -354,9 +362,11 @@ PARAMETERS = {
     "the largest p": learnt(p=5),
     "almost all energy": learnt(p=1.0 - 1e-12),
     "a rank above the number of samples": learnt(rank=10**6),
-    "NumPy scalars": learnt(p=np.float64(0.5), band_size=np.int64(2), null_space=np.bool_(True)),
-    "a ridge of 1e-300 for the bands": learnt(gamma=1e-300),
-    "a ridge of 1e300": learnt(epsilon=1e300, gamma=1e300, accuracy=0.0, old_accuracy=0.0),
+    "NumPy scalars": learnt(
+        p=np.float64(0.5), band_size=np.int64(2), bands__null_space=np.bool_(True)
+    ),
+    "a ridge of 1e-300 for the bands": learnt(bands__gamma=1e-300),
+    "a ridge of 1e300": learnt(epsilon=1e300, bands__gamma=1e300, accuracy=0.0, old_accuracy=0.0),
 }
 
 CASES = SAMPLES | TARGETS | WEIGHTS | DECLARED | PARAMETERS

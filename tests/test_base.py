@@ -26,7 +26,9 @@ N_SHARED = 10
 
 
 def estimator(**parameters):
-    return FFNBClassifier(**{"shared_band_size": N_SHARED, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(
+        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
+    )
 
 
 def naive(**parameters):
@@ -284,7 +286,7 @@ def test_two_classes_have_the_probabilities_of_their_pair():
         {"n_layers": 2},
         {"band_size": 0},
         {"skip_connection": False, "shared_band_size": 0},
-        {"init": "random", "random_state": None},
+        {"bands__init": "random", "random_state": None},
     ],
     ids=repr,
 )
@@ -396,7 +398,7 @@ def test_attributes_of_tasks():
     assert model.null_space_dims_ == [(6,), (4,), (4,)]
     assert (model.n_iter_, model.loss_curve_) == (0, [])
     assert model.n_features_in_ == N_FEATURES
-    assert learned(estimator(null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
+    assert learned(estimator(bands__null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
     assert learned(estimator(band_size=0), [0], [1]).null_space_dims_ == []
     # A second layer of three inputs, two of which are kept.
     two = learned(estimator(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
@@ -412,7 +414,7 @@ def test_attributes_of_earlier_tasks_are_not_changed_in_place():
 
 def test_automatic_width_of_the_shared_band():
     model = learned(estimator(shared_band_size="auto", band_size=0), [0, 1])
-    assert model.transform(X).shape[1] == 6 + 2000
+    assert model.transform(X).shape[1] == 6 + 500
 
 
 # ---- transactions
@@ -423,8 +425,8 @@ def test_automatic_width_of_the_shared_band():
     [
         (estimator, "core.learning.updated_moments"),
         (estimator, "core.learning.append_drafts"),
-        (naive, "baselines._naive.grow"),
-        (naive, "baselines._naive.train_newest"),
+        (naive, "baselines.grow"),
+        (naive, "baselines.train_newest"),
     ],
 )
 @pytest.mark.parametrize("method", ["partial_fit", "fit"])

@@ -19,7 +19,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 from ffnb_sklearn import (
     FFNBClassifier,
-    JointClassifier,
     NaiveIncrementalClassifier,
     _callbacks,
     load,
@@ -36,7 +35,7 @@ NOISY = np.random.default_rng(0).permutation(CODES % 2)
 
 
 def estimator(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 10, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(**{"shared_band_size": 10, "random_state": 0, **parameters})
 
 
 class OwnRecorder:
@@ -103,10 +102,16 @@ def test_tasks_are_subtasks_of_fit():
 
 
 @needs_callbacks
-@pytest.mark.parametrize("make", [estimator, lambda **few: NaiveIncrementalClassifier(**few)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **few: estimator(bands__max_epochs=3, **few),
+        lambda **few: NaiveIncrementalClassifier(max_epochs=3, **few),
+    ],
+)
 def test_epochs_are_subtasks_of_tasks(make):
     seen = Recorder()
-    model = make(max_epochs=3, random_state=0).set_callbacks(seen).partial_fit(X, NOISY)
+    model = make(random_state=0).set_callbacks(seen).partial_fit(X, NOISY)
     assert model.n_iter_ > 1
     assert seen.tree() == ["partial-fit", " task", *(model.n_iter_ * ["  epoch"])]
 
@@ -114,7 +119,7 @@ def test_epochs_are_subtasks_of_tasks(make):
 @needs_callbacks
 def test_joint_training_is_one_task():
     seen = Recorder()
-    JointClassifier(shared_band_size=10).set_callbacks(seen).fit(X, CODES)
+    FFNBClassifier(shared_band_size=10).set_callbacks(seen).fit(X, CODES)
     assert seen.tree() == ["fit", " task"]
 
 
@@ -216,7 +221,7 @@ def test_progress_bars_show_tasks_and_epochs(capsys):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
-    model = estimator(classes_per_task=1, max_epochs=2)
+    model = estimator(classes_per_task=1, bands__max_epochs=2)
     model.set_callbacks(ProgressBar()).fit(X, NOISY)
     shown = capsys.readouterr().out
     for line in ("FFNBClassifier - fit", "FFNBClassifier - task #0", "FFNBClassifier - task #1"):
@@ -235,7 +240,7 @@ def test_a_callback_may_stop_the_tasks():
 @needs_callbacks
 def test_a_callback_may_stop_the_epochs():
     stop = Recorder(stop="epoch")
-    assert estimator(max_epochs=5).set_callbacks(stop).fit(X, NOISY).n_iter_ == 1
+    assert estimator(bands__max_epochs=5).set_callbacks(stop).fit(X, NOISY).n_iter_ == 1
     naive = NaiveIncrementalClassifier(max_epochs=5, random_state=0)
     assert naive.set_callbacks(stop).fit(X, NOISY).n_iter_ == 1
     assert extractor(epochs=5).set_callbacks(stop).fit(ROWS, LABELS).n_epochs_ == 1
@@ -296,7 +301,6 @@ TEARDOWNS = {
     "naive": LEARNERS["naive"],
     "pipeline": LEARNERS["pipeline"],
     "step of a pipeline": LEARNERS["pipeline"],
-    "joint": JointClassifier(shared_band_size=10, random_state=0),
     "extractor": extractor(epochs=1),
 }
 
@@ -334,7 +338,7 @@ def test_a_teardown_that_fails_changes_nothing_and_the_call_may_be_repeated(lear
         expected.set_params(**{name: np.random.RandomState(3)}).partial_fit(X[60:], CODES[60:])
     getattr(expected, method)(rows, labels)
     assert_array_equal(getattr(model, output)(rows), getattr(expected, output)(rows))
-    if isinstance(model, (FFNBClassifier, JointClassifier)):
+    if isinstance(model, FFNBClassifier):
         assert {one.weight for one in model._state.model.moments} == {20.0}
 
 
@@ -398,9 +402,15 @@ def test_without_callbacks_nothing_is_kept_for_them(monkeypatch):
 # ---- verbose
 
 
-@pytest.mark.parametrize("make", [estimator, lambda **few: NaiveIncrementalClassifier(**few)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **few: estimator(bands__max_epochs=3, **few),
+        lambda **few: NaiveIncrementalClassifier(max_epochs=3, **few),
+    ],
+)
 def test_verbose_2_prints_a_line_per_epoch(make, capsys):
-    model = make(verbose=2, max_epochs=3, random_state=0).fit(X, NOISY)
+    model = make(verbose=2, random_state=0).fit(X, NOISY)
     *epochs, task = capsys.readouterr().out.splitlines()
     assert len(epochs) == model.n_iter_ > 1
     name = type(model).__name__
@@ -411,5 +421,5 @@ def test_verbose_2_prints_a_line_per_epoch(make, capsys):
 
 
 def test_verbose_1_prints_no_line_per_epoch(capsys):
-    estimator(verbose=1, max_epochs=3).fit(X, NOISY)
+    estimator(verbose=1, bands__max_epochs=3).fit(X, NOISY)
     assert len(capsys.readouterr().out.splitlines()) == 1

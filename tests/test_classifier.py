@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import FFNBClassifier, _block_classifier
-from ffnb_sklearn.baselines import JointClassifier
+from ffnb_sklearn import Bands, FFNBClassifier, classifier
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of, unchanged
 
@@ -18,7 +17,9 @@ N_SHARED = 10
 
 
 def estimator(**parameters):
-    return FFNBClassifier(**{"shared_band_size": N_SHARED, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(
+        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
+    )
 
 
 # ---- parameters
@@ -36,7 +37,7 @@ def test_verbose_prints_a_line_per_task(capsys):
 
 
 def test_verbose_counts_the_epochs(capsys):
-    tuned = estimator(verbose=True, band_size=1, max_epochs=3)
+    tuned = estimator(verbose=True, band_size=1, bands__max_epochs=3)
     tuned.fit(X, np.random.default_rng(0).permutation(CODES))
     epochs = f"{tuned.n_iter_} epochs, loss {tuned.loss_curve_[-1]:.3g}, "
     assert epochs in capsys.readouterr().out
@@ -177,12 +178,15 @@ def test_merging_strings_of_other_lengths():
     ("other", "error", "message"),
     [
         (lambda: "model", TypeError, "other must be a fitted FFNBClassifier; got str"),
-        (lambda: JointClassifier().fit(X, CODES), TypeError, "FFNBClassifier; got JointClassifier"),
         (lambda: estimator(), NotFittedError, "FFNBClassifier"),
         (lambda: learned(estimator(random_state=1), [2]), ValueError, "random_state"),
         (lambda: learned(estimator(epsilon=1.0, p=2), [2]), ValueError, "differs in p."),
         (lambda: learned(estimator(n_layers=2), [2]), ValueError, "differs in n_layers, p"),
-        (lambda: learned(estimator(max_epochs=1), [2]), ValueError, "differs in max_epochs."),
+        (
+            lambda: learned(estimator(bands__max_epochs=1), [2]),
+            ValueError,
+            "differs in bands__max_epochs.",
+        ),
         (lambda: learned(estimator(), [2], y=NAMES[CODES]), ValueError, "other.classes_ must hold"),
         (lambda: estimator().fit(X[:, 1:], CODES), ValueError, "on 6 features; got 5"),
     ],
@@ -219,9 +223,9 @@ TUNED = {
     "skip_connection": False,
     "shared_band_size": 0,
     "p": 0.8,
-    "gamma": 1.0,
-    "max_epochs": 12,
-    "learning_rate": 0.03,
+    "bands__gamma": 1.0,
+    "bands__max_epochs": 12,
+    "bands__learning_rate": 0.03,
     "shrinkage": 0.25,
     "epsilon": 0.3,
 }
@@ -247,12 +251,12 @@ def test_fine_tuning_is_recorded():
 
 def test_fine_tuning_changes_the_newest_bands_only():
     # Old classes are drawn at random; with some seeds the best epoch is no clear gain.
-    closed = tuned(estimator(**{**TUNED, "max_epochs": 0, "random_state": 1}), [0, 1])
+    closed = tuned(estimator(**{**TUNED, "bands__max_epochs": 0, "random_state": 1}), [0, 1])
     before = closed.transform(OVERLAPPING)
-    model = closed.set_params(max_epochs=12)
+    model = closed.set_params(bands__max_epochs=12)
     tuned(model, [2, 3, 4, 5, 6, 7])
     assert_array_equal(model.transform(OVERLAPPING)[:, : before.shape[1]], before)
-    again = estimator(**{**TUNED, "max_epochs": 0, "random_state": 1})
+    again = estimator(**{**TUNED, "bands__max_epochs": 0, "random_state": 1})
     tuned(again, [0, 1], [2, 3, 4, 5, 6, 7])
     assert not np.allclose(model.transform(OVERLAPPING), again.transform(OVERLAPPING))
 
@@ -276,7 +280,7 @@ def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
 
 def test_a_rate_too_large_is_an_error_that_names_it():
     with pytest.raises(ValueError, match=r"learning_rate=1e\+300 or weight_decay=0.0 is too large"):
-        tuned(estimator(**{**TUNED, "learning_rate": 1e300}), [2, 3, 4, 5, 6, 7])
+        tuned(estimator(**{**TUNED, "bands__learning_rate": 1e300}), [2, 3, 4, 5, 6, 7])
 
 
 # ---- batch normalisation
@@ -284,16 +288,16 @@ def test_a_rate_too_large_is_an_error_that_names_it():
 
 def test_the_bound_is_not_defined_for_bands_that_were_normalised():
     X, y = load_digits(return_X_y=True)
-    clf = FFNBClassifier(batch_norm=True, shared_band_size=10, p=1, random_state=0)
+    clf = FFNBClassifier(shared_band_size=10, p=1, random_state=0, bands=Bands(batch_norm=True))
     for task in ((0, 1), (2,)):
         clf.partial_fit(X[np.isin(y, task)], y[np.isin(y, task)])
-    clf.set_params(batch_norm=False).partial_fit(X[y == 2], y[y == 2])
-    with pytest.raises(ValueError, match="needs batch_norm=False"):
+    clf.set_params(bands__batch_norm=False).partial_fit(X[y == 2], y[y == 2])
+    with pytest.raises(ValueError, match=r"needs Bands\(batch_norm=False\)"):
         clf.forgetting_bound(X[y < 2])
 
 
 def test_batch_norm_moves_old_features():
-    parameters = {**TUNED, "max_epochs": 0, "batch_norm": True}
+    parameters = {**TUNED, "bands__max_epochs": 0, "bands__batch_norm": True}
     model = learned(estimator(**parameters), [0, 1])
     before = model.transform(X)
     learned(model, [2, 3])
@@ -304,7 +308,7 @@ def test_batch_norm_moves_old_features():
 
 @pytest.mark.parametrize("change", ["merge", "forget"])
 def test_batch_norm_survives(change):
-    parameters = {"batch_norm": True, "p": 1}
+    parameters = {"bands__batch_norm": True, "p": 1}
     model = learned(estimator(**parameters), [0, 1], [2, 3])
     if change == "forget":
         model.forget([1])
@@ -318,7 +322,7 @@ def test_batch_norm_survives(change):
 
 
 def test_the_drift_is_within_the_bound():
-    model = learned(estimator(p=1, n_layers=2, max_epochs=2), [0, 1, 2], [3, 4])
+    model = learned(estimator(p=1, n_layers=2, bands__max_epochs=2), [0, 1, 2], [3, 4])
 
     found = model.forgetting_bound(of(0, 1, 2))
 
@@ -332,7 +336,7 @@ def test_the_drift_is_within_the_bound():
     [
         ({"band_size": 0}, [[0], [1]], "two tasks that brought trained bands; there are 0"),
         ({}, [[0, 1]], "two tasks that brought trained bands; there are 1"),
-        ({"batch_norm": True, "p": 1}, [[0, 1], [2]], "needs batch_norm=False"),
+        ({"bands__batch_norm": True, "p": 1}, [[0, 1], [2]], r"needs Bands\(batch_norm=False\)"),
     ],
 )
 def test_there_may_be_no_bound(parameters, tasks, message):
@@ -387,7 +391,7 @@ def test_data_on_disk_is_learnt_as_if_it_were_in_memory(on_disk):
 
 def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
     seen, shared = [], []
-    features, learn = FeatureMap.__call__, _block_classifier.learn
+    features, learn = FeatureMap.__call__, classifier.learn
 
     def counted(self, values):
         seen.append(len(values))
@@ -398,7 +402,7 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
         return learn(model, task, *others)
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
-    monkeypatch.setattr(_block_classifier, "learn", watched)
+    monkeypatch.setattr(classifier, "learn", watched)
     model = estimator(band_size=0, chunk_size=30).partial_fit(on_disk, CODES)
     model.predict(on_disk)
 
@@ -416,7 +420,9 @@ def test_models_merge_whatever_their_chunks():
 
 @pytest.mark.parametrize("parameters", [{"shrinkage": 1.0}, {"covariance": "identity"}])
 def test_a_head_without_own_axes_has_no_weights_of_them(parameters):
-    clf = FFNBClassifier(band_size=0, shared_band_size=20, random_state=0, **parameters)
+    clf = FFNBClassifier().set_params(
+        band_size=0, shared_band_size=20, random_state=0, **parameters
+    )
     clf.fit(X, CODES).predict(X)
     head = clf._state.model.solution(torch.device("cpu")).classifier
 

@@ -10,8 +10,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, ModelFileError, load, save
+from ffnb_sklearn import FFNBClassifier, load, save
 from ffnb_sklearn._columns import ColumnSpreads
+from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import closed, opened
 
 IRIS, SPECIES = load_iris(return_X_y=True)

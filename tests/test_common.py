@@ -23,9 +23,9 @@ from sklearn.utils import estimator_checks
 from torch import nn
 
 from ffnb_sklearn import (
+    Bands,
     ContinualPipeline,
     FFNBClassifier,
-    JointClassifier,
     NaiveIncrementalClassifier,
     TorchFeatureExtractor,
     class_incremental_tasks,
@@ -60,10 +60,9 @@ INSTANCES = {
     "bands only": (FFNBClassifier(skip_connection=False, shared_band_size=0), 63 + 6),
     "class covariances": (FFNBClassifier(shrinkage=0), 63 + 6),
     "exact moments": (FFNBClassifier(rank=None, p=(0.5,), classes_per_task=1), 63 + 6),
-    "fine-tuned": (FFNBClassifier(max_epochs=3, classes_per_task=1), 63 + 6),
-    "batch norm": (FFNBClassifier(batch_norm=True), 63 + 6),
-    "as published": (FFNBClassifier.as_published(max_epochs=2, classes_per_task=1), 63 + 6),
-    "joint": (JointClassifier(), 63 + 6),
+    "fine-tuned": (FFNBClassifier(classes_per_task=1, bands=Bands(max_epochs=3)), 63 + 6),
+    "batch norm": (FFNBClassifier(bands=Bands(batch_norm=True)), 63 + 6),
+    "as published": (FFNBClassifier.as_published(bands__max_epochs=2, classes_per_task=1), 63 + 6),
     "naive": (NaiveIncrementalClassifier(), 55),
     "extractor": (TorchFeatureExtractor(any_width), 47),
     "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
@@ -139,12 +138,12 @@ def tasks():
 
 
 def small(**parameters):
-    return FFNBClassifier(**{"shared_band_size": 50, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(**{"shared_band_size": 50, "random_state": 0, **parameters})
 
 
 LEARNERS = {
     "classifier": small(),
-    "two layers": small(n_layers=2, old_statistics="zero"),
+    "two layers": small(n_layers=2, bands__old_statistics="zero"),
     "pipeline": make_continual_pipeline(StandardScaler(), small()),
     "naive": NaiveIncrementalClassifier(max_epochs=10, random_state=0),
 }
@@ -243,7 +242,9 @@ def test_cross_val_score(tasks):
     assert scores.min() > 0.95
 
 
-@pytest.mark.parametrize("change", [{"band_size": 2}, {"init": "random"}, {"p": 3}, {"verbose": 0}])
+@pytest.mark.parametrize(
+    "change", [{"band_size": 2}, {"bands__init": "random"}, {"p": 3}, {"verbose": 0}]
+)
 def test_parameters_may_change_between_tasks(tasks, change):
     X, y = everything(tasks)
     steady, changed = (learned(small(), tasks[:1]) for _ in range(2))
@@ -261,8 +262,8 @@ def test_an_invalid_parameter_between_tasks_is_refused(tasks):
     X, _ = everything(tasks)
     estimator = learned(small(), tasks[:1])
     before = estimator.predict_proba(X)
-    estimator.set_params(gamma=-1.0)
-    with pytest.raises(ValueError, match="'gamma' parameter of FFNBClassifier"):
+    estimator.set_params(bands__gamma=-1.0)
+    with pytest.raises(ValueError, match="'bands__gamma' parameter of FFNBClassifier"):
         estimator.partial_fit(*tasks[1])
     assert_array_equal(estimator.predict_proba(X), before)
 
@@ -299,7 +300,7 @@ def test_processes_predict_alike(tasks):
     np.testing.assert_allclose(np.vstack(results), estimator.predict_proba(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize("learner", [small(init="random"), LEARNERS["naive"]])
+@pytest.mark.parametrize("learner", [small(bands__init="random"), LEARNERS["naive"]])
 def test_learning_leaves_the_global_generators_alone(tasks, learner):
     state, torch_state = np.random.get_state(legacy=False), torch.get_rng_state()  # noqa: NPY002
     learned(clone(learner), tasks)

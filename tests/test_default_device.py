@@ -26,9 +26,9 @@ def meta_device():
         {},
         {"band_size": 0},
         {"band_size": 2, "n_layers": 2},
-        {"init": "random", "old_statistics": "zero"},
-        {"init": "mono", "max_epochs": 2, "batch_norm": True},
-        {"skip_connection": False, "shared_band_size": 0, "activation": "tanh"},
+        {"bands__init": "random", "bands__old_statistics": "zero"},
+        {"bands__init": "mono", "bands__max_epochs": 2, "bands__batch_norm": True},
+        {"skip_connection": False, "shared_band_size": 0, "bands__activation": "tanh"},
         {"rank": None, "chunk_size": 7},
         {"rank": 1, "shared_band_size": 4},
         {"shared_band_size": 300},
@@ -43,7 +43,7 @@ def meta_device():
 def test_of_the_classifier(parameters, meta_device):
     def outcome():
         settings = {"shared_band_size": 10, "random_state": 0, "device": "cpu", **parameters}
-        model = learned(FFNBClassifier(**settings), [0, 1], [2, 3], [0, 4])
+        model = learned(FFNBClassifier().set_params(**settings), [0, 1], [2, 3], [0, 4])
         model.forget([1])
         return model.decision_function(X), model.transform(X), model.predict(X)
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 
-from ffnb_sklearn import FFNBClassifier, JointClassifier, make_continual_pipeline
+from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
 from ffnb_sklearn.core import model as core_model
 from tests.separated_classes import CODES, X, failing
 
@@ -34,7 +34,6 @@ DESCRIPTIONS = {
 ESTIMATORS = {
     "gaussian": FFNBClassifier,
     "pairs": lambda **parameters: FFNBClassifier(classifier="ovo", **parameters),
-    "joint": JointClassifier,
     "pipeline": lambda **parameters: make_continual_pipeline(FFNBClassifier(**parameters)),
 }
 
@@ -78,8 +77,3 @@ def test_the_choice_is_displayed_once_it_is_solved():
     assert 0.0 < model.shrinkage_ <= 1.0
     assert model.epsilon_ > 0.0
     assert {"shrinkage_", "epsilon_"} <= set(dir(model))
-
-
-def test_methods_that_are_not_available_are_not_listed():
-    assert "partial_fit" in dir(estimator())
-    assert "partial_fit" not in dir(estimator("joint"))

@@ -18,8 +18,9 @@ from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
-from ffnb_sklearn import ConcurrentLearningError, FFNBClassifier
+from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.distributed import partial_fit_shards
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 
 RNG = np.random.default_rng(0)
 CODES = np.repeat(np.arange(6), 40)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.preprocessing import Normalizer
 
 from ffnb_sklearn import (
-    BandTraining,
+    Bands,
     FFNBClassifier,
     SkeletonDescriptor,
     TorchFeatureExtractor,
@@ -16,10 +16,10 @@ from ffnb_sklearn import (
 )
 
 ESTIMATORS = [
-    BandTraining(),
+    Bands(),
     FFNBClassifier(),
     SkeletonDescriptor(),
-    TorchFeatureExtractor("ffnb_sklearn.ConvNet"),
+    TorchFeatureExtractor("ffnb_sklearn.backbones.ConvNet"),
     make_continual_pipeline(Normalizer(), FFNBClassifier()),
 ]
 

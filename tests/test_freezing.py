@@ -29,11 +29,11 @@ from torch import nn
 
 from ffnb_sklearn import (
     FFNBClassifier,
-    FrozenTransformerWarning,
     SkeletonDescriptor,
     TorchFeatureExtractor,
     make_continual_pipeline,
 )
+from ffnb_sklearn.exceptions import FrozenTransformerWarning
 from tests.separated_classes import CODES, N_FEATURES, X
 
 WORDS = [f"word{code} of {code}" for code in CODES]
@@ -164,7 +164,7 @@ def test_a_transformer_that_learns_draws_one_warning(name):
         pipe.partial_fit(data[CODES == 2], CODES[CODES == 2])
 
 
-@pytest.mark.filterwarnings("error::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("error::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 @pytest.mark.parametrize("name", DO_NOT)
 def test_others_draw_none(name):
     pipe, data = pipeline(DO_NOT[name]), samples_for(DO_NOT[name])
@@ -182,13 +182,13 @@ def test_one_warning_names_all_steps():
     assert "them: 'standardscaler' (StandardScaler), 'pca' (PCA). " in str(one.message)
 
 
-@pytest.mark.filterwarnings("error::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("error::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 def test_to_fit_all_at_once_draws_none():
     pipe = pipeline(PCA(2)).fit(X, CODES)
     assert pipe.score(X, CODES) > 0.5
 
 
-@pytest.mark.filterwarnings("error::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("error::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 def test_as_an_error_it_leaves_the_pipeline_as_it_was():
     pipe = pipeline(PCA(2))
     with pytest.raises(FrozenTransformerWarning):

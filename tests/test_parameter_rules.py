@@ -11,9 +11,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
-    BandTraining,
+    Bands,
     FFNBClassifier,
-    JointClassifier,
     NaiveIncrementalClassifier,
     load,
     make_continual_pipeline,
@@ -31,9 +30,11 @@ X = RNG.standard_normal((3, 4))[Y] + RNG.standard_normal((90, 4)) * [1.0, 2.0, 0
 OLD, NEW = Y < 2, Y == 2
 
 DESCENT = {
-    "max_epochs": 3,
-    "learning_rate": 0.1,
-    "training": BandTraining(standard_errors=None, n_folds=1, patience=None),
+    "bands__max_epochs": 3,
+    "bands__learning_rate": 0.1,
+    "bands__standard_errors": None,
+    "bands__n_folds": 1,
+    "bands__patience": None,
 }
 HEADS = [{"classifier": head} for head in ("gaussian", "ovo", "ova")]
 NUMBERS = [{**head, "shrinkage": 0.1, "epsilon": 0.1} for head in HEADS]
@@ -46,27 +47,31 @@ CHANGES = {
     "shared_band_size": [({}, 9), ({"shared_band_size": 0}, 9)],
     "skip_connection": [({}, False)],
     "scale": [({}, False)],
-    "activation": [({}, "tanh")],
-    "init": [({}, "random")],
-    "gamma": [({}, 10.0)],
-    "null_space": [({}, False)],
+    "bands__activation": [({}, "tanh")],
+    "bands__init": [({}, "random")],
+    "bands__gamma": [({}, 10.0)],
+    "bands__null_space": [({}, False)],
     "covariance": [(head, "identity") for head in HEADS[:2]],
     "shrinkage": [*((head, 0.7) for head in HEADS[:2]), (NUMBERS[0], "auto")],
     "epsilon": [*((head, 5.0) for head in HEADS), (NUMBERS[0], "auto")],
     "rank": [({"band_size": 0}, 1)],
-    "max_state_mb": [({"band_size": 0}, 1e-6)],
     "classifier": [(HEADS[0], "ovo"), (HEADS[1], "ova"), (HEADS[2], "gaussian")],
     "chunk_size": [({}, 7)],
-    "old_statistics": [({}, "zero")],
-    "units": [(head, "absolute") for head in NUMBERS],
-    "half_bias": [(HEADS[1], False)],
-    "training": [({}, BandTraining(left_out=False))],
-    "max_epochs": [({**DESCENT, "max_epochs": 0}, 3)],
-    "learning_rate": [(DESCENT, 0.01)],
-    "momentum": [(DESCENT, 0.1)],
-    "weight_decay": [(DESCENT, 5.0)],
-    "batch_size": [(DESCENT, 7)],
-    "batch_norm": [({}, True)],
+    "bands__old_statistics": [({}, "zero")],
+    "bands__units": [(head, "absolute") for head in NUMBERS],
+    "bands__half_bias": [(HEADS[1], False)],
+    "bands__left_out": [({}, False)],
+    "bands__n_folds": [(DESCENT, 2)],
+    "bands__draws": [(DESCENT, False)],
+    "bands__patience": [({**DESCENT, "bands__max_epochs": 20}, 1)],
+    "bands__standard_errors": [({**DESCENT, "bands__learning_rate": 100.0}, 2.0)],
+    "bands__adaptive_rate": [(DESCENT, False)],
+    "bands__max_epochs": [({**DESCENT, "bands__max_epochs": 0}, 3)],
+    "bands__learning_rate": [(DESCENT, 0.01)],
+    "bands__momentum": [(DESCENT, 0.1)],
+    "bands__weight_decay": [(DESCENT, 5.0)],
+    "bands__batch_size": [(DESCENT, 7)],
+    "bands__batch_norm": [({}, True)],
     "classes_per_task": [({}, 1)],
     "device": [({"device": "auto"}, "cpu")],
     "random_state": [({}, 1)],
@@ -80,17 +85,13 @@ SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty"}
 
 def model(**parameters):
     defaults = {"shared_band_size": 8, "random_state": 0, "device": "cpu"}
-    return FFNBClassifier(**{**defaults, **parameters})
+    return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 
 def naive(**parameters):
     return NaiveIncrementalClassifier(
         **{"band_size": 1, "max_epochs": 2, "random_state": 0, **parameters}
     )
-
-
-def joint(**parameters):
-    return JointClassifier(**{"shared_band_size": 8, "random_state": 0, **parameters})
 
 
 def changes(rule):
@@ -107,9 +108,9 @@ def readings(one, rows=X):
 
 
 def test_every_parameter_has_a_rule_and_is_tested():
-    assert set(model().get_params(deep=False)) == set(RULES) == set(CHANGES)
-    assert set(joint().get_params(deep=False)) == set(RULES)
-    assert set(naive().get_params(deep=False)) <= set(RULES)
+    names = set(model(bands=Bands()).get_params()) - {"bands"}
+    assert names == set(RULES) == set(CHANGES)
+    assert set(naive().get_params()) <= {name.removeprefix("bands__") for name in names}
     assert set(RULES.values()) == {NEXT_PREDICTION, NEXT_LEARNING, FIXED}
 
 
@@ -153,9 +154,8 @@ def test_a_parameter_of_the_solution_takes_effect_at_the_next_prediction(
         lambda **head: make_continual_pipeline(StandardScaler(), model(**head)).fit(X, Y),
         lambda **head: make_continual_pipeline(model(**head)).partial_fit(X, Y),
         lambda **head: make_continual_pipeline(partial_fit_shards(model(**head), shards())),
-        lambda **head: make_continual_pipeline(joint(**head).fit(X, Y)),
     ],
-    ids=["pipeline fit", "pipeline partial_fit", "shards", "joint"],
+    ids=["pipeline fit", "pipeline partial_fit", "shards"],
 )
 @pytest.mark.parametrize("head", ["gaussian", "ovo"])
 def test_it_does_so_however_the_samples_were_learned(learn, head):
@@ -219,14 +219,14 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("make", [model, joint, naive])
+@pytest.mark.parametrize("make", [model, naive])
 @pytest.mark.parametrize(
     ("name", "others", "value"),
     [*changes(FIXED), ("band_size", {}, 0), ("band_size", {"band_size": 0}, 1)],
 )
 def test_a_parameter_that_shapes_the_state_is_refused_at_the_next_call(make, name, others, value):
     one = make()
-    names = one.get_params(deep=False)
+    names = one.get_params()
     if name not in names or not set(others) <= set(names) or (make is naive and "band" in name):
         pytest.skip("is no such parameter")
     one = make(**others).fit(X, Y)
@@ -257,7 +257,7 @@ def test_a_random_state_without_a_seed_is_not_compared(random_state):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("shrinkage", 2.0), ("classifier", "best"), ("units", [3])]
+    ("name", "value"), [("shrinkage", 2.0), ("classifier", "best"), ("bands__units", [3])]
 )
 def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value):
     one = model().fit(X, Y)
@@ -271,8 +271,8 @@ def test_an_invalid_value_is_refused_by_name_at_the_next_prediction(name, value)
 
 def test_an_invalid_value_of_learning_is_refused_by_name_at_the_next_task():
     one = model().partial_fit(X[OLD], Y[OLD])
-    old = one.set_params(gamma=-1.0).predict_proba(X)
-    with pytest.raises(ValueError, match="The 'gamma' parameter of FFNBClassifier"):
+    old = one.set_params(bands__gamma=-1.0).predict_proba(X)
+    with pytest.raises(ValueError, match="The 'bands__gamma' parameter of FFNBClassifier"):
         one.partial_fit(X[NEW], Y[NEW])
     assert_array_equal(one.predict_proba(X), old)
 

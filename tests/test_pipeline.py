@@ -25,12 +25,8 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
-from ffnb_sklearn import (
-    ConcurrentLearningError,
-    FFNBClassifier,
-    FrozenTransformerWarning,
-    TorchFeatureExtractor,
-)
+from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
+from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
-from ffnb_sklearn import FFNBClassifier, JointClassifier, make_continual_pipeline
+from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
 from ffnb_sklearn._base import ClassIncrementalClassifier
 from ffnb_sklearn.core import model as core_model
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
@@ -207,8 +207,6 @@ def test_a_pipeline_passes_them_on():
     model = make_continual_pipeline(estimator(priors="empirical")).fit(NEAR_X, NEAR)
     expected = near(priors="empirical").predict_log_proba(NEAR_X)
     assert_array_equal(model.predict_log_proba(NEAR_X), expected)
-    joint = JointClassifier(shared_band_size=10, random_state=0, priors="empirical")
-    assert_array_equal(joint.fit(NEAR_X, NEAR).predict_log_proba(NEAR_X), expected)
 
 
 # ---- bad input
@@ -322,13 +320,17 @@ def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight
     assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [FFNBClassifier, JointClassifier])
-def test_class_weight_points_to_priors(kind):
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\) got .* use priors"):
-        kind(class_weight="balanced")
+def test_a_name_of_other_classifiers_is_told_where_it_is_found():
+    with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\) got .* use priors"):
+        FFNBClassifier(class_weight="balanced")
     with pytest.raises(ValueError, match=r"no parameter class_weight; use priors"):
-        kind().set_params(class_weight="balanced")
+        FFNBClassifier().set_params(class_weight="balanced")
+    with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\) .*Bands\(gamma=\.\.\.\)"):
+        FFNBClassifier(gamma=1.0)
+    with pytest.raises(ValueError, match=r"set_params\(bands__gamma=\.\.\.\)"):
+        FFNBClassifier().set_params(gamma=1.0)
     for arguments, parameters in (((3,), {}), ((), {"gama": 1.0})):
-        with pytest.raises(TypeError, match=rf"^{kind.__name__}.__init__\(\)") as caught:
-            kind(*arguments, **parameters)
+        with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\)") as caught:
+            FFNBClassifier(*arguments, **parameters)
         assert "priors" not in str(caught.value)
+        assert "Bands" not in str(caught.value)

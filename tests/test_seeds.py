@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import (
-    ConcurrentLearningError,
-    FFNBClassifier,
-    JointClassifier,
-    NaiveIncrementalClassifier,
-)
+from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn._base import ClassIncrementalClassifier
 from ffnb_sklearn._seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.backbones.attack import network
 from tests.separated_classes import CODES, X, failing
 
@@ -44,7 +40,6 @@ CALLS = [
     (FFNBClassifier, fit, (ClassIncrementalClassifier, "_after_task")),
     (FFNBClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
     (FFNBClassifier, shards, (ClassIncrementalClassifier, "_after_task")),
-    (JointClassifier, fit, (ClassIncrementalClassifier, "_after_task")),
     (NaiveIncrementalClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
     (extractor, fit, (_pretraining._Run, "keep_best")),
 ]

@@ -13,8 +13,6 @@ from scipy import sparse
 
 from ffnb_sklearn import (
     FFNBClassifier,
-    JointClassifier,
-    ModelFileError,
     NaiveIncrementalClassifier,
     _sparse,
     load,
@@ -24,6 +22,7 @@ from ffnb_sklearn import (
 from ffnb_sklearn._sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
 from ffnb_sklearn.core.sparse import class_moments
 from ffnb_sklearn.core.statistics import moments_of
+from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import closed, opened
 
 RNG = np.random.default_rng(0)
@@ -129,7 +128,6 @@ def test_the_draw_never_changes():
     [
         estimator(band_size=1),
         estimator(classifier="ova", shared_band_size=10),
-        JointClassifier(random_state=0),
         NaiveIncrementalClassifier(random_state=0, max_epochs=40),
     ],
     ids=lambda model: type(model).__name__,

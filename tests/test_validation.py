@@ -65,7 +65,7 @@ def test_entries_of_p_that_mean_nothing(p, message):
         check_settings(FFNBClassifier(p=p), n_inputs=4)
 
 
-@pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 2000), (0, 0), (5, 5)])
+@pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 500), (0, 0), (5, 5)])
 def test_width_of_the_shared_band(shared_band_size, expected):
     model = FFNBClassifier(shared_band_size=shared_band_size)
     assert check_settings(model, n_inputs=4).shared_band_size == expected
@@ -162,7 +162,7 @@ def only_pipeline_of(message):
     return eval(message[start:end], names)
 
 
-@pytest.mark.filterwarnings("ignore::ffnb_sklearn.FrozenTransformerWarning")
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
 @pytest.mark.parametrize(
     ("column", "message"),

@@ -1,11 +1,6 @@
 """Torch networks, and torch networks as scikit-learn transformers."""
 
 from ffnb_sklearn.backbones._augmentation import FlipCrop, Jitter
-from ffnb_sklearn.backbones._checks import (
-    NonFiniteFeaturesError,
-    NonFiniteLossError,
-    RandomFeaturesWarning,
-)
 from ffnb_sklearn.backbones._conv_net import ConvNet
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
 from ffnb_sklearn.backbones._skeleton_gcn import SkeletonGCN
@@ -23,9 +18,6 @@ __all__ = [
     "FlipCrop",
     "Jitter",
     "MirrorShift",
-    "NonFiniteFeaturesError",
-    "NonFiniteLossError",
-    "RandomFeaturesWarning",
     "SkeletonGCN",
     "TorchFeatureExtractor",
     "image_files",

@@ -10,7 +10,6 @@ from itertools import groupby
 from operator import is_, itemgetter
 from typing import Any, Protocol, cast
 
-import numpy as np
 import torch
 
 from .classifier.densities import GaussianDistances
@@ -24,7 +23,7 @@ from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import SparseInputs, class_moments, sparse_likeness, sparse_scores
-from .statistics import Array, ClassMoments, merge_classes, moments_of, within_state
+from .statistics import Array, ClassMoments, merge_classes, moments_of
 
 __all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
 
@@ -410,8 +409,7 @@ def updated_moments(
             (label, moments_of((piece[1:] for piece in group), rank, pairs=pairs))
             for label, group in pieces
         )
-    moments = merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
-    return within_state(moments, model.settings.max_state_mb, rank)
+    return merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
 
 
 def _class_pieces(

@@ -13,7 +13,7 @@ from .drafts import append_band
 from .likeness import LeftOutLikeness, pooled_likeness
 from .messages import level_of_user
 from .model import Model
-from .statistics import merge_classes, within_state
+from .statistics import merge_classes
 
 __all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
 
@@ -92,7 +92,7 @@ def merge_models(
         _warn_of_spare_neurons(n_spare, end, len(moments))
     return replace(
         left,
-        moments=within_state(moments, settings.max_state_mb, settings.rank),
+        moments=moments,
         inputs_past=None,
         null_space_dims=first.null_space_dims + second.null_space_dims,
         n_newest=0,

@@ -47,7 +47,6 @@ class Settings:
     rank: int | Literal["auto"] | None
     classifier: str
     old_statistics: str
-    max_state_mb: float | None = None
     scale: bool | Literal["auto"] = "auto"
     batch_norm: bool = False
     chunk_size: int = 4096

@@ -20,7 +20,7 @@ from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
 from .model import Model, Task, updated_moments
 from .sparse import SparseInputs
-from .statistics import Array, ClassMoments, merge_classes, principal_rows, within_state
+from .statistics import Array, ClassMoments, merge_classes, principal_rows
 
 __all__ = [
     "ShardBand",
@@ -155,7 +155,7 @@ def shard_moments(
     `fresh` holds the outputs of the newest neurons; None computes them.
     """
     rank = shard_rank(model) if isinstance(task.samples, SparseInputs) else None
-    exact = replace(model.settings, rank=rank, max_state_mb=None)
+    exact = replace(model.settings, rank=rank)
     return updated_moments(replace(model, moments=(), settings=exact), task, fresh)
 
 
@@ -176,9 +176,9 @@ def learn_moments(
     the samples, up to rounding.
     """
     new = sorted(moments.items())
-    settings, pairs = model.settings, model.features.shared.pairs()
-    whole = merge_classes(model.moments, new, settings.rank, device=device, pairs=pairs)
-    return model.with_moments(within_state(whole, settings.max_state_mb, settings.rank))
+    rank, pairs = model.settings.rank, model.features.shared.pairs()
+    whole = merge_classes(model.moments, new, rank, device=device, pairs=pairs)
+    return model.with_moments(whole)
 
 
 def _stand_ins(moments: Mapping[int, ClassMoments], device: torch.device) -> Task:

@@ -47,7 +47,6 @@ __all__ = [
     "moments_of",
     "principal_rows",
     "stored",
-    "within_state",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -67,8 +66,6 @@ FEWEST_AXES, _MOST_AXES = 64, 96
 
 # Largest entry of a factor below which single precision would lose digits of other entries.
 _LEAST_SINGLE = 1e-25
-
-_BYTES_PER_MB = 1e6
 
 
 @dataclass(frozen=True)
@@ -163,18 +160,6 @@ class ClassMoments:
         """Return the moments of some features, or of all features in another order."""
         factor = np.ascontiguousarray(self.columns(columns))
         return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
-
-    def truncated(self, rank: int) -> "ClassMoments":
-        """Return the moments with the first rows of the factor alone, and an exact diagonal."""
-        if self.rank <= rank:
-            return self
-        energies = [np.square(block[rank:], dtype=float).sum(axis=0) for block in self.blocks]
-        return replace(
-            self,
-            # A view would keep all rows in memory.
-            blocks=tuple(block[:rank].copy() for block in self.blocks),
-            residual=self.residual + np.concatenate(energies),
-        )
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
@@ -440,44 +425,6 @@ def merge_classes(
         else:
             moments.append(one)
     return tuple(moments)
-
-
-def within_state(
-    moments: Sequence[ClassMoments], max_megabytes: float | None, max_rank: Rank
-) -> tuple[ClassMoments, ...]:
-    """Truncate the moments of all classes to a bound on their size.
-
-    Classes that arrive whole get the same moments in any order: rows are ordered by length, so
-    earlier and looser bounds leave what the last bound keeps. Classes count with the rows that
-    their samples have, as if no earlier bound had cut them; otherwise a new class would keep the
-    rows that old classes have lost.
-
-    Parameters
-    ----------
-    moments : sequence of ClassMoments
-        Moments of all classes.
-    max_megabytes : float or None
-        Bound on the means, factors and residuals together; None sets no bound.
-    max_rank : int, "auto" or None
-        Most rows of a class without the bound.
-
-    Returns
-    -------
-    tuple of ClassMoments
-        All classes keep the same number of rows, or all of theirs if they have fewer. One row is
-        kept whatever the bound.
-    """
-    if max_megabytes is None or not moments:
-        return tuple(moments)
-    width = len(moments[0].mean)
-    n_vectors = int(max_megabytes * _BYTES_PER_MB / (8 * width)) - 2 * len(moments)
-    most = width if max_rank is None else _MOST_AXES if max_rank == "auto" else max_rank
-    ranks = [max(one.rank, min(width, most, round(one.weight) - 1)) for one in moments]
-    n_rows = np.arange(1, max(ranks) + 1)
-    # Rows of all classes under each common limit.
-    totals = np.minimum(np.array(ranks)[:, None], n_rows).sum(axis=0)
-    limit = max(1, int((totals <= n_vectors).sum()))
-    return tuple(one.truncated(limit) for one in moments)
 
 
 def _centred(

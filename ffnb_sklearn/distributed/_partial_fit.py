@@ -10,7 +10,9 @@ from time import perf_counter
 import numpy as np
 from sklearn.base import clone
 
+from .._probabilities import check_priors
 from .._targets import check_labels, label_positions
+from .._validation import with_options
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
@@ -71,8 +73,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         If `estimator`, `X` or a shard has another type.
     ValueError
         If the parameters require trained bands that need all samples of a task at once
-        (``band_size > 1``, ``n_layers > 1``, ``max_epochs > 0`` or ``batch_norm=True``), if the
-        shards change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
+        (``band_size > 1``, ``n_layers > 1``, fine-tuning or batch normalisation), if the shards
+        change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
         If another thread has changed the estimator in the meantime.
 
@@ -104,12 +106,13 @@ def _check_bands(estimator):
     """Raise if trained bands cannot be computed from sums over samples."""
     if not estimator.band_size:
         return
-    needed = {"band_size": 1, "n_layers": 1, "max_epochs": 0, "batch_norm": False}
+    needed = {"band_size": 1, "n_layers": 1, "bands__max_epochs": 0, "bands__batch_norm": False}
+    given = with_options(estimator)
     for name, value in needed.items():
-        if getattr(estimator, name) != value:
+        if given[name] != value:
             raise ValueError(
-                f"{name} must be {value} to train bands from shards; got "
-                f"{getattr(estimator, name)!r}. Use band_size=0, or partial_fit."
+                f"{name} must be {value} to train bands from shards; got {given[name]!r}. Use "
+                "band_size=0, or partial_fit."
             )
 
 
@@ -128,7 +131,7 @@ def _learned(estimator, state, shards, classes):
     if settings.band_size:
         sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
         moments, arrived, _ = _numbered(state, sums)
-        estimator._check_arrived(arrived)
+        check_priors(estimator.priors, arrived)
         if len(arrived) > len(model.moments):
             model, band = learn_band(model, moments, device=device)
             plan = replace(plan, model=_light(model), band=band, arrived=arrived)
@@ -136,7 +139,7 @@ def _learned(estimator, state, shards, classes):
     if sums is not None and not _agree(sums, statistics):
         raise ValueError(CHANGED)
     moments, arrived, labels = _numbered(state, statistics)
-    estimator._check_arrived(arrived)
+    check_priors(estimator.priors, arrived)
     if classes is not None:
         classes = check_labels(classes, labels, "classes")
     model = learn_moments(model, moments, device=device)

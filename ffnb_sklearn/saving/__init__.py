@@ -1,6 +1,5 @@
 """Model files: a single file of arrays and JSON, verified as a whole, that runs no code."""
 
-from ._errors import ModelFileError
 from ._files import load, save
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["load", "save"]

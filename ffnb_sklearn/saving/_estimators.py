@@ -19,11 +19,11 @@ from .._base import ClassIncrementalClassifier
 from .._callbacks import CALLBACK_ATTRIBUTES
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
 from ..backbones._feature_extractor import _OPTIONAL
-from ..baselines import JointClassifier, NaiveIncrementalClassifier
+from ..bands import Bands
+from ..baselines import NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
-from ..training import BandTraining
 from ._errors import ModelFileError, misfit
 from ._models import read_names, read_state, write_state
 from ._networks import OWN_NETWORKS, check_extractor
@@ -136,9 +136,8 @@ _KINDS = {
     one.made.__name__: one
     for one in (
         _Kind(FFNBClassifier, {}),
-        _Kind(JointClassifier, {}),
         _Kind(NaiveIncrementalClassifier, {}),
-        _Kind(BandTraining, {}),
+        _Kind(Bands, {}),
         _Kind(ContinualPipeline, {}),
         _Kind(FrozenEstimator, {}),
         _Kind(Normalizer, {}),

@@ -30,10 +30,10 @@ def save(estimator, path):
     Parameters
     ----------
     estimator : estimator
-        `FFNBClassifier`, `JointClassifier`, `NaiveIncrementalClassifier`, `BandTraining`,
-        `TorchFeatureExtractor`, `SkeletonDescriptor`, or a `ContinualPipeline` of these and of
-        scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`,
-        `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
+        `FFNBClassifier`, `Bands`, `NaiveIncrementalClassifier`, `TorchFeatureExtractor`,
+        `SkeletonDescriptor`, or a `ContinualPipeline` of these and of scikit-learn's
+        `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`, `HashingVectorizer`,
+        `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
         not, and is not changed.
     path : str or path
         File to write. An existing file is replaced.
@@ -137,7 +137,7 @@ def load(path, *, factories=None):
     ...     _ = Path(folder, "model.ffnb").write_text("something else")
     ...     try:
     ...         ffnb_sklearn.load(Path(folder, "model.ffnb"))
-    ...     except ffnb_sklearn.ModelFileError:
+    ...     except ffnb_sklearn.exceptions.ModelFileError:
     ...         print("no model")
     no model
     """

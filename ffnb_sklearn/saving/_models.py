@@ -12,11 +12,12 @@ from dataclasses import asdict, fields, is_dataclass, replace
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
-from .._block_classifier import BlockClassifier
 from .._columns import ColumnRepair
 from .._sparse import N_TERMS, RandomProjection
 from .._state import State
 from .._targets import check_labels
+from ..bands import Bands
+from ..classifier import FFNBClassifier
 from ..core.features.activations import ACTIVATIONS
 from ..core.features.batch_norm import BatchNorm
 from ..core.features.feature_map import Band, FeatureMap
@@ -26,7 +27,6 @@ from ..core.model import Model
 from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
 from ..core.tuning.naive import NaiveNetwork, Outputs
-from ..training import BandTraining
 from ._errors import misfit
 
 __all__ = ["MOST_PROJECTED", "read_names", "read_state", "write_state"]
@@ -40,7 +40,7 @@ _MOST_DRAWN = 2**26
 # the first prediction and takes about 64 bytes per feature, 1 GB.
 MOST_PROJECTED = 1 << 24
 
-_CONSTRAINTS = BlockClassifier._parameter_constraints | BandTraining._parameter_constraints
+_CONSTRAINTS = FFNBClassifier._parameter_constraints | Bands._parameter_constraints
 
 
 def write_state(state, writer):

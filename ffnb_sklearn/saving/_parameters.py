@@ -24,10 +24,10 @@ from sklearn.utils._param_validation import Options
 from .._base import ClassIncrementalClassifier
 from .._skeleton_blocks import BLOCK_SCALES
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
+from ..bands import Bands
 from ..datasets._base import shown
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
-from ..training import BandTraining
 from ._models import MOST_PROJECTED
 from ._values import NUMBER_TYPES
 
@@ -197,7 +197,7 @@ _RULES = {
                 or _is_dict(lambda key: isinstance(key, str) or np.isscalar(key), _is_number)(value)
             ),
         ),
-        "training": _Rule("None or BandTraining", _none_or(lambda one: type(one) is BandTraining)),
+        "bands": _Rule("None or Bands", _none_or(lambda one: type(one) is Bands)),
     },
     ContinualPipeline: {
         "steps": _Rule("a list of names and estimators", _is_list(_is_step)),

@@ -13,8 +13,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from ffnb_sklearn.backbones import NonFiniteFeaturesError, TorchFeatureExtractor
+from ffnb_sklearn.backbones import TorchFeatureExtractor
 from ffnb_sklearn.backbones._checks import differing_pair
+from ffnb_sklearn.exceptions import NonFiniteFeaturesError
 from ffnb_sklearn.pipeline import make_continual_pipeline
 from ffnb_sklearn.saving import load, save
 from tests.backbones.damaged_files import DAMAGED

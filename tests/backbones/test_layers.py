@@ -22,11 +22,11 @@ from ffnb_sklearn.backbones import (
     ConvNet,
     FlipCrop,
     MirrorShift,
-    RandomFeaturesWarning,
     SkeletonGCN,
     TorchFeatureExtractor,
 )
 from ffnb_sklearn.backbones._loading import Blueprint
+from ffnb_sklearn.exceptions import RandomFeaturesWarning
 from ffnb_sklearn.pipeline import make_continual_pipeline
 
 RNG = np.random.default_rng(0)

@@ -4,14 +4,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from ffnb_sklearn.backbones import (
-    ConvNet,
-    FlipCrop,
-    Jitter,
-    NonFiniteLossError,
-    _pretraining,
-)
+from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, _pretraining
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
+from ffnb_sklearn.exceptions import NonFiniteLossError
 from tests.backbones.small_networks import UNSTEADY, X, Y, assert_same_state, network, small
 
 

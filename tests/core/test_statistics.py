@@ -14,7 +14,6 @@ from ffnb_sklearn.core.statistics import (
     merge,
     moments_of,
     principal_rows,
-    within_state,
 )
 
 CPU = torch.device("cpu")
@@ -27,7 +26,9 @@ def stored_in_double(monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
-def test_truncated_factors_are_stored_in_single_precision_within_its_range(monkeypatch, size, dtype):
+def test_truncated_factors_are_stored_in_single_precision_within_its_range(
+    monkeypatch, size, dtype
+):
     exact = moments(size * samples(40, 6)[0], max_rank=3)
     monkeypatch.undo()
     stored = moments(size * samples(40, 6)[0], max_rank=3)
@@ -192,40 +193,6 @@ def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
     part = moments(X[:300], max_rank=4)
     # The four rows hold far less than 95 % of the trace, so that all of them are kept.
     assert merge([part], "auto", device=CPU).rank == 4
-
-
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
-def test_a_bound_on_the_state_holds_and_does_not_depend_on_the_order(order):
-    classes = [moments(samples(n, 20, seed=n)[0]) for n in (4, 12, 30, 40)]
-    bound = 8 * 20 * (3 + 3 * 9 + 2 * 4) / 1e6  # three rows of the first, nine of all others
-
-    at_once, arrived = within_state(classes, bound, None), ()
-    for label in order:
-        arrived = within_state([*arrived, classes[label]], bound, None)
-
-    assert [one.rank for one in at_once] == [3, 9, 9, 9]
-    for label, one in zip(order, arrived, strict=True):
-        assert_array_equal(one.factor, at_once[label].factor)
-        assert_same(one, at_once[label])
-        assert_allclose(np.diag(one.scatter()), np.diag(classes[label].scatter()), rtol=1e-12)
-
-
-def test_a_new_class_does_not_get_the_rows_that_old_classes_have_lost():
-    classes = [moments(samples(40, 20, seed=n)[0]) for n in range(5)]
-    bound = 8 * 20 * (2 * 5 + 5 * 2 + 4) / 1e6  # two rows of each class, and four spare rows
-    arrived = ()
-    for one in classes:
-        arrived = within_state([*arrived, one], bound, None)
-
-    assert [one.rank for one in arrived] == [2, 2, 2, 2, 2]
-
-
-def test_a_bound_that_nothing_meets_keeps_one_row_and_no_bound_keeps_all():
-    classes = tuple(moments(samples(9, 5, seed=n)[0]) for n in range(3))
-    assert [one.rank for one in within_state(classes, 1e-9, None)] == [1, 1, 1]
-    assert within_state(classes, None, None) == classes
-    assert within_state((), 1.0, None) == ()
-    assert [one.rank for one in within_state(classes, 1.0, None)] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39], list(range(1, 40))])

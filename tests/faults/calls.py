@@ -11,10 +11,8 @@ from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
 from ffnb_sklearn import (
-    BandTraining,
     ContinualPipeline,
     FFNBClassifier,
-    JointClassifier,
     NaiveIncrementalClassifier,
     SkeletonDescriptor,
     TorchFeatureExtractor,
@@ -35,15 +33,11 @@ def network():
 
 def bands(**parameters):
     defaults = {"shared_band_size": 4, "random_state": 0, "device": "cpu"}
-    return FFNBClassifier(**{**defaults, **parameters})
+    return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 
 def naive():
     return NaiveIncrementalClassifier(band_size=1, max_epochs=2, random_state=0, device="cpu")
-
-
-def joint():
-    return JointClassifier(shared_band_size=4, random_state=0, device="cpu")
 
 
 def extractor(**parameters):
@@ -121,7 +115,7 @@ CALLS = {
     "partial_fit": Call(lambda: learn(bands(), OLD), lambda one: learn(one, Y >= 1)),
     "partial_fit, exact": Call(lambda: learn(bands(band_size=0), OLD), learn),
     "partial_fit, descent": Call(
-        lambda: learn(bands(max_epochs=1, training=BandTraining(n_folds=1)), OLD),
+        lambda: learn(bands(bands__max_epochs=1, bands__n_folds=1), OLD),
         lambda one: learn(one, Y == 2),
     ),
     "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),
@@ -129,7 +123,6 @@ CALLS = {
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
     "shards": Call(lambda: learn(bands(), OLD), learn_shards),
     "first shards": Call(lambda: bands(band_size=0), learn_shards),
-    "joint fit": Call(lambda: fit(joint(), OLD), fit),
     "naive fit": Call(lambda: fit(naive(), OLD), fit),
     "naive partial_fit": Call(lambda: learn(naive(), OLD), learn),
     "pipeline fit": Call(fitted_pipeline, fit),

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import BandTraining, FFNBClassifier, load, make_continual_pipeline, save
+from ffnb_sklearn import Bands, FFNBClassifier, load, make_continual_pipeline, save
 from ffnb_sklearn._parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
 from tests.faults.machine import LABELS, NEW, ROWS
 
@@ -20,27 +20,32 @@ VALUES = {
     "n_layers": [1, 2],
     "shared_band_size": [5, 6],
     "skip_connection": [False, True],
-    "activation": ["relu", "tanh"],
-    "init": ["multi", "mono", "random"],
-    "gamma": [0.1, 1.0],
-    "null_space": [False, True],
+    "scale": ["auto", False],
+    "bands__activation": ["relu", "tanh"],
+    "bands__init": ["multi", "mono", "random"],
+    "bands__gamma": [0.1, 1.0],
+    "bands__null_space": [False, True],
     "covariance": ["class", "identity"],
     "shrinkage": ["auto", 0.0, 0.3, 1.0],
     "epsilon": ["auto", 0.1, 2.0],
     "rank": [None, 2, "auto"],
-    "max_state_mb": [None, 1.0],
     "classifier": ["gaussian", "ovo", "ova"],
     "chunk_size": [3, 4096],
-    "old_statistics": ["gaussian", "zero"],
-    "units": ["relative", "absolute"],
-    "half_bias": [False, True],
-    "training": [None, BandTraining(left_out=False)],
-    "max_epochs": [0, 1],
-    "learning_rate": [0.003, 0.01],
-    "momentum": [0.5, 0.9],
-    "weight_decay": [0.0, 0.1],
-    "batch_size": [10, 50],
-    "batch_norm": [False, True],
+    "bands__old_statistics": ["gaussian", "zero"],
+    "bands__units": ["relative", "absolute"],
+    "bands__half_bias": [False, True],
+    "bands__left_out": [False, True],
+    "bands__n_folds": [1, 4],
+    "bands__draws": [False, True],
+    "bands__patience": [None, 10],
+    "bands__standard_errors": [None, 2.0],
+    "bands__adaptive_rate": [False, True],
+    "bands__max_epochs": [0, 1],
+    "bands__learning_rate": [0.003, 0.01],
+    "bands__momentum": [0.5, 0.9],
+    "bands__weight_decay": [0.0, 0.1],
+    "bands__batch_size": [10, 50],
+    "bands__batch_norm": [False, True],
     "classes_per_task": [None, 2],
     "device": ["auto", "cpu"],
     "random_state": [0, 1],
@@ -51,7 +56,7 @@ VALUES = {
 
 
 # Values that no estimator may have together.
-ABSOLUTE_AUTO = {"epsilon": "auto", "units": "absolute"}.items()
+ABSOLUTE_AUTO = {"epsilon": "auto", "bands__units": "absolute"}.items()
 
 
 @dataclass
@@ -103,7 +108,7 @@ def _change_one_model(rng, count, n_changes=10):
         "skip_connection": _drawn(rng, "skip_connection"),
     }
     has_scaler, has_bands = rng.random(2) < 0.5
-    model = FFNBClassifier(**{**parameters, "band_size": int(has_bands)})
+    model = FFNBClassifier().set_params(**{**parameters, "band_size": int(has_bands)})
     if has_scaler:
         model = make_continual_pipeline(StandardScaler(), model)
     model.fit(ROWS, LABELS)
@@ -122,11 +127,13 @@ def _saved(model):
 def _change_one_parameter(model, name, value, count):
     """Change a parameter; note the change if its result is not that of its rule."""
     last = model[-1] if hasattr(model, "steps") else model
-    old, before = getattr(last, name), model.decision_function(NEW)
+    last.set_params(bands=last.bands or Bands())
+    parameters = last.get_params()
+    old, before = parameters[name], model.decision_function(NEW)
     if name == "band_size" and last.band_size == 0:
         # Another value is refused, as those of the parameters that shape the state.
         rule = FIXED
-    elif {"epsilon": last.epsilon, "units": last.units, name: value}.items() >= ABSOLUTE_AUTO:
+    elif {**parameters, name: value}.items() >= ABSOLUTE_AUTO:
         return
     else:
         rule = RULES[name]
@@ -151,8 +158,9 @@ def _change_one_parameter(model, name, value, count):
         count.wrong.append(f"{name}={value!r} after {old!r} changes predictions before a task")
     if rule == NEXT_PREDICTION and last.band_size == 0:
         # Parameters of learning are those with which the model has learned.
-        learned = {one: getattr(FFNBClassifier(), one) for one in RULES}
-        present = {one: getattr(last, one) for one in RULES if RULES[one] != NEXT_LEARNING}
+        defaults, now = FFNBClassifier(bands=Bands()).get_params(), last.get_params()
+        learned = {one: defaults[one] for one in RULES}
+        present = {one: now[one] for one in RULES if RULES[one] != NEXT_LEARNING}
         fresh = clone(model)
         fresh_last = fresh[-1] if hasattr(fresh, "steps") else fresh
         fresh_last.set_params(**{**learned, **present, "band_size": 0})

@@ -45,8 +45,8 @@ EXACT = {
 BANDS = {
     "default": {},
     "two layers": {"n_layers": 2},
-    "wide": {"band_size": 2, "init": "mono"},
-    "zero": {"old_statistics": "zero", "activation": "tanh"},
+    "wide": {"band_size": 2, "bands__init": "mono"},
+    "zero": {"bands__old_statistics": "zero", "bands__activation": "tanh"},
     "one-vs-all": {"classifier": "ova"},
 }
 
@@ -60,7 +60,7 @@ def samples(some):
 def model(**parameters):
     """Model that knows nothing; its moments are exact."""
     defaults = {"shared_band_size": 6, "rank": None, "device": "cpu", "random_state": 0}
-    return FFNBClassifier(**{**defaults, **parameters})
+    return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 
 def assert_valid(one, known):

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
-from ffnb_sklearn import ConcurrentLearningError, ContinualPipeline, NaiveIncrementalClassifier
+from ffnb_sklearn import ContinualPipeline, NaiveIncrementalClassifier
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
 from tests.faults.campaign import state_of
 from tests.faults.threads import (

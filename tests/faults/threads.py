@@ -8,7 +8,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from ffnb_sklearn import ConcurrentLearningError
+from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
 
 READINGS = (

@@ -10,7 +10,7 @@ import mpmath
 import numpy
 import torch
 
-from ffnb_sklearn import EmptyNullSpaceWarning
+from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 from tests.numerics.errors import call_errors, merge_errors, model_errors
 from tests.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
 

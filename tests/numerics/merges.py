@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import torch
 
-from ffnb_sklearn import FFNBClassifier, MergedBandsWarning
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.exceptions import MergedBandsWarning
 
 N_CLASSES, N_FEATURES, N_TEST = 20, 30, 2000
 MILESTONES = (1, 3, 10, 40)

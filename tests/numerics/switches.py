@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import Bands, FFNBClassifier
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 4, 12, 160
@@ -81,7 +81,7 @@ ESTIMATORS = {
     "gaussian": lambda: FFNBClassifier(**_SMALL),
     "ovo": lambda: FFNBClassifier(classifier="ovo", **_SMALL),
     "ova": lambda: FFNBClassifier(classifier="ova", **_SMALL),
-    "tuned": lambda: FFNBClassifier(max_epochs=2, **_SMALL),
+    "tuned": lambda: FFNBClassifier(bands=Bands(max_epochs=2), **_SMALL),
     "no neurons": lambda: FFNBClassifier(**{**_SMALL, "shared_band_size": 0}, band_size=0),
     "naive": lambda: NaiveIncrementalClassifier(max_epochs=2, random_state=0, device="cpu"),
 }

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from ffnb_sklearn import EmptyNullSpaceWarning, FFNBClassifier
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 pytest.importorskip("mpmath")
 

@@ -18,7 +18,7 @@ heads = pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
 
 def small(head="gaussian", **parameters):
     values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
-    return FFNBClassifier(**{**values, **parameters})
+    return FFNBClassifier().set_params(**{**values, **parameters})
 
 
 def exact(head="gaussian", **parameters):

@@ -13,7 +13,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
-from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, make_continual_pipeline
+from ffnb_sklearn import Bands, FFNBClassifier, TorchFeatureExtractor, make_continual_pipeline
 from tests.public_cases.flowers import NAMES, X, Y, small
 
 RNG = np.random.default_rng(0)
@@ -217,8 +217,10 @@ class WithoutTorch(pickle.Unpickler):
 @pytest.mark.parametrize(
     "model",
     [
-        FFNBClassifier(shared_band_size=5, max_epochs=1, random_state=0),
-        FFNBClassifier(shared_band_size=5, classifier="ovo", batch_norm=True, random_state=0),
+        FFNBClassifier(shared_band_size=5, random_state=0, bands=Bands(max_epochs=1)),
+        FFNBClassifier(
+            shared_band_size=5, classifier="ovo", random_state=0, bands=Bands(batch_norm=True)
+        ),
         TorchFeatureExtractor(rows_network, epochs=1, random_state=0),
     ],
 )

@@ -150,7 +150,7 @@ def test_labels_in_tensors_of_any_dtype(dtype):
     assert result.estimator.score(torch.tensor(X), labels) == result.final_accuracy
 
 
-@pytest.mark.parametrize("parameters", [{}, {"novelty": True}, {"max_epochs": 2}])
+@pytest.mark.parametrize("parameters", [{}, {"novelty": True}, {"bands__max_epochs": 2}])
 def test_a_call_of_partial_fit_follows_fit_with_any_parameters(parameters):
     """scikit-learn #25693."""
     kept = Y < 2

@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from ffnb_sklearn import BandTraining, class_incremental_tasks, forgetting, forward_transfer
+from ffnb_sklearn import Bands, class_incremental_tasks
+from ffnb_sklearn.metrics import forgetting, forward_transfer
 from tests.public_cases.flowers import WEIGHTS, X, Y, exact, heads, small
 
 # ---- batches
@@ -183,7 +184,7 @@ def test_arguments_that_cannot_be_written_to(head):
     for argument in arguments:
         argument.flags.writeable = False
     rows, own, weights = arguments
-    model = small(head, max_epochs=1, band_size=1)
+    model = small(head, bands__max_epochs=1, band_size=1)
     model.fit(rows, own, sample_weight=weights).partial_fit(rows + 9, own + 3)
     usual = clone(model).fit(X, Y, sample_weight=WEIGHTS).partial_fit(X + 9, Y + 3)
     assert_array_equal(model.predict_proba(rows), usual.predict_proba(X))
@@ -197,7 +198,7 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
     """scikit-learn #3252."""
     generator = np.random.RandomState(3)
     before = generator.get_state()[1].copy()
-    model = small(random_state=generator, init="random", band_size=3)
+    model = small(random_state=generator, bands__init="random", band_size=3)
     first, second = (cross_val_score(model, X, Y, cv=3) for _ in range(2))
     assert_array_equal(first, second)
     assert_array_equal(generator.get_state()[1], before)
@@ -205,17 +206,17 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
 
 def test_a_search_leaves_the_objects_of_its_grid_as_they_were():
     """scikit-learn #26786."""
-    training = BandTraining(patience=7)
-    grid = {"training": [training], "training__patience": [1, 2]}
-    search = GridSearchCV(small(max_epochs=1), grid, cv=2).fit(X, Y)
-    assert training.patience == 7
-    assert search.best_estimator_.training.patience in (1, 2)
-    assert search.best_estimator_.training is not training
+    bands = Bands(patience=7)
+    grid = {"bands": [bands], "bands__patience": [1, 2]}
+    search = GridSearchCV(small(bands__max_epochs=1), grid, cv=2).fit(X, Y)
+    assert bands.patience == 7
+    assert search.best_estimator_.bands.patience in (1, 2)
+    assert search.best_estimator_.bands is not bands
 
 
 def test_a_clone_shares_no_nested_parameter():
     """scikit-learn #5563."""
-    model = small(training=BandTraining(patience=7))
-    copy = clone(model).set_params(training__patience=1)
-    assert model.training.patience == 7
-    assert copy.training.patience == 1
+    model = small(bands=Bands(patience=7))
+    copy = clone(model).set_params(bands__patience=1)
+    assert model.bands.patience == 7
+    assert copy.bands.patience == 1

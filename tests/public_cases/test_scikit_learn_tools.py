@@ -29,9 +29,9 @@ from ffnb_sklearn import (
     IncrementalAccuracyDisplay,
     class_incremental_tasks,
     evaluate_stream,
-    forgetting,
     make_continual_pipeline,
 )
+from ffnb_sklearn.metrics import forgetting
 from tests.public_cases.flowers import NAMES, WEIGHTS, X, Y, heads, small
 
 # ---- ensembles and other estimators around the classifier

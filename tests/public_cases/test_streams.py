@@ -9,12 +9,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import confusion_matrix
 
-from ffnb_sklearn import (
+from ffnb_sklearn import class_incremental_tasks, evaluate_stream
+from ffnb_sklearn.metrics import (
     average_accuracy,
     average_incremental_accuracy,
     backward_transfer,
-    class_incremental_tasks,
-    evaluate_stream,
     forgetting,
 )
 from tests.public_cases.flowers import NAMES, X, Y, heads, small

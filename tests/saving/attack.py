@@ -10,7 +10,8 @@ from traceback import print_exception
 
 import numpy as np
 
-from ffnb_sklearn import ModelFileError, load, save
+from ffnb_sklearn import load, save
+from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     ESTIMATORS,
     closed,

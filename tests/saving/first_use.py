@@ -17,15 +17,9 @@ from operator import getitem
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from ffnb_sklearn import (
-    ConvNet,
-    MirrorShift,
-    ModelFileError,
-    SkeletonDescriptor,
-    SkeletonGCN,
-    TorchFeatureExtractor,
-    make_continual_pipeline,
-)
+from ffnb_sklearn import SkeletonDescriptor, TorchFeatureExtractor, make_continual_pipeline
+from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
+from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     classifier,
     closed,

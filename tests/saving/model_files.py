@@ -20,13 +20,13 @@ from tests.separated_classes import CODES, NAMES, X, learned
 
 def classifier(**parameters):
     """Return an estimator of few neurons that knows nothing."""
-    return FFNBClassifier(**{"shared_band_size": 7, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(**{"shared_band_size": 7, "random_state": 0, **parameters})
 
 
 def deep_classifier():
     """Return a classifier of two layers with everything that a model may hold."""
     state = np.random.RandomState(5)
-    model = classifier(n_layers=2, batch_norm=True, novelty=True, random_state=state)
+    model = classifier(n_layers=2, bands__batch_norm=True, novelty=True, random_state=state)
     return learned(model, [4, 1], [6, 0])
 
 

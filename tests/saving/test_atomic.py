@@ -41,7 +41,7 @@ def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
 @pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
 def test_failing_call_leaves_the_old_file(error, tmp_path, monkeypatch):
     path = tmp_path / "model.ffnb"
-    save(classifier(gamma=0.5), path)
+    save(classifier(bands__gamma=0.5), path)
 
     def fail(file, content, arrays):
         file.write(b"a part")
@@ -50,7 +50,7 @@ def test_failing_call_leaves_the_old_file(error, tmp_path, monkeypatch):
     monkeypatch.setattr(_files, "write_container", fail)
     with pytest.raises(error):
         save(classifier(), path)
-    assert load(path).gamma == 0.5
+    assert load(path).bands.gamma == 0.5
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ffnb_sklearn import ModelFileError, load
+from ffnb_sklearn import load
 from ffnb_sklearn.core.settings import Descent, Settings
+from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._container import write_container
 from ffnb_sklearn.saving._models import _CONSTRAINTS
 from tests.saving.attack import DAMAGES, count_forged, damaged, flipped

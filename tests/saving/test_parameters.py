@@ -9,16 +9,14 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from ffnb_sklearn import (
-    ConvNet,
-    MirrorShift,
-    ModelFileError,
     SkeletonDescriptor,
-    SkeletonGCN,
     TorchFeatureExtractor,
     load,
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
+from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._estimators import _KINDS
 from ffnb_sklearn.saving._parameters import check_parameter
 from tests.saving.model_files import classifier, closed, load_bytes, opened, places, put, saved
@@ -212,7 +210,7 @@ def test_any_other_pattern_is_refused(pattern, tmp_path):
             "widths in backbone_params",
         ),
         (SkeletonDescriptor(n_chunks=10**9), "n_chunks .*columns"),
-        (classifier(max_epochs=2**63), "max_epochs .*64 bits"),
+        (classifier(bands__max_epochs=2**63), "max_epochs .*64 bits"),
         (classifier(rank=2**64), "rank .*64 bits"),
         (classifier(n_layers=10**4), "n_layers .*1024"),
         (classifier(priors={2**63: 1.0, 0: 1.0}), "priors .*64 bits"),
@@ -229,8 +227,8 @@ def test_values_that_no_file_holds_are_not_saved(estimator, message, is_step, tm
 
 
 def test_settings_of_2_to_the_63_are_not_saved_after_learning(tmp_path):
-    model = learned(classifier(batch_size=2**63), [0, 1])
-    model.set_params(batch_size=50)
+    model = learned(classifier(bands__batch_size=2**63), [0, 1])
+    model.set_params(bands__batch_size=50)
     with pytest.raises(ValueError, match=r"batch_size .*64 bits"):
         save(model, tmp_path / "model.ffnb")
     save(learned(model, [2]), tmp_path / "model.ffnb")

@@ -136,9 +136,7 @@ def n_classifier_weights(
     if settings.shrinkage == 1.0 or settings.covariance == "identity":
         return n_classes * (d + 1) + d
     # By weights: how many axes rounding leaves to a class depends on how its samples came.
-    if settings.max_state_mb is not None:
-        most = [one.rank for one in moments]
-    elif settings.rank == "auto":
+    if settings.rank == "auto":
         most = [max(one.rank, FEWEST_AXES) for one in moments]
     else:
         most = [d if settings.rank is None else settings.rank] * n_classes

@@ -129,8 +129,9 @@ def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int
     :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle, and sines of
     the same phases: M less twice the number of quadratic forms of the inputs, but no more than
     M / 2. Equal spreads of r and omega give the kernel one width along all small steps: the
-    squared steps of the direction and of :math:`\log \|x\|` sum up to :math:`\|dx\|^2 / \|x\|^2`. Every other pair sees one of the d
-    inputs: the only entry of r has the variance d, so that the phases vary as much.
+    squared steps of the direction and of :math:`\log \|x\|` sum up to
+    :math:`\|dx\|^2 / \|x\|^2`. Every other pair sees one of the d inputs: the only entry of r has
+    the variance d, so that the phases vary as much.
 
     Parameters
     ----------

@@ -97,6 +97,7 @@ def error_of(choice, model, X, labels):
         shrinkage=choice.shrinkage,
         epsilon=choice.epsilon,
         temperature=choice.temperature,
+        normal=choice.temperature is not None,
     )
     found = distances.scores(model.view(torch.as_tensor(X))).argmax(1).numpy()
     return np.mean(found != labels)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper as an estimator, which forgets because nothing prevents it."""
+"""The baseline of the paper, Algorithm 1, which forgets because nothing prevents it."""
 
 from dataclasses import replace
 from numbers import Integral
@@ -6,10 +6,12 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from .._base import ClassIncrementalClassifier
-from .._seeds import next_seed
-from .._validation import check_seed, check_unchanged, descent_of
-from ..core.tuning.naive import empty_network, grow, train_newest
+from ._base import ClassIncrementalClassifier, task_on
+from ._seeds import next_seed
+from ._validation import check_seed, check_unchanged, descent_of
+from .bands import Bands
+from .core.device import resolve_device
+from .core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
 
@@ -120,6 +122,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         **ClassIncrementalClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        **{
+            name: Bands._parameter_constraints[name]
+            for name in ("activation", "learning_rate", "momentum", "weight_decay", "batch_size")
+        },
     }
 
     def __init__(
@@ -202,17 +208,23 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _updated(self, state, task, watcher):
-        """Return the network after a task; its outputs are trained together with its bands."""
+    def _most_epochs(self):
+        """Return the largest number of epochs of a task."""
+        return int(self.max_epochs)
+
+    def _taught(self, state, X, positions, arrived, weights, watcher):
+        """Return the state with the network after a task; outputs are trained with their bands."""
         model, n_layers = state.model, int(self.n_layers)
-        task = replace(task, samples=task.X)
+        task = task_on(resolve_device(self.device), state, X, positions, weights)
+        samples = task.X
         if model is None:
-            model = empty_network(task.X, n_layers, next_seed(self.random_state))
+            model = empty_network(samples, n_layers, next_seed(self.random_state))
         self._check_continuation(model)
-        n_new = int(task.classes.max()) + 1 - model.n_classes
+        n_new = len(arrived) - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
-        return train_newest(model, task.X, task.classes, descent_of(self), watcher)
+        model = train_newest(model, samples, task.classes, descent_of(self), watcher)
+        return replace(state, model=model)
 
     def _present_model(self, state):
         """Return the network; its parameters that are not fixed apply to learning alone."""

@@ -1,0 +1,167 @@
+"""How bands of neurons are made and trained."""
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ._documentation import DocumentedMixin
+
+__all__ = ["Bands"]
+
+
+class Bands(DocumentedMixin, BaseEstimator):
+    """How the trained bands of an `FFNBClassifier` are made and fine-tuned.
+
+    An instance is the value of the parameter `bands`. Names such as ``bands__max_epochs`` set the
+    options in `set_params` of the classifier and in grids. All options apply to the bands of later
+    tasks, except that `units` and `half_bias` also apply to the classifier.
+
+    Parameters
+    ----------
+    activation : {"relu", "tanh", "sigmoid"}, default="relu"
+        Activation of the trained neurons.
+    init : {"multi", "mono", "random"}, default="multi"
+        Initialisation of the trained neurons. "multi" regresses their codes on the moments of all
+        tasks [1]_ (Eq. 7), "mono" on the moments of the current task (Eq. 6), and "random" draws
+        them.
+    gamma : float, default=0.1
+        Ridge of that regression, relative to the mean energy of a feature. Values below 1e-4 are
+        raised to 1e-4.
+    null_space : bool, default=True
+        Whether new neurons are confined to the null-space of previous tasks.
+    old_statistics : {"gaussian", "zero"}, default="gaussian"
+        Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
+        the stored moments, or for neurons that do not respond to old classes, as in [1]_.
+    batch_norm : bool, default=False
+        Whether trained neurons have batch normalisation before their activation, with running
+        statistics. This is an ablation: the statistics move with every task, so old features
+        change.
+    units : {"relative", "absolute"}, default="relative"
+        Unit of `gamma`, `learning_rate` and `weight_decay`, and of the classifier's `epsilon`. With
+        "relative" they are relative to the features, so the results do not depend on the unit of
+        the features. With "absolute" the unit is 1, as in [1]_; epsilon is then the ridge of a pair
+        of classes, and the ridge of a single covariance is half of it. The outputs of bands have
+        the unit of the inputs with "relative", and no unit with "absolute".
+    half_bias : bool, default=True
+        Whether the thresholds of pairs lie midway between the means, or have the bias printed in
+        [1]_, which lacks the factor 1/2. Used only with ``classifier="ovo"`` and in fine-tuning.
+    max_epochs : int, default=0
+        Maximum number of epochs of the end-to-end fine-tuning of each task's bands [1]_
+        (Algorithm 2). With 0, bands keep their initial weights.
+    learning_rate : float, default=0.003
+        Initial rate of the gradient descent, relative to the mean square length of a layer's
+        inputs.
+    momentum : float, default=0.9
+        Momentum of the descent, in [0, 1).
+    weight_decay : float, default=0.0
+        Weight decay on the coordinates of new rows, relative in the same way as the rate.
+    batch_size : int, default=50
+        Number of samples in a mini-batch, for the descent and for `batch_norm`.
+    left_out : bool, default=True
+        Whether the closed form computes the response of each sample of a task with rows that were
+        fitted without this sample, or with the final rows. Rows drawn at random are not fitted to
+        any sample. Trained bands alone need False for classes of a single sample, which have no
+        response without it.
+    n_folds : int, default=4
+        Number of folds of a task's samples in the descent, and of copies of the rows. Each copy is
+        trained on all folds but one, the band is the mean of the copies, and the responses of the
+        samples of a fold are computed with the copy that was not trained on them. With 1, the only
+        copy is trained on all samples and computes their responses, as in [1]_.
+    draws : bool, default=True
+        Whether the loss includes draws from the Gaussians of old classes, in addition to the
+        samples of the task. Used only with ``old_statistics="gaussian"``.
+    patience : int or None, default=10
+        Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
+        the descent ends after `max_epochs` or at a loss of zero.
+    standard_errors : float or None, default=2.0
+        Number of standard errors by which the loss after an epoch has to be below the loss at the
+        start. The best of these epochs is kept, or the start if there is none. With None, the last
+        epoch is kept, as in [1]_.
+    adaptive_rate : bool, default=True
+        Whether the rate decreases by 1 % after an epoch in which the loss changed by more than in
+        the previous epoch, and increases by as much after any other epoch [1]_, or is fixed as in
+        the experiments of [1]_ on CIFAR-100.
+
+    See Also
+    --------
+    FFNBClassifier.as_published : The bands of the paper.
+
+    References
+    ----------
+    .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
+       Learning. arXiv:2111.11366, 2021.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn import Bands, FFNBClassifier
+    >>> clf = FFNBClassifier(bands=Bands(max_epochs=20, adaptive_rate=False))
+    >>> clf.set_params(bands__n_folds=1).bands
+    Bands(adaptive_rate=False, max_epochs=20, n_folds=1)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "init": [StrOptions({"multi", "mono", "random"})],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "null_space": ["boolean"],
+        "old_statistics": [StrOptions({"gaussian", "zero"})],
+        "batch_norm": ["boolean"],
+        "units": [StrOptions({"relative", "absolute"})],
+        "half_bias": ["boolean"],
+        "max_epochs": [Interval(Integral, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "left_out": ["boolean"],
+        "n_folds": [Interval(Integral, 1, None, closed="left")],
+        "draws": ["boolean"],
+        "patience": [Interval(Integral, 1, None, closed="left"), None],
+        "standard_errors": [Interval(Real, 0, None, closed="left"), None],
+        "adaptive_rate": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        activation="relu",
+        init="multi",
+        gamma=0.1,
+        null_space=True,
+        old_statistics="gaussian",
+        batch_norm=False,
+        units="relative",
+        half_bias=True,
+        max_epochs=0,
+        learning_rate=0.003,
+        momentum=0.9,
+        weight_decay=0.0,
+        batch_size=50,
+        left_out=True,
+        n_folds=4,
+        draws=True,
+        patience=10,
+        standard_errors=2.0,
+        adaptive_rate=True,
+    ):
+        self.activation = activation
+        self.init = init
+        self.gamma = gamma
+        self.null_space = null_space
+        self.old_statistics = old_statistics
+        self.batch_norm = batch_norm
+        self.units = units
+        self.half_bias = half_bias
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.left_out = left_out
+        self.n_folds = n_folds
+        self.draws = draws
+        self.patience = patience
+        self.standard_errors = standard_errors
+        self.adaptive_rate = adaptive_rate

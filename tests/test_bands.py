@@ -1,0 +1,84 @@
+"""Bands: the options of the bands in one object, which is reached by name from everywhere."""
+
+import inspect
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import ffnb_sklearn
+from ffnb_sklearn import Bands, FFNBClassifier, make_continual_pipeline
+from tests.separated_classes import CODES, X
+
+SMALL = {"shared_band_size": 5, "random_state": 0}
+
+
+def by_set_params():
+    return FFNBClassifier(**SMALL).set_params(bands__activation="tanh", bands__gamma=1.0)
+
+
+def by_pipeline():
+    pipe = make_continual_pipeline(FFNBClassifier(**SMALL))
+    names = {f"ffnbclassifier__bands__{name}": value for name, value in OPTIONS.items()}
+    return pipe.set_params(**names)
+
+
+def by_grid():
+    grid = {f"bands__{name}": [value] for name, value in OPTIONS.items()}
+    return GridSearchCV(FFNBClassifier(**SMALL), grid, cv=2).fit(X, CODES).best_estimator_
+
+
+OPTIONS = {"activation": "tanh", "gamma": 1.0}
+ROUTES = {
+    "set_params": by_set_params,
+    "another object": lambda: FFNBClassifier(**SMALL, bands=Bands()).set_params(
+        bands=Bands(activation="tanh"), bands__gamma=1.0
+    ),
+    "pipeline": by_pipeline,
+    "grid": by_grid,
+    "clone": lambda: clone(by_set_params()),
+}
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_options_are_set_by_name(route, method):
+    expected = FFNBClassifier(**SMALL, bands=Bands(**OPTIONS))
+    found = clone(ROUTES[route]())
+    scores = [getattr(one, method)(X, CODES).decision_function(X) for one in (found, expected)]
+    assert_array_equal(*scores)
+    plain = getattr(FFNBClassifier(**SMALL), method)(X, CODES).decision_function(X)
+    assert np.abs(plain - scores[0]).max() > 1e-9
+
+
+def test_options_are_set_by_name_in_the_published_model():
+    model = FFNBClassifier.as_published(p=75, bands__max_epochs=0)
+    assert (model.p, model.bands.max_epochs, model.bands.units) == (75, 0, "absolute")
+
+
+def test_no_estimator_changes_the_defaults():
+    FFNBClassifier().set_params(bands__gamma=5.0)
+    assert FFNBClassifier().set_params(bands__max_epochs=1).bands.gamma == 0.1
+
+
+@pytest.mark.parametrize("bands", ["multi", {"gamma": 1.0}, Bands])
+def test_another_object_is_refused_by_every_call(bands):
+    model = FFNBClassifier(**SMALL).fit(X, CODES)
+    scores = model.decision_function(X)
+    model.set_params(bands=bands)
+    for call in (model.predict, model.transform, lambda X: model.partial_fit(X, CODES)):
+        with pytest.raises(ValueError, match="The 'bands' parameter of FFNBClassifier must be"):
+            call(X)
+    assert_array_equal(model.set_params(bands=None).decision_function(X), scores)
+
+
+def test_the_constructor_and_the_package_have_few_names():
+    names = list(inspect.signature(FFNBClassifier).parameters)
+    assert names == [
+        *("classes_per_task", "shared_band_size", "band_size", "p", "n_layers", "bands"),
+        *("skip_connection", "classifier", "covariance", "shrinkage", "epsilon", "rank"),
+        *("priors", "scale", "novelty", "chunk_size", "device", "random_state", "verbose"),
+    ]
+    assert len(ffnb_sklearn.__all__) <= 20
