@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for pattern in ("*.rst", "benchmarks/*.rst", "user_guide/*.rst")
+    for pattern in ("*.rst", "benchmarks/*.rst", "theory/*.rst", "user_guide/*.rst")
     for page in DOCS.glob(pattern)
 )
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
@@ -97,7 +97,8 @@ def test_code_on_page_runs(page):
 
 
 def test_pages_with_code_were_found():
-    assert {"index.rst", "theory.rst", "metrics.rst", "user_guide/privacy.rst"} <= set(WITH_CODE)
+    pages = {"index.rst", "theory/paper.rst", "theory/default.rst", "user_guide/privacy.rst"}
+    assert pages <= set(WITH_CODE)
 
 
 @pytest.mark.parametrize("name", sorted(ffnb_sklearn.__all__))
@@ -117,6 +118,13 @@ def test_name_on_api_page_exists_and_is_described(name):
 def test_names_cited_on_page_are_on_api_page(page):
     cited = set(roles(TEXTS[page], "func|class|meth|exc|attr|mod"))
     assert cited <= documented()
+
+
+@pytest.mark.parametrize("page", ["theory/index.rst", "theory/paper.rst", "theory/default.rst"])
+def test_functions_of_the_core_on_page_exist_and_are_described(page):
+    names = re.findall(r"``(core\.[\w.]+)``", TEXTS[page])
+    assert names
+    assert [name for name in names if not resolve(f"ffnb_sklearn.{name}").__doc__] == []
 
 
 @pytest.mark.parametrize("page", sorted(TEXTS))
