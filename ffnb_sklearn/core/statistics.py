@@ -315,7 +315,11 @@ def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
     scatter = _Scatter(rows[0].shape[1])
     for block in rows:
         scatter.add(block)
-    return scatter.factor()[0]
+    principal = scatter.factor()[0]
+    energies = principal.square().sum(1)
+    # The rows of a past count as axes. Moments keep rows that matter to small columns alone, among
+    # which is rounding of large columns.
+    return principal[energies > ENERGY_ROUNDING * energies.sum()]
 
 
 def moments_of(

@@ -410,3 +410,13 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
     assert_allclose(turned.residual, factor**2 * plain.residual, rtol=1e-9, atol=1e-9)
     scatter = factor**2 * turn.T @ plain.scatter() @ turn
     assert_allclose(turned.scatter(), scatter, rtol=1e-9, atol=1e-9 * np.trace(scatter))
+
+
+def test_rounding_of_large_columns_is_no_principal_row_of_a_small_one():
+    rng = np.random.default_rng(0)
+    # Rank 6, of axes that lie in single columns and differ by up to 1000.
+    rows = rng.normal(size=(40, 6)) * np.geomspace(1.0, 1e-3, 6)
+
+    principal = principal_rows(torch.as_tensor(np.hstack([rows, np.zeros((40, 60))])))
+
+    assert len(principal) == 6

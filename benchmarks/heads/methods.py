@@ -1,0 +1,236 @@
+"""The classifiers that `compare` runs, each a row of its tables."""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from benchmarks.heads.lifted_peers import AnaCP, KernelLDA, RanPAC
+from benchmarks.heads.peers import (
+    FeCAM,
+    IncrementalRidge,
+    NearestClassMean,
+    RegularizedGaussians,
+    StreamingLDA,
+)
+from ffnb_sklearn import FFNBClassifier
+
+# Settings without a published value, the same for all sets, chosen by hold-outs of training rows.
+SLDA_ALPHA = 100.0
+RIDGE_ALPHA = 30.0
+RANPAC_ALPHA = 100.0
+KLDA_BANDWIDTH, KLDA_ALPHA = 1.0, 1000.0
+ANACP_ALPHA = 3.0
+
+
+@dataclass(frozen=True)
+class Context:
+    """Seed, width of the heads that lift the rows, and device of FFNB."""
+
+    seed: int = 0
+    width: int = 2000
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables: label, estimator factory, note on its settings."""
+
+    label: str
+    build: Callable
+    note: str
+    joint: bool = False
+
+
+class JointSVM(ClassifierMixin, BaseEstimator):
+    """Support vector machine with a Gaussian kernel, its setting chosen on the training rows.
+
+    Raw or standardised rows and C = 1, 10, 100 are compared by 3-fold cross-validation; the best
+    is fitted to all rows. The width of the kernel is scikit-learn's ``gamma="scale"``. More than
+    `n_search` rows are subsampled for the search, never for the final fit.
+    """
+
+    def __init__(self, *, n_search=5000, random_state=None):
+        self.n_search = n_search
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Choose the setting, then fit all rows."""
+        svm = SVC(gamma="scale", cache_size=1000)
+        search = GridSearchCV(
+            Pipeline([("scale", "passthrough"), ("svm", svm)]),
+            {"scale": ["passthrough", StandardScaler()], "svm__C": [1.0, 10.0, 100.0]},
+            cv=StratifiedKFold(3, shuffle=True, random_state=self.random_state),
+            refit=False,
+        )
+        search.fit(*self._subsample(X, y))
+        self.best_params_ = search.best_params_
+        self.pipeline_ = clone(search.estimator).set_params(**self.best_params_).fit(X, y)
+        self.classes_ = self.pipeline_.classes_
+        return self
+
+    def predict(self, X):
+        """Return the label of every row."""
+        return self.pipeline_.predict(X)
+
+    def _subsample(self, X, y):
+        if len(X) <= self.n_search:
+            return X, y
+        X, _, y, _ = train_test_split(
+            X, y, train_size=self.n_search, stratify=y, random_state=self.random_state
+        )
+        return X, y
+
+
+def _ffnb(label, note, **parameters):
+    def build(context):
+        return FFNBClassifier(**parameters, random_state=context.seed, device=context.device)
+
+    return Method(label, build, note)
+
+
+def _published(context):
+    return FFNBClassifier.as_published(
+        p=0.95, max_epochs=0, random_state=context.seed, device=context.device
+    )
+
+
+def _joint(label, make, note, *, scaled=False, seeded=False):
+    """A classifier of scikit-learn that sees all rows at once."""
+
+    def build(context):
+        estimator = make(random_state=context.seed) if seeded else make()
+        return make_pipeline(StandardScaler(), estimator) if scaled else estimator
+
+    note = f"all rows at once; {note}" + ("; standardised columns" if scaled else "")
+    return Method(f"{label}, joint", build, note, joint=True)
+
+
+METHODS = {
+    "ffnb": _ffnb("FFNB", "default parameters"),
+    "ffnb-2000": _ffnb("FFNB, 2000 neurons", "shared_band_size=2000", shared_band_size=2000),
+    "ffnb-ovo": _ffnb("FFNB, pairs", "classifier='ovo'", classifier="ovo"),
+    "ffnb-ova": _ffnb("FFNB, one-vs-all", "classifier='ova'", classifier="ova"),
+    "ffnb-bare": _ffnb(
+        "FFNB, no neurons",
+        "band_size=0, shared_band_size=0: the inputs alone",
+        band_size=0,
+        shared_band_size=0,
+    ),
+    "ffnb-empirical": _ffnb(
+        "FFNB, empirical priors", "classes as frequent as they were", priors="empirical"
+    ),
+    "published": Method(
+        "FFNB, as published", _published, "as_published(p=0.95, max_epochs=0): the closed form"
+    ),
+    "ncm": Method("nearest class mean", lambda c: NearestClassMean(), "no setting"),
+    "slda": Method("SLDA", lambda c: StreamingLDA(), "published shrinkage 1e-4 to the identity"),
+    "slda-scaled": Method(
+        "SLDA, scaled ridge",
+        lambda c: StreamingLDA(alpha=SLDA_ALPHA),
+        f"ridge worth {SLDA_ALPHA:g} samples of mean variance, chosen by hold-out",
+    ),
+    "fecam": Method(
+        "FeCAM",
+        lambda c: FeCAM(),
+        "published alpha1 = alpha2 = 1, applied twice, and Tukey power 0.5 if the first task is "
+        "non-negative",
+    ),
+    "rgda": Method(
+        "RGDA",
+        lambda c: RegularizedGaussians(),
+        "weights 0.2, 2, 0.5 of class covariance, mean class covariance and identity, as published "
+        "for LR-RGDA; the identity times the mean variance; all axes kept",
+    ),
+    "ranpac": Method(
+        "RanPAC",
+        lambda c: RanPAC(width=c.width, random_state=c.seed),
+        "ridge by the published hold-out of every task; the published 10,000 neurons only with "
+        "--width 10000",
+    ),
+    "ranpac-fixed": Method(
+        "RanPAC, fixed ridge",
+        lambda c: RanPAC(width=c.width, alpha=RANPAC_ALPHA, random_state=c.seed),
+        f"ridge worth {RANPAC_ALPHA:g} samples of mean square, chosen by hold-out",
+    ),
+    "klda": Method(
+        "KLDA",
+        lambda c: KernelLDA(
+            width=c.width, bandwidth=KLDA_BANDWIDTH, alpha=KLDA_ALPHA, random_state=c.seed
+        ),
+        f"gamma = {KLDA_BANDWIDTH:g} / median squared distance of the first task, ridge worth "
+        f"{KLDA_ALPHA:g} samples of mean variance, both factors chosen by hold-out",
+    ),
+    "anacp": Method(
+        "AnaCP",
+        lambda c: AnaCP(width=c.width, random_state=c.seed),
+        "three heads, 100 draws per class and the ridge of 100, as published; the published 5,000 "
+        "neurons only with --width 5000",
+    ),
+    "anacp-fixed": Method(
+        "AnaCP, smaller ridge",
+        lambda c: AnaCP(width=c.width, alpha=ANACP_ALPHA, random_state=c.seed),
+        f"the same with a ridge of {ANACP_ALPHA:g}, chosen by hold-out",
+    ),
+    "ridge": Method(
+        "ridge",
+        lambda c: IncrementalRidge(alpha=RIDGE_ALPHA),
+        f"ridge worth {RIDGE_ALPHA:g} samples of mean variance, chosen by hold-out; with intercept",
+    ),
+    "lda": _joint(
+        "LDA",
+        partial(LinearDiscriminantAnalysis, solver="lsqr", shrinkage="auto"),
+        "Ledoit-Wolf shrinkage",
+    ),
+    # Without a ridge, a class with fewer samples than columns has no density.
+    "qda": _joint(
+        "QDA",
+        partial(QuadraticDiscriminantAnalysis, solver="eigen", shrinkage=0.01),
+        "shrinkage 0.01",
+    ),
+    "logistic": _joint(
+        "logistic regression", partial(LogisticRegression, max_iter=300), "C=1", scaled=True
+    ),
+    "naive-bayes": _joint("Gaussian naive Bayes", GaussianNB, "defaults"),
+    "neighbours": _joint("5 neighbours", KNeighborsClassifier, "defaults", scaled=True),
+    "forest": _joint("random forest", RandomForestClassifier, "defaults", seeded=True),
+    "boosting": _joint("boosting", HistGradientBoostingClassifier, "defaults", seeded=True),
+    "svm": _joint(
+        "SVM-RBF",
+        JointSVM,
+        "gamma='scale'; rows raw or standardised and C in 1, 10, 100 chosen by 3-fold "
+        "cross-validation of the training rows (of 5,000 of them if there are more), which is part "
+        "of the seconds",
+        seeded=True,
+    ),
+}
+
+
+def setting(text):
+    """Return the method of FFNB with other parameters, such as ``"rank=16, shrinkage=0.5"``.
+
+    Raises
+    ------
+    ValueError
+        If the text is no list of ``name=value`` with literal values and known names.
+    """
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        parameters = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+    except (SyntaxError, ValueError, AttributeError):
+        raise ValueError(f"a setting is a list of name=value; got {text!r}") from None
+    unknown = parameters.keys() - FFNBClassifier().get_params().keys()
+    if call.args or not parameters or unknown:
+        raise ValueError(f"a setting names parameters of FFNBClassifier; got {text!r}")
+    return _ffnb(f"FFNB, {text}", text, **parameters)

@@ -1,0 +1,157 @@
+"""The comparison of classifiers: figures, reports, records of earlier runs, and its options."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.metrics import balanced_accuracy_score, log_loss
+
+from benchmarks.heads import compare
+from benchmarks.heads.methods import METHODS, Context, setting
+from benchmarks.lib.sets import Problem, load_group, table_splits
+from ffnb_sklearn import FFNBClassifier
+
+# Recorded by an earlier script.
+OLD_RUNS = str(Path(compare.__file__).parents[1] / "results" / "settings" / "what_matters.csv")
+
+IRIS = Problem("iris", "", lambda seed: table_splits(load_iris, True, seed))
+
+
+def records_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", ["ffnb-bare", "ffnb-empirical", "published", "slda", "logistic"])
+def test_figures_are_those_of_the_learned_estimator(name):
+    (split,) = IRIS.splits(0)
+    found = compare.measure(METHODS[name], IRIS, split, Context(0), average=True)
+    clf = METHODS[name].build(Context(0))
+    if METHODS[name].joint:
+        clf.fit(split.X, split.y)
+    else:
+        for task in compare.tasks_of(IRIS, split.y, 0):
+            clf.partial_fit(split.X[task], split.y[task])
+    predicted = clf.predict(split.X_test)
+    assert list(found) == list(compare.FIGURES)
+    assert_allclose(found["accuracy"], 100.0 * np.mean(predicted == split.y_test))
+    assert_allclose(found["balanced"], 100.0 * balanced_accuracy_score(split.y_test, predicted))
+    assert found["state_mb"] > 0
+    if name == "slda":
+        assert np.isnan(found["log_loss"])
+    else:
+        # The classes have twenty test rows each, so weights change nothing.
+        expected = log_loss(split.y_test, clf.predict_proba(split.X_test))
+        assert_allclose(found["log_loss"], expected, rtol=1e-6)
+    if METHODS[name].joint:
+        assert found["average"] == found["accuracy"]
+    else:
+        assert found["average"] >= found["accuracy"]
+
+
+def test_calibration_error_is_the_gap_of_confidence_and_accuracy():
+    probabilities = np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.35, 0.65]])
+    error = compare.calibration_error(probabilities, np.array([0, 1, 1, 1]))
+    assert_allclose(error, (abs(1.8 - 1) + abs(1.25 - 2)) / 4)
+
+
+def test_every_method_builds_with_its_seed():
+    for name, method in METHODS.items():
+        estimator = method.build(Context(seed=3, width=50))
+        assert hasattr(estimator, "fit" if method.joint else "partial_fit"), name
+        if name.startswith("ffnb") or name == "published":
+            assert estimator.random_state == 3
+
+
+def test_a_setting_is_a_list_of_known_parameters_with_literal_values():
+    clf = setting("rank=16, priors='empirical', shared_band_size=0").build(Context(seed=2))
+    expected = FFNBClassifier(rank=16, priors="empirical", shared_band_size=0, random_state=2)
+    assert clf.get_params() == {**expected.get_params(), "device": "cpu"}
+    for wrong in ("rank", "rang=2", "rank=print(1)", "1", "", "rank=1)+f(rank=2"):
+        with pytest.raises(ValueError, match=r"a setting (is|names)"):
+            setting(wrong)
+
+
+def test_report_compares_with_the_first_method_and_with_another_version(tmp_path, capsys):
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    quick = ["--quick", "--sets", "iris", "--methods", "slda", "ncm"]
+    first = compare.main([*quick, "--out", str(old)])
+    assert [one["method"] for one in first] == ["slda", "ncm"]
+    written = records_of(old)
+    assert list(written[0]) == [*compare.KEYS, *compare.FIGURES]
+    text = old.read_text(encoding="utf-8").replace(written[0]["balanced"], "50.0")
+    old.write_text(text, encoding="utf-8")
+    capsys.readouterr()
+
+    compare.main([*quick, "--against", str(old), "--out", str(new), str(tmp_path / "new.md")])
+
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "new.md").read_text(encoding="utf-8")
+    gap = 50.0 - first[0]["balanced"]
+    assert f"| slda before | {gap:+.2f} (iris {gap:+.2f}), x" in printed
+    assert "## study: means over 1 sets" in printed
+    methods = [one["method"] for one in records_of(new)]
+    assert methods == ["slda before", "ncm before", "slda", "ncm"]
+
+
+def test_runs_of_an_earlier_file_are_not_made_again(tmp_path, monkeypatch):
+    path = tmp_path / "runs.csv"
+    arguments = ["--sets", "wine", "--seeds", "0", "1", "--methods", "ncm"]
+    first = compare.main([*arguments, "--out", str(path)])
+    monkeypatch.setattr(compare, "measure", lambda *_, **__: pytest.fail("measured again"))
+    again = compare.main([*arguments, "--resume", str(path)])
+    assert [one["balanced"] for one in again] == [one["balanced"] for one in first]
+
+
+def test_means_weigh_sets_alike_and_costs_geometrically():
+    base = {"split": "", "group": "g", "method": "m"} | dict.fromkeys(compare.FIGURES, 0.0)
+    records = [
+        base | {"set": "a", "seed": "0", "balanced": 80.0, "state_mb": 1.0},
+        base | {"set": "a", "seed": "1", "balanced": 90.0, "state_mb": 1.0},
+        base | {"set": "b", "seed": "0", "balanced": 65.0, "state_mb": 100.0},
+    ]
+    found = compare.group_means(compare.means(records), "g", "m")
+    assert_allclose([found["balanced"], found["state_mb"]], [75.0, 10.0])
+
+
+def test_own_features_and_tables_of_a_file_are_streamed(tmp_path, capsys):
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "mine.npz", X=X, y=y, train=np.arange(len(y)) % 3 > 0)
+    np.savez(tmp_path / "mytables.npz", one_X=X, one_y=y, two_X=X[:, :2], two_y=y)
+    compare.main(["--features", str(tmp_path / "mine.npz"), "--methods", "ncm", "--seeds", "0"])
+    assert "| mine | nearest class mean |" in capsys.readouterr().out
+    tables = ["--sets", "mytables", "--tables", str(tmp_path), "--hold-out", "--seeds", "0"]
+    records = compare.main([*tables, "--methods", "ncm"])
+    assert [one["set"] for one in records] == ["one", "two"]
+    assert records[0]["split"] == "split 0, hold-out 0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sets", "nothing"], "nothing.npz"),
+        (["--settings", "rang=2"], "parameters of FFNBClassifier"),
+        (["--methods"], "must name a method"),
+        (["--sets", "wine", "--against", "none.csv"], "none.csv"),
+        (["--sets", "wine", "--resume", OLD_RUNS], "of this script"),
+        (["--out", "table.txt"], ".md or .csv"),
+    ],
+)
+def test_wrong_options_are_refused_before_any_run(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        compare.main(["--data", str(tmp_path), *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_a_problem_of_a_group_can_be_named_alone(tmp_path):
+    options = compare.parse(["--sets", "clusters", "3-quantiles-2", "--data", str(tmp_path)])
+    assert [(group, one.name) for group, one in options.problems] == [
+        ("generated", "clusters"),
+        ("surrounding", "3-quantiles-2"),
+    ]
+    assert_array_equal(
+        list(load_group("study", tmp_path, tmp_path))[-3:], ["breast-cancer", "wine", "iris"]
+    )

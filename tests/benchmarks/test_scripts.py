@@ -1,0 +1,100 @@
+"""Every script runs: its --help, and those that are quick on few rows."""
+
+import csv
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in ROOT.glob("benchmarks/*/*.py")
+    if "__main__" in path.read_text(encoding="utf-8")
+)
+QUICK = {
+    "heads.novelty": ("score_samples", ["--quick"]),
+    "settings.scaling": (
+        "by the first task",
+        ["--sets", "iris", "--seeds", "0", "--methods", "slda"],
+    ),
+    "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
+    "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),
+    "speed.speed": ("agreement", ["--quick", "--repeats", "1", "--methods", "ffnb-bare", "slda"]),
+    "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
+    "speed.out_of_core": (
+        "chunk_size",
+        ["--samples", "2000", "--features", "5", "--chunks", "500", "--shared", "0"],
+    ),
+    "features.sparse_rows": (
+        "ComplementNB",
+        [
+            *("--documents", "200", "--test", "50", "--words", "2000", "--classes", "2"),
+            *("--tasks", "2", "--distinct", "20", "--shares", "0.4", "--methods", "ComplementNB"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_shows_the_first_line(name, capsys):
+    module = importlib.import_module(name)
+    with pytest.raises(SystemExit) as end:
+        module.main(["--help"])
+    assert end.value.code == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert module.__doc__.splitlines()[0].rstrip(".") in words
+    command = f"python -m {name}"
+    assert command in module.__doc__
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_quick_run_prints_its_report_and_writes_both_files(name, tmp_path, capsys):
+    word, arguments = QUICK[name]
+    report, records = tmp_path / "page.md", tmp_path / "runs.csv"
+    module = importlib.import_module(f"benchmarks.{name}")
+    module.main([*arguments, "--out", str(report), str(records)])
+    printed = capsys.readouterr().out
+    assert report.read_text(encoding="utf-8") == printed
+    assert word in printed
+    assert "scikit-learn" in printed
+    with open(records, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert all(None not in row.values() for row in rows)
+
+
+def test_curves_of_the_sizes_are_drawn_from_their_records(tmp_path, capsys):
+    size = importlib.import_module("benchmarks.settings.size")
+    runs, picture = tmp_path / "size.csv", tmp_path / "size.png"
+    quick = ["--sets", "iris", "--seeds", "0", "--sizes", "20", "0", "--out", str(runs)]
+    size.main(quick)
+    assert "| iris | FFNB, shared_band_size=20 |" in capsys.readouterr().out
+    size.main(["--from", str(runs), "--plot", str(picture)])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_layers_of_the_given_network_are_columns_of_the_images():
+    layers = importlib.import_module("benchmarks.features.layers")
+    widths = dict.fromkeys(layers.LAYERS, (2, 0.5))
+    X = np.arange(20.0).reshape(2, 10)
+    images = layers.Images(np.zeros((2, 3, 2, 2)), None, np.zeros((2, 2, 2, 3)), None)
+    for name, expected in {
+        "all-mirror": X,
+        "two-mirror": X[:, [4, 5, 8, 9]],
+        "last": X[:, 8:] / 0.5,
+    }.items():
+        found = layers.columns(layers.FEATURES[name], images, (X, X[:1], widths))
+        assert np.array_equal(found[0], expected)
+        assert np.array_equal(found[1], expected[:1])
+    assert layers.columns(layers.FEATURES["pixels"], images, None)[0].shape == (2, 12)
+
+
+def test_coded_training_images_are_decoded():
+    layers = importlib.import_module("benchmarks.features.layers")
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 4)).astype(np.uint8)
+    green = images[:, 1]
+    planes = np.stack([green, images[:, 0] - green, images[:, 2] - green], axis=1)
+    coded = np.diff(planes, axis=3, prepend=np.uint8(0))
+    assert np.array_equal(layers.decode(coded), images)
