@@ -108,6 +108,12 @@ def test_public_name_is_on_api_page(name):
         assert f"ffnb_sklearn.{name}" in documented()
 
 
+@pytest.mark.parametrize("room", ["datasets", "exceptions", "metrics"])
+def test_public_names_of_a_module_are_on_api_page(room):
+    names = importlib.import_module(f"ffnb_sklearn.{room}").__all__
+    assert {f"ffnb_sklearn.{room}.{name}" for name in names} <= documented()
+
+
 @pytest.mark.parametrize("name", sorted(documented()))
 def test_name_on_api_page_exists_and_is_described(name):
     assert resolve(name).__doc__
