@@ -80,7 +80,7 @@ html_theme_options = {
     "show_toc_level": 2,
 }
 # Pages without parts of their own would otherwise show an empty column.
-html_sidebars = {"index": [], "api": [], "changelog": [], "metrics": [], "theory": []}
+html_sidebars = {"index": [], "api": [], "changelog": [], "metrics": []}
 html_sidebars["generated/*"] = ["api_groups.html"]
 
 

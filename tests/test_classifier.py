@@ -210,7 +210,7 @@ def test_merging_other_feature_names():
 
 def test_a_merge_that_fails_inside_changes_nothing(monkeypatch):
     model, other = (learned(estimator(scale=False), some) for some in ([0, 1], [2]))
-    monkeypatch.setattr("ffnb_sklearn.core.revision.within_state", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.revision.merge_classes", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.merge(other)
 

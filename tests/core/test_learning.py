@@ -93,7 +93,6 @@ def test_a_stream_adds_each_class_once_to_the_past_of_the_inputs(monkeypatch):
     for changed in (
         pickle.loads(pickle.dumps(model)),
         learn(model, task(1, seed=1), settings),
-        learn(model, task(3), replace(settings, max_state_mb=1e-3)),
         forget_classes(model, [0]),
         merge_models(model, learnt([task(3)], settings), [3], device=CPU),
     ):

@@ -329,7 +329,6 @@ def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
 
 
 def dispersion_of(X, y, n_neurons=60, rank=None):
-    rng = np.random.default_rng(0)
     shared = draw_shared_band(n_neurons, X.shape[1], mirrored=True, seed=0)
     features = FeatureMap(X.shape[1], shared)(torch.as_tensor(X)).numpy()
     return dispersion(stacked(features, y, rank), shared)
@@ -374,7 +373,6 @@ def test_circles_and_shells_are_not_gaussian():
 
 def test_small_weights_do_not_change_the_dispersion():
     X, y = unlike_samples(20)
-    rng = np.random.default_rng(0)
     shared = draw_shared_band(60, D, mirrored=True, seed=0)
     features = FeatureMap(D, shared)(torch.as_tensor(X)).numpy()
 
