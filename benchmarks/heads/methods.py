@@ -24,7 +24,7 @@ from benchmarks.heads.peers import (
     RegularizedGaussians,
     StreamingLDA,
 )
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import Bands, FFNBClassifier
 
 # Settings without a published value, the same for all sets, chosen by hold-outs of training rows.
 SLDA_ALPHA = 100.0
@@ -95,14 +95,16 @@ class JointSVM(ClassifierMixin, BaseEstimator):
 
 def _ffnb(label, note, **parameters):
     def build(context):
-        return FFNBClassifier(**parameters, random_state=context.seed, device=context.device)
+        return FFNBClassifier().set_params(
+            **parameters, random_state=context.seed, device=context.device
+        )
 
     return Method(label, build, note)
 
 
 def _published(context):
     return FFNBClassifier.as_published(
-        p=0.95, max_epochs=0, random_state=context.seed, device=context.device
+        p=0.95, bands__max_epochs=0, random_state=context.seed, device=context.device
     )
 
 
@@ -230,7 +232,7 @@ def setting(text):
         parameters = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
         raise ValueError(f"a setting is a list of name=value; got {text!r}") from None
-    unknown = parameters.keys() - FFNBClassifier().get_params().keys()
+    unknown = parameters.keys() - FFNBClassifier(bands=Bands()).get_params().keys()
     if call.args or not parameters or unknown:
         raise ValueError(f"a setting names parameters of FFNBClassifier; got {text!r}")
     return _ffnb(f"FFNB, {text}", text, **parameters)

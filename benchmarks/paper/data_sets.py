@@ -78,7 +78,7 @@ class DataSet:
 SBU = DataSet(
     "sbu",
     "SBU",
-    {"p": 45, "weight_decay": 1e-8},
+    {"p": 45, "bands__weight_decay": 1e-8},
     classes_per_task=1,
     n_tasks=8,
     split="fold 4",
@@ -88,7 +88,7 @@ SBU = DataSet(
 FPHA = DataSet(
     "fpha",
     "FPHA",
-    {"p": 75, "weight_decay": 1e-8},
+    {"p": 75, "bands__weight_decay": 1e-8},
     classes_per_task=5,
     n_tasks=9,
     base_classes=5,
@@ -99,10 +99,10 @@ FPHA = DataSet(
 CIFAR_PARAMETERS = {
     "p": 0.95,
     "band_size": 1,
-    "batch_size": 32,
-    "momentum": 0.0,
-    "learning_rate": 0.01,
-    "training__adaptive_rate": False,
+    "bands__batch_size": 32,
+    "bands__momentum": 0.0,
+    "bands__learning_rate": 0.01,
+    "bands__adaptive_rate": False,
 }
 CIFAR = {
     f"S{n}": DataSet(

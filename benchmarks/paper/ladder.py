@@ -33,15 +33,11 @@ from benchmarks.paper.data_sets import (
 )
 from benchmarks.paper.printed import ACCURACIES
 from benchmarks.paper.runs import QUICK_EPOCHS, QUICK_SAMPLES
-from ffnb_sklearn import (
-    BandTraining,
-    EmptyNullSpaceWarning,
-    FFNBClassifier,
-    class_incremental_tasks,
-)
+from ffnb_sklearn import Bands, FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 DATA_SETS = {one.name: one for one in (FPHA, SBU, CIFAR["S10"])}
-DEFAULT = FFNBClassifier(training=BandTraining()).get_params()
+DEFAULT = FFNBClassifier(bands=Bands()).get_params()
 
 # Parameters of an estimator that are no part of the model.
 NOT_OF_THE_MODEL = {"training", "random_state", "device", "verbose", "classes_per_task"}
@@ -65,17 +61,17 @@ class Rung:
 START = Rung("as_published", features="gcn-narrow")
 SEVERAL_LAYERS = Rung("three layers instead of one", changes={"n_layers": 3}, kept=False)
 RUNGS = (
-    Rung("printed bias, without the factor 1/2", changes={"half_bias": False}, kept=False),
+    Rung("printed bias, without the factor 1/2", changes={"bands__half_bias": False}, kept=False),
     START,
     Rung("epsilon of 0.1 instead of 0.01", changes={"epsilon": 0.1}, kept=False),
     Rung("relative units, gamma and rate", ("units", "gamma", "learning_rate")),
     Rung("ridge from the moments", ("epsilon",)),
     Rung("shrinkage", ("shrinkage",)),
     Rung("Gaussian old classes instead of zeros", ("old_statistics",)),
-    Rung("left-out responses", ("training__left_out",)),
-    Rung("cross-fitted copies", ("training__n_folds",)),
-    Rung("draws of old classes", ("training__draws",)),
-    Rung("patience and two standard errors", ("training__patience", "training__standard_errors")),
+    Rung("left-out responses", ("bands__left_out",)),
+    Rung("cross-fitted copies", ("bands__n_folds",)),
+    Rung("draws of old classes", ("bands__draws",)),
+    Rung("patience and two standard errors", ("bands__patience", "bands__standard_errors")),
     SEVERAL_LAYERS,
     Rung("wide features", features="gcn"),
     Rung("skip connection", ("skip_connection",)),
@@ -139,8 +135,8 @@ def measure(options, name, rung, seed, epochs):
     records = []
     for split in splits:
         rows = thin(split, *QUICK_SAMPLES) if options.quick else split
-        estimator = FFNBClassifier(training=BandTraining(), device="cpu", random_state=seed)
-        estimator.set_params(**parameters | {"max_epochs": epochs})
+        estimator = FFNBClassifier(device="cpu", random_state=seed, bands=Bands())
+        estimator.set_params(**parameters | {"bands__max_epochs": epochs})
         keys = {"set": name, "split": split.name, "rung": rung.label, "seed": seed}
         final = streamed(estimator, rows, DATA_SETS[name])
         records.append({**keys, "max_epochs": epochs, "final": final})

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from benchmarks.paper.data_sets import DEEP_P, UnavailableError, load_splits, thin
-from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
+from ffnb_sklearn import Bands, FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 
 # What --quick leaves: rows of a table, epochs, training and test samples of a class.
@@ -241,9 +241,9 @@ def build_model(row, n_features, *, seed, device, max_epochs=0):
     """
     common = {"random_state": seed, "device": device}
     if row.model.startswith("default"):
-        return FFNBClassifier(**common), row.model == "default joint"
+        return FFNBClassifier().set_params(**common), row.model == "default joint"
     model = FFNBClassifier.as_published(**row.data_set.parameters, **common)
-    model.set_params(**{"max_epochs": max_epochs, **row.parameters})
+    model.set_params(**_as_parameters({"max_epochs": max_epochs, **row.parameters}))
     p = model.p
     if isinstance(p, Integral):
         if p >= n_features:
@@ -252,8 +252,14 @@ def build_model(row, n_features, *, seed, device, max_epochs=0):
         model.set_params(p=(p, *[DEEP_P] * (model.n_layers - 1)))
     if row.model != "algorithm 1":
         return model, row.model == "paper joint"
-    if not model.max_epochs:
+    if not model.bands.max_epochs:
         raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
     known = NaiveIncrementalClassifier().get_params(deep=False)
-    shared = {k: v for k, v in model.get_params(deep=False).items() if k in known}
-    return NaiveIncrementalClassifier(**shared), False
+    given = model.get_params(deep=False) | model.bands.get_params()
+    return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given}), False
+
+
+def _as_parameters(settings):
+    """Return settings by the names of the paper as parameters of the estimator."""
+    options = Bands().get_params()
+    return {f"bands__{k}" if k in options else k: value for k, value in settings.items()}

@@ -63,10 +63,10 @@ def build(setting, value, context):
     """Return the classifier of a point."""
     parameters = {setting: value, "random_state": context.seed}
     if setting in ("p", "band_size"):
-        return FFNBClassifier.as_published(**{"p": 0.8, **parameters}, max_epochs=0)
+        return FFNBClassifier.as_published(**{"p": 0.8, **parameters}, bands__max_epochs=0)
     if setting == "shrinkage":
         parameters["epsilon"] = "auto" if value == "auto" else 0.1
-    return FFNBClassifier(**parameters)
+    return FFNBClassifier().set_params(**parameters)
 
 
 def run(options):

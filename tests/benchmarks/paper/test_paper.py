@@ -37,7 +37,7 @@ def printed_size(model, backbone):
 )
 def test_printed_sizes_are_those_of_as_published_with_one_layer(source, width, reported):
     rng, counted = np.random.default_rng(0), []
-    model = FFNBClassifier.as_published(p=10, max_epochs=0)
+    model = FFNBClassifier.as_published(p=10, bands__max_epochs=0)
     for last in reported:
         seen = len(model.classes_) if counted else 0
         y = np.repeat(np.arange(seen, last + 1), 4)
@@ -101,7 +101,7 @@ def test_every_row_builds_its_model_from_as_published():
             assert joint == row.model.endswith("joint")
             if row.model == "paper":
                 expected = FFNBClassifier.as_published(**row.data_set.parameters, device="cpu")
-                expected.set_params(**{"random_state": 0, "max_epochs": 3, **row.parameters})
+                expected.set_params(**{"random_state": 0, "bands__max_epochs": 3, **row.parameters})
                 expected.set_params(p=model.p)
                 assert str(model.get_params()) == str(expected.get_params())
 
@@ -145,7 +145,14 @@ def test_steps_of_the_ladder_compare_with_the_last_kept_rung():
     finals = {"as_published": 0.5, "ridge from the moments": 0.7, "skip connection": 0.6}
     finals["epsilon of 0.1 instead of 0.01"] = 0.9
     records = [
-        {"set": "fpha", "split": "official", "rung": rung, "seed": 0, "max_epochs": 0, "final": one}
+        {
+            "set": "fpha",
+            "split": "official",
+            "rung": rung,
+            "seed": 0,
+            "bands__max_epochs": 0,
+            "final": one,
+        }
         for rung, one in finals.items()
     ]
     rungs = [rung for rung in ladder.RUNGS if rung.label in finals]
