@@ -68,7 +68,8 @@ def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) 
         return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
-    points = engine.fast_forward(1).draw(n_draws, dtype=torch.float64)
+    engine.fast_forward(1)  # type: ignore[no-untyped-call]
+    points = engine.draw(n_draws, dtype=torch.float64)
     # A point may be 0 or 1 but for 30 binary digits.
     draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
     return torch.cat([draws, -draws]).to(device)
