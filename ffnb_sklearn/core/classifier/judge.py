@@ -67,6 +67,8 @@ def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) 
     if not n_columns:
         return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    # The first point has the default precision of torch, which users may set.
+    engine.fast_forward(1)  # type: ignore[no-untyped-call]
     points = engine.draw(n_draws, dtype=torch.float64)
     # A point may be 0 or 1 but for 30 binary digits.
     draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
@@ -75,11 +77,6 @@ def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) 
 
 class LeftOutSamples:
     """Samples of up to twelve classes, each left out of the pooled discriminant.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes; their penalties play no part.
 
     Attributes
     ----------
@@ -192,33 +189,21 @@ class DensityChoice(NamedTuple):
 
 
 def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityChoice:
-    """Return the point of the grid of least left-out cross-entropy.
-
-    Parameters
-    ----------
-    left_out : LeftOutSamples
-        Classes to judge, with an opponent at least.
-    inputs : ClassGaussians
-        All classes over the inputs.
-    """
+    """Return the point of the grid of least left-out cross-entropy, given all classes' inputs."""
     shares = inputs.weights[left_out.classes] / inputs.weights[left_out.classes].sum()
     draws = normal_draws(inputs.seed, _N_DRAWS, inputs.means.shape[1] + 1, shares.device)
     temperatures = _TEMPERATURES.to(shares.device)[:, None, None, None]
     found = []
     for ridge in _RIDGES:
         densities = _Densities(inputs, ridge)
-        losses = torch.zeros_like(temperatures[..., 0, 0])
-        for share, c in zip(shares, left_out.classes, strict=True):
-            # Shrinkages, draws, opponents.
-            logits = -densities.margins(c, left_out, draws) / temperatures
-            losses = losses + share * torch.nn.functional.pad(logits, (1, 0)).logsumexp(-1).mean(-1)
-        found.append(losses)
+        # Temperatures, shrinkages, draws, opponents.
+        logits = (-densities.margins(c, left_out, draws) / temperatures for c in left_out.classes)
+        losses = [torch.nn.functional.pad(one, (1, 0)).logsumexp(-1).mean(-1) for one in logits]
+        found.append(torch.tensordot(shares, torch.stack(losses), 1))
     # Ridges, temperatures, shrinkages.
-    losses = torch.stack(found)
-    r, t, s = (int(one) for one in torch.unravel_index(losses.argmin(), losses.shape))
-    return DensityChoice(
-        _SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), float(losses[r, t, s])
-    )
+    grid = torch.stack(found)
+    r, t, s = (int(one) for one in torch.unravel_index(grid.argmin(), grid.shape))
+    return DensityChoice(_SHRINKAGES[s], _RIDGES[r], float(_TEMPERATURES[t]), float(grid[r, t, s]))
 
 
 class _Densities:
@@ -231,9 +216,8 @@ class _Densities:
         total /= weights.sum()
         total.diagonal().add_(ridge * gaussians.pooled_variance() * gaussians.penalties)
         self._root = cholesky(total, name="the pooled covariance of the inputs")
-        means = gaussians.means - weights @ gaussians.means / weights.sum()
-        self._means = self._whitened(means)
-        self._rho = means.new_tensor(_SHRINKAGES)[:, None]
+        self._means = self._whitened(gaussians.means - weights @ gaussians.means / weights.sum())
+        self._rho = weights.new_tensor(_SHRINKAGES)[:, None]
         self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def margins(self, c: int, left_out: LeftOutSamples, draws: torch.Tensor) -> torch.Tensor:
@@ -253,8 +237,7 @@ class _Densities:
         ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(_LEAST_ROOT) ** 3
         own = k**2 / left * ((1.0 / mixed) @ z.square().T) / ratio + left.log() + logs
         samples = z @ axes.T + self._means[c]
-        gaps = (self._means - self._means[c]).square().sum(1)
-        _, opponents = left_out.nearest(c, gaps)
+        _, opponents = left_out.nearest(c, (self._means - self._means[c]).square().sum(1))
         others = [self._distances(r, samples) for r in opponents.tolist()]
         return 0.5 * (torch.stack(others, dim=-1) - own[..., None])
 
@@ -285,8 +268,8 @@ class _Densities:
 
     def _whitened(self, rows: torch.Tensor) -> torch.Tensor:
         """Return rows in these coordinates."""
-        white: torch.Tensor = torch.linalg.solve_triangular(self._root, rows.T, upper=False)
-        return white.T
+        white: torch.Tensor = torch.linalg.solve_triangular(self._root, rows.T, upper=False).T
+        return white
 
 
 def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:

@@ -390,6 +390,31 @@ def test_any_classes_can_be_solved(sizes, settings, head, same):
         assert_array_equal(scores.argmax(1), labels)
 
 
+@pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("n_truncated", [3, N_CLASSES])
+def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
+    model = learnt(*curved_samples(0, 20), replace(OPEN, classifier=head))
+    moments = [
+        replace(
+            one,
+            blocks=tuple(block[:0] for block in one.blocks),
+            residual=one.residual + np.square(one.factor).sum(axis=0),
+        )
+        for one in model.moments[:n_truncated]
+    ]
+    moments += model.moments[n_truncated:]
+
+    choice = choice_of(model, moments)
+
+    assert 0.0 < choice.shrinkage <= 1.0
+    assert 0.0 < choice.epsilon < np.inf
+    X, labels = curved_samples(1, 50)
+    head = solve(model.features, moments, model.settings, device=CPU).classifier
+    found = head.scores(model.view(torch.as_tensor(X))).argmax(1).numpy()
+    # One of six is right by chance.
+    assert (found == labels).mean() > 0.4
+
+
 # Classes that are Gaussian in the inputs.
 
 
