@@ -151,7 +151,7 @@ def spread_samples(lengths, n=600):
     [
         (np.r_[np.ones(10), np.full(110, 1e-3)], 64),  # the least, though ten axes hold 99 %
         (np.ones(100), 95),
-        (np.ones(400), 128),  # the most, though 380 axes hold 95 %
+        (np.ones(400), 96),  # the most, though 380 axes hold 95 %
         (np.ones(40), 40),
     ],
 )

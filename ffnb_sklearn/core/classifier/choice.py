@@ -116,9 +116,7 @@ def choose(
         if densities is not None:
             return densities
     curved = head == "gaussian" and blocks.n_shared > 0 and metric.energy != _DOMINANT
-    if shrinkage is not None:
-        intensity = shrinkage
-    else:
+    if shrinkage is None:
         intensity, error = _intensity(left_out, metric)
         shrinkage = intensity
         if curved:
