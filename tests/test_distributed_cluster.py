@@ -121,8 +121,8 @@ def events(folder):
 
 @pytest.mark.usefixtures("cluster")
 def test_samples_never_come_to_the_caller(tmp_path):
-    model = partial_fit_shards(estimator(), shards(tmp_path))
-    alone = estimator().partial_fit(X, CODES)
+    model = partial_fit_shards(estimator(scale=False), shards(tmp_path))
+    alone = estimator(scale=False).partial_fit(X, CODES)
     assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-9)
     happened = [event for one in events(tmp_path) for event in one]
     assert str(os.getpid()) not in {process for _, process in happened}
@@ -139,8 +139,8 @@ def test_the_caller_would_notice_samples(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="processes are killed by a signal")
 @pytest.mark.usefixtures("cluster")
 def test_a_killed_worker_costs_only_its_own_shards(tmp_path):
-    model = partial_fit_shards(estimator(), shards(tmp_path, deadly=8))
-    alone = estimator().partial_fit(X, CODES)
+    model = partial_fit_shards(estimator(scale=False), shards(tmp_path, deadly=8))
+    alone = estimator(scale=False).partial_fit(X, CODES)
     assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-9)
     ((_, dead),) = [event for event in events(tmp_path)[8] if event[0] == "died"]
     for happened in events(tmp_path):

@@ -40,7 +40,7 @@ DATA_SETS = {one.name: one for one in (FPHA, SBU, CIFAR["S10"])}
 DEFAULT = FFNBClassifier(bands=Bands()).get_params()
 
 # Parameters of an estimator that are no part of the model.
-NOT_OF_THE_MODEL = {"training", "random_state", "device", "verbose", "classes_per_task"}
+NOT_OF_THE_MODEL = {"bands", "random_state", "device", "verbose", "classes_per_task"}
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,12 @@ RUNGS = (
     Rung("printed bias, without the factor 1/2", changes={"bands__half_bias": False}, kept=False),
     START,
     Rung("epsilon of 0.1 instead of 0.01", changes={"epsilon": 0.1}, kept=False),
-    Rung("relative units, gamma and rate", ("units", "gamma", "learning_rate")),
+    Rung(
+        "relative units, gamma and rate", ("bands__units", "bands__gamma", "bands__learning_rate")
+    ),
     Rung("ridge from the moments", ("epsilon",)),
     Rung("shrinkage", ("shrinkage",)),
-    Rung("Gaussian old classes instead of zeros", ("old_statistics",)),
+    Rung("Gaussian old classes instead of zeros", ("bands__old_statistics",)),
     Rung("left-out responses", ("bands__left_out",)),
     Rung("cross-fitted copies", ("bands__n_folds",)),
     Rung("draws of old classes", ("bands__draws",)),

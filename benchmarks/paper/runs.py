@@ -170,7 +170,7 @@ def _stream(model, row, split, seed):
         sizes=np.array(logged.sizes_),
     )
     # The paper prints bounds on skeletons alone.
-    if row.data_set.name == "cifar" or row.model != "paper" or model.batch_norm:
+    if row.data_set.name == "cifar" or row.model != "paper" or model.bands.batch_norm:
         return run
     newest = class_incremental_tasks(split.y, **stream)[-1]
     bound = logged.estimator_.forgetting_bound(np.delete(split.X, newest, axis=0))

@@ -8,7 +8,6 @@ first task.
     python -m benchmarks.settings.scaling --sets circles circles-far --methods ffnb svm
 """
 
-import warnings
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,6 @@ from benchmarks.heads.methods import METHODS, Context
 from benchmarks.lib.data import Split
 from benchmarks.lib.report import command_line, page, run_and_publish, table
 from benchmarks.lib.sets import Problem, load_group, table_splits
-from ffnb_sklearn import ColumnSpreadWarning
 
 LOADERS = {
     "iris": load_iris,
@@ -74,10 +72,7 @@ def run(options):
             for scaling, scale in SCALINGS.items():
                 rows = scale(split, first)
                 for method in options.methods:
-                    with warnings.catch_warnings():
-                        # Raw columns are among the points.
-                        warnings.simplefilter("ignore", ColumnSpreadWarning)
-                        found = measure(METHODS[method], problems[name], rows, Context(seed))
+                    found = measure(METHODS[method], problems[name], rows, Context(seed))
                     keys = {"set": name, "seed": seed, "scaling": scaling, "method": method}
                     records.append(keys | {"balanced": found["balanced"]})
     return records

@@ -416,6 +416,7 @@ class TorchFeatureExtractor(
         ndarray of str
             ``"<layer>_<number>"`` with `layers`, else the class name in lower case and a number.
         """
+        check_is_fitted(self)
         if not hasattr(self, "layer_widths_"):
             # A `ColumnTransformer` gives the name of the column that holds the images.
             is_image = self.image_values_ is not None
