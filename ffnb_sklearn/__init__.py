@@ -6,17 +6,17 @@ errors and warnings are in `metrics`, `datasets`, `backbones` and `exceptions`.
 """
 
 from . import backbones, datasets, exceptions, metrics, streams  # noqa: F401
+from ._estimators.bands import Bands
 from ._version import __version__
 from .backbones import TorchFeatureExtractor
-from .bands import Bands
 from .baselines import NaiveIncrementalClassifier
 from .classifier import FFNBClassifier
 from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
 from .distributed import partial_fit_shards
-from .pipeline import ContinualPipeline, make_continual_pipeline
+from .pipeline._pipeline import ContinualPipeline, make_continual_pipeline
 from .saving import load, save
-from .skeletons import SkeletonDescriptor
-from .streams import class_incremental_tasks, evaluate_stream
+from .skeletons._descriptor import SkeletonDescriptor
+from .streams._streams import class_incremental_tasks, evaluate_stream
 
 __all__ = [
     "AccuracyMatrixDisplay",

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ._base import ClassIncrementalClassifier, task_on
-from ._seeds import next_seed
-from ._validation import check_seed, check_unchanged, descent_of
-from .bands import Bands
+from ._estimators.bands import Bands
+from ._estimators.base import ClassIncrementalClassifier, task_on
+from ._estimators.validation import check_seed, check_unchanged, descent_of
+from ._inputs.seeds import next_seed
 from .core.device import resolve_device
 from .core.tuning.naive import empty_network, grow, train_newest
 

@@ -15,21 +15,18 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from ._base import ClassIncrementalClassifier, task_on
-from ._columns import ColumnSpreads
-from ._parameter_rules import READ_BY_PREDICTIONS
-from ._probabilities import (
+from ._estimators.bands import Bands
+from ._estimators.base import ClassIncrementalClassifier, task_on
+from ._estimators.parameter_rules import READ_BY_PREDICTIONS
+from ._estimators.priors import (
     check_priors,
     class_priors,
     scores_with_priors,
     vote_probabilities,
     with_unforeseen,
 )
-from ._seeds import next_seed
-from ._sparse import WideSamples
-from ._state import learned_attribute, present_attribute
-from ._targets import check_labels, label_positions
-from ._validation import (
+from ._estimators.state import learned_attribute, present_attribute
+from ._estimators.validation import (
     bands_of,
     check_continuation,
     check_likeness,
@@ -39,7 +36,10 @@ from ._validation import (
     settings_of_predictions,
     with_options,
 )
-from .bands import Bands
+from ._inputs.columns import ColumnSpreads
+from ._inputs.labels import check_labels, label_positions
+from ._inputs.seeds import next_seed
+from ._inputs.sparse import WideSamples
 from .core.bound import forgetting_bound
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns

@@ -1,11 +1,11 @@
 """The errors and warnings of the package."""
 
-from ._freezing import FrozenTransformerWarning
-from ._state import ConcurrentLearningError
+from ._estimators.state import ConcurrentLearningError
 from .backbones._checks import NonFiniteFeaturesError, NonFiniteLossError, RandomFeaturesWarning
 from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .core.revision import MergedBandsWarning
+from .pipeline._freezing import FrozenTransformerWarning
 from .saving._errors import ModelFileError
 
 __all__ = [

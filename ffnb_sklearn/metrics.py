@@ -11,7 +11,7 @@ task. "Average *incremental* accuracy" is a mean over *time*, of the accuracies 
 import numpy as np
 from sklearn.utils import check_array
 
-from ._arrays import as_numpy
+from ._inputs.arrays import as_numpy
 from .core.bound import ForgettingBound, LayerBound
 
 __all__ = [

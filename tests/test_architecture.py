@@ -1,6 +1,7 @@
 """Imports point downwards only, also between the rooms of the core; linear algebra stays there."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ ARROWS = {
     "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
     "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
 }
+
+# The rooms of the package, and those of the classifier in the core.
+ROOMS = """
+    _atomic _estimators _inputs _version backbones baselines classifier core datasets displays
+    distributed exceptions metrics pipeline saving skeletons streams
+"""
+CLASSIFIER_ROOMS = "choice gaussians heads judge novelty solve"
+
+
+def rooms_in(folder):
+    """Names of the modules and packages in a folder of the package, but for itself."""
+    found = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    return found | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
 def imported(path):
@@ -129,6 +143,22 @@ def test_only_core_calls_the_linear_algebra_of_torch(path):
 def test_nothing_imports_tests_examples_or_benchmarks(path):
     roots = {name.split(".")[0] for name in imported(path)}
     assert not roots & {"tests", "examples", "benchmarks"}
+
+
+def test_the_rooms_of_the_package_are_few_and_in_no_circle():
+    rooms = rooms_in(PACKAGE)
+    assert rooms == set(ROOMS.split())
+    arrows = {room: set() for room in rooms}
+    for path in MODULES:
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        names = {name.split(".")[1] for name in imported(path) if name.startswith("ffnb_sklearn.")}
+        if room != "__init__":
+            arrows[room] |= names & rooms - {room}
+    assert len(list(TopologicalSorter(arrows).static_order())) == len(rooms)
+
+
+def test_the_rooms_of_the_classifier_are_few():
+    assert rooms_in(PACKAGE / "core/classifier") == set(CLASSIFIER_ROOMS.split())
 
 
 def test_there_is_something_to_check():

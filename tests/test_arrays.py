@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
-from ffnb_sklearn._arrays import as_numpy
+from ffnb_sklearn._inputs.arrays import as_numpy
 
 X = np.random.default_rng(0).normal(size=(12, 4)) + np.repeat([0.0, 9.0], 6)[:, None]
 Y = np.repeat([0, 1], 6)

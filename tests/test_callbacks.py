@@ -20,11 +20,11 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from ffnb_sklearn import (
     FFNBClassifier,
     NaiveIncrementalClassifier,
-    _callbacks,
     load,
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn._estimators import callbacks as _callbacks
 from tests.backbones.small_networks import X as ROWS
 from tests.backbones.small_networks import Y as LABELS
 from tests.backbones.small_networks import small as extractor

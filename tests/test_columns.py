@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import FFNBClassifier, load, save
-from ffnb_sklearn._columns import ColumnSpreads
+from ffnb_sklearn._inputs.columns import ColumnSpreads
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import closed, opened
 
@@ -183,7 +183,7 @@ def test_wide_sparse_samples_are_scaled_and_not_centred(band_size):
 
 
 def test_samples_come_in_chunks(monkeypatch):
-    monkeypatch.setattr("ffnb_sklearn._columns._CHUNK_SIZE", 40)
+    monkeypatch.setattr("ffnb_sklearn._inputs.columns._CHUNK_SIZE", 40)
     parts, X = spreads_of(rescaled()), rescaled()
     assert_allclose(parts.mean, X.mean(axis=0))
     assert_allclose(np.sqrt(parts.scatter / 150), X.std(axis=0))

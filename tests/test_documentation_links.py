@@ -11,9 +11,9 @@ from ffnb_sklearn import (
     FFNBClassifier,
     SkeletonDescriptor,
     TorchFeatureExtractor,
-    _documentation,
     make_continual_pipeline,
 )
+from ffnb_sklearn._estimators import documentation as _documentation
 
 ESTIMATORS = [
     Bands(),

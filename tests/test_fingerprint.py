@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 from ffnb_sklearn import TorchFeatureExtractor
-from ffnb_sklearn._fingerprint import fingerprint, give_same_output
+from ffnb_sklearn.pipeline._fingerprint import fingerprint, give_same_output
 
 X = np.random.default_rng(0).normal(size=(8, 4))
 

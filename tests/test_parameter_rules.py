@@ -18,7 +18,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn._parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
+from ffnb_sklearn._estimators.parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
 from ffnb_sklearn.distributed import partial_fit_shards
 
 GUIDE = Path(__file__).parents[1] / "docs/user_guide/parameters.rst"

@@ -13,7 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
-from ffnb_sklearn._base import ClassIncrementalClassifier
+from ffnb_sklearn._estimators.base import ClassIncrementalClassifier
 from ffnb_sklearn.core import model as core_model
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
 

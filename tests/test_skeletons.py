@@ -15,8 +15,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn._skeleton_blocks import BATCH_FRAMES, BLOCK_SCALES
 from ffnb_sklearn.skeletons import SkeletonDescriptor
+from ffnb_sklearn.skeletons._blocks import BATCH_FRAMES, BLOCK_SCALES
 
 ALL_BLOCKS = tuple(BLOCK_SCALES)
 UNIT_SCALES = dict.fromkeys(BLOCK_SCALES, 1.0)

@@ -14,12 +14,12 @@ from scipy import sparse
 from ffnb_sklearn import (
     FFNBClassifier,
     NaiveIncrementalClassifier,
-    _sparse,
     load,
     partial_fit_shards,
     save,
 )
-from ffnb_sklearn._sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
+from ffnb_sklearn._inputs import sparse as _sparse
+from ffnb_sklearn._inputs.sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
 from ffnb_sklearn.core.sparse import class_moments
 from ffnb_sklearn.core.statistics import moments_of
 from ffnb_sklearn.exceptions import ModelFileError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, evaluate_stream
-from ffnb_sklearn._targets import check_labels, label_positions, unmixed
+from ffnb_sklearn._inputs.labels import check_labels, label_positions, unmixed
 
 OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
 

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
-from ffnb_sklearn._validation import (
+from ffnb_sklearn._estimators.validation import (
     check_continuation,
     check_magnitude,
     check_samples,

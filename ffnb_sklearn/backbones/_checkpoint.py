@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from ffnb_sklearn._atomic import HashedFile, replaced_file
-from ffnb_sklearn._fingerprint import fingerprint
 from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
+from ffnb_sklearn.pipeline._fingerprint import fingerprint
 
 _MARK = b"ffnb_sklearn checkpoint 2, sha256 "
 _DIGEST_BYTES = hashlib.sha256().digest_size

@@ -9,9 +9,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn._callbacks import CallbackSupportMixin, callback_context, with_callbacks
-from ffnb_sklearn._documentation import DocumentedMixin
-from ffnb_sklearn._transactions import COLUMNS, replace_fitted
+from ffnb_sklearn._estimators.callbacks import (
+    CallbackSupportMixin,
+    callback_context,
+    with_callbacks,
+)
+from ffnb_sklearn._estimators.documentation import DocumentedMixin
+from ffnb_sklearn._estimators.transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs

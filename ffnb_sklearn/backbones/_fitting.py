@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from ffnb_sklearn._callbacks import Epochs
-from ffnb_sklearn._seeds import next_seed
+from ffnb_sklearn._estimators.callbacks import Epochs
+from ffnb_sklearn._inputs.seeds import next_seed
 from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair

@@ -9,8 +9,8 @@ import torch
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ffnb_sklearn._arrays import as_numpy, as_targets
-from ffnb_sklearn._targets import check_labels, unmixed
+from ffnb_sklearn._inputs.arrays import as_numpy, as_targets
+from ffnb_sklearn._inputs.labels import check_labels, unmixed
 from ffnb_sklearn.backbones._checkpoint import digest_arrays, digest_callable
 from ffnb_sklearn.backbones._inputs import Inputs
 

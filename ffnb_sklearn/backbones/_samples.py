@@ -4,10 +4,10 @@ import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ffnb_sklearn._fingerprint import give_same_output
-from ffnb_sklearn._transactions import columns_of
+from ffnb_sklearn._estimators.transactions import columns_of
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._sources import as_source
+from ffnb_sklearn.pipeline._fingerprint import give_same_output
 
 
 def first_samples(extractor, X):

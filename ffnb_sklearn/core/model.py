@@ -12,9 +12,9 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from .classifier.densities import GaussianDistances
+from .classifier.heads.distances import GaussianDistances
+from .classifier.heads.screening import certain_classes
 from .classifier.novelty import RelativeDistances, fit_relative_distances
-from .classifier.screening import certain_classes
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
 from .device import few_threads, plain_torch
 from .features.feature_map import FeatureMap, as_slice, classifier_columns

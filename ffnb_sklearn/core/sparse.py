@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from .classifier.densities import GaussianDistances
+from .classifier.heads.distances import GaussianDistances
+from .classifier.heads.ridge import OneVsAllRidge
 from .classifier.novelty import InverseCovariance, RelativeDistances
-from .classifier.one_vs_all import OneVsAllRidge
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
 from .linalg import (

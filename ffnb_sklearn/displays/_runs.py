@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from ..streams import StreamResult, evaluate_stream
+from ..streams._streams import StreamResult, evaluate_stream
 
 __all__ = ["StreamDisplay", "as_runs", "check_axes", "curve_of", "single_classes"]
 

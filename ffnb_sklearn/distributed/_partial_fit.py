@@ -10,9 +10,9 @@ from time import perf_counter
 import numpy as np
 from sklearn.base import clone
 
-from .._probabilities import check_priors
-from .._targets import check_labels, label_positions
-from .._validation import with_options
+from .._estimators.priors import check_priors
+from .._estimators.validation import with_options
+from .._inputs.labels import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model

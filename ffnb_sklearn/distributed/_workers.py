@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from sklearn.utils.validation import _num_samples
 
-from .._columns import ColumnSpreads
-from .._sparse import samples_on
-from .._targets import label_positions
-from .._validation import check_samples, validated
+from .._estimators.validation import check_samples, validated
+from .._inputs.columns import ColumnSpreads
+from .._inputs.labels import label_positions
+from .._inputs.sparse import samples_on
 from ..classifier import FFNBClassifier
 from ..core.device import as_tensor, resolve_device
 from ..core.model import Model, Task

@@ -15,15 +15,15 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
-from .._base import ClassIncrementalClassifier
-from .._callbacks import CALLBACK_ATTRIBUTES
+from .._estimators.bands import Bands
+from .._estimators.base import ClassIncrementalClassifier
+from .._estimators.callbacks import CALLBACK_ATTRIBUTES
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
 from ..backbones._feature_extractor import _OPTIONAL
-from ..bands import Bands
 from ..baselines import NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
-from ..pipeline import ContinualPipeline
-from ..skeletons import SkeletonDescriptor
+from ..pipeline._pipeline import ContinualPipeline
+from ..skeletons._descriptor import SkeletonDescriptor
 from ._errors import ModelFileError, misfit
 from ._models import read_names, read_state, write_state
 from ._networks import OWN_NETWORKS, check_extractor

@@ -12,11 +12,11 @@ from dataclasses import asdict, fields, is_dataclass, replace
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
-from .._columns import ColumnRepair
-from .._sparse import N_TERMS, RandomProjection
-from .._state import State
-from .._targets import check_labels
-from ..bands import Bands
+from .._estimators.bands import Bands
+from .._estimators.state import State
+from .._inputs.columns import ColumnRepair
+from .._inputs.labels import check_labels
+from .._inputs.sparse import N_TERMS, RandomProjection
 from ..classifier import FFNBClassifier
 from ..core.features.activations import ACTIVATIONS
 from ..core.features.batch_norm import BatchNorm

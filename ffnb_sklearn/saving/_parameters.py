@@ -21,13 +21,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils._param_validation import Options
 
-from .._base import ClassIncrementalClassifier
-from .._skeleton_blocks import BLOCK_SCALES
+from .._estimators.bands import Bands
+from .._estimators.base import ClassIncrementalClassifier
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
-from ..bands import Bands
 from ..datasets._base import shown
-from ..pipeline import ContinualPipeline
-from ..skeletons import SkeletonDescriptor
+from ..pipeline._pipeline import ContinualPipeline
+from ..skeletons._blocks import BLOCK_SCALES
+from ..skeletons._descriptor import SkeletonDescriptor
 from ._models import MOST_PROJECTED
 from ._values import NUMBER_TYPES
 

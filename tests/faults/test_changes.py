@@ -1,6 +1,6 @@
 """A few parameters changed after learning; python -m tests.faults changes makes thousands."""
 
-from ffnb_sklearn._parameter_rules import RULES
+from ffnb_sklearn._estimators.parameter_rules import RULES
 from tests.faults.changes import VALUES, count_wrong_changes
 
 

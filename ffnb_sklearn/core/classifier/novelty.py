@@ -25,8 +25,8 @@ import torch
 from ..device import as_array, as_tensor
 from ..linalg import DiagonalPlusGram
 from ..statistics import Array
-from .densities import GaussianDistances, fit_distances
 from .gaussians import ClassGaussians
+from .heads.distances import GaussianDistances, fit_distances
 
 __all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
 
@@ -112,7 +112,7 @@ def fit_relative_distances(
     gaussians : ClassGaussians
         The classes.
     covariance, shrinkage, epsilon
-        As in `ffnb_sklearn.core.classifier.densities.fit_distances`.
+        As in `ffnb_sklearn.core.classifier.heads.distances.fit_distances`.
 
     Returns
     -------

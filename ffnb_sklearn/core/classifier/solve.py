@@ -10,10 +10,10 @@ from ..features.feature_map import FeatureMap, classifier_blocks, classifier_col
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
 from .choice import Choice, choose, with_choice
-from .densities import GaussianDistances, fit_distances
-from .fisher import PairwiseFisher, fit_pairwise
 from .gaussians import ClassGaussians
-from .one_vs_all import OneVsAllRidge, fit_one_vs_all
+from .heads.distances import GaussianDistances, fit_distances
+from .heads.pairs import PairwiseFisher, fit_pairwise
+from .heads.ridge import OneVsAllRidge, fit_one_vs_all
 
 __all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import torch
 
-from ..classifier.fisher import PairwiseFisher
-from ..classifier.one_vs_all import OneVsAllRidge
+from ..classifier.heads.pairs import PairwiseFisher
+from ..classifier.heads.ridge import OneVsAllRidge
 from ..classifier.solve import Classifier
 from ..device import as_tensor
 from ..features.feature_map import Band

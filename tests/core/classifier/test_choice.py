@@ -11,8 +11,8 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.choice import Choice, choose, separation_energy, with_choice
-from ffnb_sklearn.core.classifier.densities import fit_distances
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.heads.distances import fit_distances
 from ffnb_sklearn.core.classifier.judge import LeftOutSamples
 from ffnb_sklearn.core.classifier.solve import solve
 from ffnb_sklearn.core.features.feature_map import (

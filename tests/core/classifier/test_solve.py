@@ -8,9 +8,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.classifier.choice import with_choice
-from ffnb_sklearn.core.classifier.fisher import PairwiseFisher
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge
+from ffnb_sklearn.core.classifier.heads.pairs import PairwiseFisher
+from ffnb_sklearn.core.classifier.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.classifier.solve import chosen_gaussians, n_classifier_weights, solve
 from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError

@@ -8,9 +8,9 @@ import torch
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier import screening
-from ffnb_sklearn.core.classifier.densities import GaussianDistances
-from ffnb_sklearn.core.classifier.screening import certain_classes
+from ffnb_sklearn.core.classifier.heads import screening
+from ffnb_sklearn.core.classifier.heads.distances import GaussianDistances
+from ffnb_sklearn.core.classifier.heads.screening import certain_classes
 
 D = 40
 

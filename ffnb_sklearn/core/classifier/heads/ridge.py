@@ -36,11 +36,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..device import as_array, as_tensor
-from ..linalg import NotPositiveDefiniteError
-from ..statistics import Array
-from .gaussians import ClassGaussians
-from .judge import LEAST_LEFT, LeftOutSamples
+from ...device import as_array, as_tensor
+from ...linalg import NotPositiveDefiniteError
+from ...statistics import Array
+from ..gaussians import ClassGaussians
+from ..judge import LEAST_LEFT, LeftOutSamples
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
 

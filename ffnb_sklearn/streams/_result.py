@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._optional_dependencies import check_pandas_support
 
-from . import metrics
+from .. import metrics
 
 __all__ = ["StreamResult"]
 

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from scipy.special import log_softmax
 
-from ._targets import check_labels
+from .._inputs.labels import check_labels
 
 __all__ = [
     "LEAST",
@@ -112,7 +112,7 @@ def scores_with_priors(scores, classifier, priors):
     :math:`\log C \pi_c` to the scores. With pairs, the probabilities are inversely proportional to
     the expected losses, so these are divided by :math:`C \pi_c`. Equal priors change neither.
     One-vs-all regression uses
-    `ffnb_sklearn.core.classifier.one_vs_all.OneVsAllRidge.with_shares` instead.
+    `ffnb_sklearn.core.classifier.heads.ridge.OneVsAllRidge.with_shares` instead.
     """
     ratios = len(priors) * priors
     if classifier == "gaussian":

@@ -7,9 +7,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.classifier import fisher, pair_systems
-from ffnb_sklearn.core.classifier.fisher import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.heads import pair_systems
+from ffnb_sklearn.core.classifier.heads import pairs as fisher
+from ffnb_sklearn.core.classifier.heads.pairs import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.statistics import ClassMoments
 
 CPU = torch.device("cpu")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ._columns import ColumnRepair
-from ._seeds import advance
-from ._sparse import RandomProjection
+from .._inputs.columns import ColumnRepair
+from .._inputs.seeds import advance
+from .._inputs.sparse import RandomProjection
 
 __all__ = [
     "ConcurrentLearningError",

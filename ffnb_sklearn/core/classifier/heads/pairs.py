@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..device import as_array, as_tensor
-from ..statistics import Array
-from .gaussians import ClassGaussians
+from ...device import as_array, as_tensor
+from ...statistics import Array
+from ..gaussians import ClassGaussians
 from .pair_systems import PairSolver, pair_system
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]

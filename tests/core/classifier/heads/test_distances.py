@@ -11,8 +11,8 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier.densities import _OWN_TEMPERATURE, fit_distances
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
+from ffnb_sklearn.core.classifier.heads.distances import _OWN_TEMPERATURE, fit_distances
 from ffnb_sklearn.core.classifier.judge import LeftOutSamples
 from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
@@ -186,8 +186,10 @@ def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_rows):
 
     whole = scores(0.0)
     assert_allclose(scores(1e6), whole, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
-    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._RESPONSE_BYTES", 24.0 * n_rows)
-    monkeypatch.setattr("ffnb_sklearn.core.classifier.densities._SAMPLES_TOGETHER", 3)
+    monkeypatch.setattr(
+        "ffnb_sklearn.core.classifier.heads.distances._RESPONSE_BYTES", 24.0 * n_rows
+    )
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.heads.distances._SAMPLES_TOGETHER", 3)
     assert_allclose(scores(0.0), whole, rtol=1e-9)
 
 

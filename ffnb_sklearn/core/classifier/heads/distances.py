@@ -42,12 +42,12 @@ from itertools import pairwise
 
 import torch
 
-from ..device import as_array, as_tensor
-from ..linalg import DiagonalPlusGram, cholesky
-from ..statistics import Array
-from .choice import LEAST_SHRINKAGE
-from .gaussians import ClassGaussians
-from .judge import LeftOutSamples
+from ...device import as_array, as_tensor
+from ...linalg import DiagonalPlusGram, cholesky
+from ...statistics import Array
+from ..choice import LEAST_SHRINKAGE
+from ..gaussians import ClassGaussians
+from ..judge import LeftOutSamples
 
 __all__ = ["GaussianDistances", "fit_distances"]
 

@@ -10,9 +10,9 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ffnb_sklearn._documentation import DocumentedMixin
-from ffnb_sklearn._skeleton_blocks import BLOCK_SCALES, batches, block_names, describe
-from ffnb_sklearn._transactions import COLUMNS, columns_of, replace_fitted
+from ffnb_sklearn._estimators.documentation import DocumentedMixin
+from ffnb_sklearn._estimators.transactions import COLUMNS, columns_of, replace_fitted
+from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, batches, block_names, describe
 
 # Largest plausible numbers of persons and of coordinates (a position and a rotation). The data sets
 # of skeletons have at least 13 joints, which exceeds both: axes in another order are noticed.

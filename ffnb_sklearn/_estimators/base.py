@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
-from ._callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
-from ._documentation import DocumentedMixin
-from ._probabilities import LEAST, unseen_scores
-from ._sparse import samples_on
-from ._state import exchange, learned_attribute, read_only
-from ._targets import label_positions
-from ._validation import check_inputs, check_samples
-from .core.device import as_array, as_tensor, plain_torch, resolve_device
-from .core.model import Task
-from .streams import class_incremental_tasks
+from .._inputs.labels import label_positions
+from .._inputs.sparse import samples_on
+from ..core.device import as_array, as_tensor, plain_torch, resolve_device
+from ..core.model import Task
+from ..streams._streams import class_incremental_tasks
+from .callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
+from .documentation import DocumentedMixin
+from .priors import LEAST, unseen_scores
+from .state import exchange, learned_attribute, read_only
+from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "task_on"]
 

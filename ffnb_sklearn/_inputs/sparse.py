@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from ._columns import RepairedSamples
-from ._seeds import next_seed
-from .core.device import as_array, as_tensor
-from .core.sparse import SparseInputs
+from ..core.device import as_array, as_tensor
+from ..core.sparse import SparseInputs
+from .columns import RepairedSamples
+from .seeds import next_seed
 
 __all__ = [
     "MOST_SPARSE_COLUMNS",

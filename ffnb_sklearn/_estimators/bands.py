@@ -6,7 +6,7 @@ from typing import ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ._documentation import DocumentedMixin
+from .documentation import DocumentedMixin
 
 __all__ = ["Bands"]
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.one_vs_all import OneVsAllRidge, fit_one_vs_all, left_out_values
+from ffnb_sklearn.core.classifier.heads.ridge import OneVsAllRidge, fit_one_vs_all, left_out_values
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
 from ffnb_sklearn.core.statistics import moments_of
 

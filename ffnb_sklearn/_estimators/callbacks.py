@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from time import perf_counter
 
-from .core.tuning.descent import EpochWatcher
+from ..core.tuning.descent import EpochWatcher
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

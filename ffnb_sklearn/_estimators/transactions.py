@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
-from ._seeds import advance
-from ._state import ConcurrentLearningError, exchange
+from .._inputs.seeds import advance
+from .state import ConcurrentLearningError, exchange
 
 __all__ = [
     "COLUMNS",

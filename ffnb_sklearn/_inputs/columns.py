@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from .core.device import as_tensor
+from ..core.device import as_tensor
 
 __all__ = ["ColumnRepair", "ColumnSpreads", "RepairedSamples"]
 

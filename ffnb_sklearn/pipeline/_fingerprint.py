@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from ._callbacks import CALLBACK_ATTRIBUTES
+from .._estimators.callbacks import CALLBACK_ATTRIBUTES
 
 __all__ = ["fingerprint", "give_same_output"]
 

@@ -15,10 +15,10 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.multiclass import check_classification_targets
 
-from ._arrays import as_numpy, refuse_masked
-from ._seeds import undisturbed
-from ._stream_result import StreamResult
-from ._targets import unmixed
+from .._inputs.arrays import as_numpy, refuse_masked
+from .._inputs.labels import unmixed
+from .._inputs.seeds import undisturbed
+from ._result import StreamResult
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 

@@ -11,15 +11,15 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from ._arrays import as_numpy, as_targets, check_rows
-from ._parameter_rules import NEXT_PREDICTION, RULES
-from ._seeds import next_seed
-from ._sparse import projection_for
-from ._state import State
-from ._targets import check_labels, unmixed
+from .._inputs.arrays import as_numpy, as_targets, check_rows
+from .._inputs.labels import check_labels, unmixed
+from .._inputs.seeds import next_seed
+from .._inputs.sparse import projection_for
+from ..core.model import Settings
+from ..core.settings import Descent
 from .bands import Bands
-from .core.model import Settings
-from .core.settings import Descent
+from .parameter_rules import NEXT_PREDICTION, RULES
+from .state import State
 
 __all__ = [
     "bands_of",

@@ -15,11 +15,11 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from ._callbacks import callback_context, with_callbacks
-from ._documentation import DocumentedMixin
+from .._estimators.callbacks import callback_context, with_callbacks
+from .._estimators.documentation import DocumentedMixin
+from .._estimators.transactions import learned_in_copies, learning_lock
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
-from ._transactions import learned_in_copies, learning_lock
 
 __all__ = ["ContinualPipeline", "make_continual_pipeline"]
 

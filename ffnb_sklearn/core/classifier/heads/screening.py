@@ -19,8 +19,8 @@ N. J. Higham. Accuracy and Stability of Numerical Algorithms. SIAM, 2nd edition,
 
 import torch
 
-from ..device import as_tensor
-from .densities import GaussianDistances
+from ...device import as_tensor
+from .distances import GaussianDistances
 
 __all__ = ["certain_classes"]
 

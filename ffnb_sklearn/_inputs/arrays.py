@@ -7,7 +7,7 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import column_or_1d
 
-from .core.messages import level_of_user
+from ..core.messages import level_of_user
 
 __all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user", "refuse_masked"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
-from .gaussians import ClassGaussians
+from ...linalg import DiagonalPlusGram, cholesky, solve_in_place
+from ..gaussians import ClassGaussians
 
 __all__ = ["PairSolver", "PairSystem", "pair_system"]
 
@@ -93,7 +93,7 @@ def pair_system(
 ) -> PairSystem:
     """Return the matrices of all pairs of classes, with B factored.
 
-    The options are those of `ffnb_sklearn.core.classifier.fisher.fit_pairwise`.
+    The options are those of `ffnb_sklearn.core.classifier.heads.pairs.fit_pairwise`.
     """
     if covariance == "identity":
         return _separate_system(gaussians.with_identity(), epsilon)

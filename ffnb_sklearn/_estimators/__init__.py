@@ -1,0 +1,1 @@
+"""What the classifiers share: their state, its exchange, validation, parameters and callbacks."""

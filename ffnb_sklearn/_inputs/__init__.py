@@ -1,0 +1,1 @@
+"""Checks and conversions of what users pass: arrays, labels, columns, sparse samples, seeds."""

@@ -1,0 +1,5 @@
+"""Rows from sequences of skeletons."""
+
+from ._descriptor import SkeletonDescriptor
+
+__all__ = ["SkeletonDescriptor"]
