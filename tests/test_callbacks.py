@@ -389,7 +389,7 @@ class CountingScaler(StandardScaler):
 def test_without_callbacks_nothing_is_kept_for_them(monkeypatch):
     # As with scikit-learn before 1.9.
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    spec = spec_from_file_location("ffnb_sklearn._old_callbacks", _callbacks.__file__)
+    spec = spec_from_file_location("ffnb_sklearn._estimators._old_callbacks", _callbacks.__file__)
     old = module_from_spec(spec)
     spec.loader.exec_module(old)
     assert not hasattr(old.CallbackSupportMixin, "set_callbacks")
