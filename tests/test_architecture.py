@@ -57,8 +57,8 @@ ARROWS = {
 
 # The rooms of the package, and those of the classifier in the core.
 ROOMS = """
-    _atomic _estimators _inputs _version backbones baselines classifier core datasets displays
-    distributed exceptions metrics pipeline saving skeletons streams
+    _atomic _estimators _inputs _locks _version backbones baselines classifier core datasets
+    displays distributed exceptions metrics pipeline saving skeletons streams
 """
 CLASSIFIER_ROOMS = "choice gaussians heads judge novelty solve"
 

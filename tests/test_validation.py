@@ -195,3 +195,9 @@ def test_text_without_names_of_columns():
     for given in (np.array([["a"], ["b"]] * 2), [["a"], ["b"]] * 2, np.array([["a"]] * 4, object)):
         with pytest.raises(ValueError, match=r"^X must hold numbers; got text: .*OneHotEncoder"):
             checked(X=given)
+
+
+def test_masked_weights_are_refused():
+    weights = np.ma.masked_array(np.ones(4), mask=[0, 1, 0, 0])
+    with pytest.raises(ValueError, match="sample_weight must have no masked entries; got 1 of 4"):
+        FFNBClassifier().fit(np.eye(4), [0, 0, 1, 1], sample_weight=weights)

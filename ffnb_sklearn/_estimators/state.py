@@ -1,6 +1,5 @@
 """Learned state of a classifier, as one value that is replaced and never changed."""
 
-import threading
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from .._inputs.columns import ColumnRepair
 from .._inputs.seeds import advance
 from .._inputs.sparse import RandomProjection
+from .._locks import ForkSafeLock
 
 __all__ = [
     "ConcurrentLearningError",
@@ -20,7 +20,7 @@ __all__ = [
 
 # Held while the states of an estimator are compared and exchanged. One lock serves all estimators,
 # because a lock in each estimator could be neither pickled nor copied.
-_EXCHANGE = threading.Lock()
+_EXCHANGE = ForkSafeLock()
 
 
 class ConcurrentLearningError(RuntimeError):

@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
 from .._inputs.seeds import advance
+from .._locks import after_fork
 from .state import ConcurrentLearningError, exchange
 
 __all__ = [
@@ -28,6 +29,8 @@ COLUMNS = ("n_features_in_", "feature_names_in_")
 # Locks held while a pipeline learns. They are not attributes of the pipeline, because a lock can be
 # neither pickled nor copied.
 _LOCKS: WeakKeyDictionary = WeakKeyDictionary()
+
+after_fork(_LOCKS.clear)
 
 
 def learning_lock(pipeline):

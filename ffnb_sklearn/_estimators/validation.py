@@ -11,7 +11,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .._inputs.arrays import as_numpy, as_targets, check_rows
+from .._inputs.arrays import as_numpy, as_targets, check_rows, refuse_masked
 from .._inputs.labels import check_labels, unmixed
 from .._inputs.seeds import next_seed
 from .._inputs.sparse import projection_for
@@ -117,6 +117,7 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
 def check_weights(sample_weight, X):
     """Return the weights, ones for None; raise if a weight is out of range, or if all are 0."""
     sample_weight = as_numpy(sample_weight, "sample_weight")
+    refuse_masked(sample_weight, "sample_weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(

@@ -1,28 +1,18 @@
 """Read the output of a network, or the pooled outputs of some of its layers."""
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any
 
 from torch import nn
 
+from ffnb_sklearn._locks import ForkSafeLock
 from ffnb_sklearn.backbones._checks import check_output
 from ffnb_sklearn.backbones._views import view_batches
 
 # Lock for adding and removing hooks, because several threads may use one network.
-_HOOKS = Lock()
-
-
-def _renew_lock():
-    """Replace the lock in a forked process, in which a thread that holds it does not exist."""
-    global _HOOKS
-    _HOOKS = Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_lock)
+_HOOKS = ForkSafeLock()
 
 _GRID_POOLS = {
     1: nn.functional.adaptive_avg_pool1d,

@@ -1,27 +1,17 @@
 """Derive the seeds of a training, and seed the generators of torch temporarily."""
 
-import os
 from contextlib import contextmanager
-from threading import RLock
 
 import numpy as np
 import torch
+
+from ffnb_sklearn._locks import ForkSafeLock
 
 _CPU = torch.device("cpu")
 
 # All threads share the generators: a second thread in the block would draw from the seed of the
 # first, and might restore the wrong state. The lock is reentrant, for nested blocks.
-_GENERATORS = RLock()
-
-
-def _renew_lock():
-    """Replace the lock in a forked process, in which a thread that holds it does not exist."""
-    global _GENERATORS
-    _GENERATORS = RLock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_lock)
+_GENERATORS = ForkSafeLock()
 
 
 def derived_seeds(seed, index, n_seeds):
