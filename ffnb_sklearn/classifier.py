@@ -99,8 +99,9 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     shared_band_size : int or "auto", default="auto"
         Number of random ReLU neurons that are drawn once and never trained. With few inputs, up to
         half of them are cosines. With ``skip_connection=True`` each ReLU is the sum of two mirrored
-        ReLUs, because the inputs already carry the linear part. "auto" is 2000 for inputs of any
-        width, or 0 for sparse samples of more than 2000 features, see Notes.
+        ReLUs, because the inputs already carry the linear part. "auto" is 500, or
+        360,000 divided by the number of inputs if that is less; it is 0 for sparse samples of more
+        than 2000 features, see Notes.
     band_size : int, default=1
         Trained neurons per new class and layer. With 0, no neuron is trained, and the model
         depends neither on the order of the tasks nor on how the classes are divided into tasks.
@@ -135,7 +136,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class. The variance outside of the
         axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
-        hold 95 % of the variance of a class, at least 64 and at most 128. The axes of a class with
+        hold 95 % of the variance of a class, at least 64 and at most 96. The axes of a class with
         many more samples than `rank` are approximate, see Notes.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal ("uniform"), proportional to the sample
@@ -185,8 +186,8 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     loss_curve_ : list of float
         Loss of the last task after each of these epochs.
     shrinkage_ : float
-        Shrinkage with which the classifier is solved (with rare Gaussian classes, of the largest).
-        Reading it solves the classifier, as a prediction does; displaying the estimator does not.
+        Shrinkage with which the classifier is solved. Reading it solves the classifier, as a
+        prediction does; displaying the estimator does not.
     epsilon_ : float
         Relative ridge with which the classifier is solved. Reading it solves the classifier too.
     offset_ : ndarray of shape (`n_features_in_`,) or None
@@ -222,11 +223,10 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     Unless ``shrinkage=0``, the weight of the inputs relative to the shared band follows from the
     class separation of both. If shrinkage or ridge is "auto" and this weight is at least 2, the
     left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone,
-    like the band, or in between. If almost alone, the shrinkage is at least 0.9. If like the band,
-    it is at most 0.5 for the Gaussian head with a shared band and classes that hardly overlap, and
-    0.9 in all other cases.
-    If both are "auto", the Gaussian head compares the densities of the inputs if the classes seem
-    Gaussian in them and the left-out cross-entropy is clearly lower.
+    with a shrinkage of 1, or like the band. In the latter case the shrinkage is at most 0.5 for the
+    Gaussian head with a shared band and classes that hardly overlap. If both are "auto", the
+    Gaussian head compares the densities of the inputs if the classes seem Gaussian in them and the
+    left-out cross-entropy is clearly lower.
 
     A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
     times as many features as `rank`, and more than about 1.25 times as many samples. Strong axes

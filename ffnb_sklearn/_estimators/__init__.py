@@ -1,1 +1,1 @@
-"""What the classifiers share: their state, its exchange, validation, parameters and callbacks."""
+"""State of the classifiers, its exchange, validation, rules of parameters, and callbacks."""

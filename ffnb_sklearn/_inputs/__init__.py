@@ -1,1 +1,1 @@
-"""Checks and conversions of what users pass: arrays, labels, columns, sparse samples, seeds."""
+"""Checks and conversions of arrays, labels, columns, sparse samples and seeds of users."""
