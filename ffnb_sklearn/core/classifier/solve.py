@@ -95,7 +95,6 @@ def solve(
         epsilon=choice.epsilon,
         temperature=choice.temperature,
         normal=choice.temperature is not None,
-        overwrite=True,
     )
     return Solution(distances, choice)
 
