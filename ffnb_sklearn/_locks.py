@@ -13,20 +13,15 @@ def after_fork(renew):
 
 
 class ForkSafeLock:
-    """Reentrant lock of a module, which is free in a forked process."""
+    """Holder of a module's reentrant lock, `held`, which is free in a forked process.
+
+    Use it as ``with lock.held:``. An ``__enter__`` in Python would not do: an interrupt between its
+    acquisition of the lock and the block would leave the lock held for ever.
+    """
 
     def __init__(self):
         self._renew()
         after_fork(self._renew)
 
     def _renew(self):
-        self._lock = RLock()
-        self.acquire, self.release = self._lock.acquire, self._lock.release
-
-    def __enter__(self):
-        """Wait for the lock."""
-        return self._lock.__enter__()
-
-    def __exit__(self, *error):
-        """Release the lock."""
-        return self._lock.__exit__(*error)
+        self.held = RLock()

@@ -125,7 +125,7 @@ def exchange(estimator, name, before, after, *, random_state=None):
 
     A `random_state` is advanced if the attribute is replaced, and not if the call is refused.
     """
-    with _EXCHANGE:
+    with _EXCHANGE.held:
         is_current = getattr(estimator, name) is before
         if is_current:
             attributes = vars(estimator)

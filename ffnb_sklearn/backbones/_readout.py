@@ -112,11 +112,11 @@ def _captured(module, layers, keep):
 
     try:
         for name in layers:
-            with _HOOKS:
+            with _HOOKS.held:
                 handles.append(module.get_submodule(name).register_forward_hook(hook_of(name)))
         yield found
     finally:
-        with _HOOKS:
+        with _HOOKS.held:
             for handle in handles:
                 handle.remove()
 

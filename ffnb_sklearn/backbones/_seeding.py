@@ -32,7 +32,7 @@ def seeded_torch(seed, device=_CPU):
     a process at a time runs such a block; other threads wait.
     """
     forked = [device] if device.type == "cuda" else []
-    with _GENERATORS, torch.random.fork_rng(devices=forked):
+    with _GENERATORS.held, torch.random.fork_rng(devices=forked):
         torch.default_generator.manual_seed(seed)
         if device.type == "cuda":
             with torch.cuda.device(device):

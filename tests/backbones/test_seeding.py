@@ -50,7 +50,7 @@ def test_a_process_forked_beside_a_training_takes_its_own_locks():
     held, done = Event(), Event()
 
     def train():
-        with seeded_torch(5), _readout._HOOKS:
+        with seeded_torch(5), _readout._HOOKS.held:
             held.set()
             done.wait()
 
@@ -59,7 +59,7 @@ def test_a_process_forked_beside_a_training_takes_its_own_locks():
     held.wait()
     child = os.fork()
     if not child:  # leave without the tests' own clean-up
-        free = _seeding._GENERATORS.acquire(timeout=5) and _readout._HOOKS.acquire(timeout=5)
+        free = all(lock.held.acquire(timeout=5) for lock in (_seeding._GENERATORS, _readout._HOOKS))
         os._exit(0 if free else 1)
     _, status = os.waitpid(child, 0)
     done.set()
