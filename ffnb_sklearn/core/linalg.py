@@ -219,6 +219,11 @@ class DiagonalPlusGram:
         r""":math:`\delta`, of shape (d,)."""
         return self._root.square()
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether R has fewer rows than columns."""
+        return self._rows is not None
+
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Multiply each row by the inverse of A.
 

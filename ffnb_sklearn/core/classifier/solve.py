@@ -95,6 +95,7 @@ def solve(
         epsilon=choice.epsilon,
         temperature=choice.temperature,
         normal=choice.temperature is not None,
+        overwrite=True,
     )
     return Solution(distances, choice)
 

@@ -171,6 +171,7 @@ def fit_distances(
     epsilon: float,
     temperature: float | None = None,
     normal: bool = False,
+    overwrite: bool = False,
 ) -> GaussianDistances:
     """Solve the distances to all classes.
 
@@ -188,6 +189,8 @@ def fit_distances(
         Temperature of all samples; None is that of least left-out cross-entropy.
     normal : bool, default=False
         Whether the classes are Gaussian, so that scores have log-determinants.
+    overwrite : bool, default=False
+        Whether the rows of the classes may be overwritten, since they can take gigabytes.
 
     Returns
     -------
@@ -208,12 +211,12 @@ def fit_distances(
     means = gaussians.means - centre
     planes = base.solve(means)
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
-    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means)
     own_temperature = 0.0
     if temperature is None:
         temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
         known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
         own_temperature = _OWN_TEMPERATURE * known**0.25
+    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means, overwrite=overwrite)
     return GaussianDistances(
         as_array(centre),
         as_array(planes),
@@ -242,17 +245,29 @@ def _linear_temperature(
 
 
 def _own_axes(
-    gaussians: ClassGaussians, base: DiagonalPlusGram, shrinkage: float, means: torch.Tensor
+    gaussians: ClassGaussians,
+    base: DiagonalPlusGram,
+    shrinkage: float,
+    means: torch.Tensor,
+    *,
+    overwrite: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return own axes, their responses to the means, and halves of the log-determinants."""
     halves = torch.zeros_like(gaussians.weights)
     if shrinkage == 1.0:
         return gaussians.rows[:0], means[:0, 0], halves
-    rows = base.solve_own(gaussians.rows) if shrinkage else base.solve(gaussians.rows)
+    at_once = base.is_wide
+    if at_once:
+        rows = base.solve_own(gaussians.rows) if shrinkage else base.solve(gaussians.rows)
+    else:
+        rows = gaussians.rows if overwrite else gaussians.rows.clone()
     shifts, stop = rows.new_empty(len(rows)), 0
     for c, (length, own) in enumerate(zip(gaussians.lengths, gaussians.parts(), strict=True)):
         start, stop = stop, stop + length
         if length:
+            if not at_once:
+                own = own.clone()
+                rows[start:stop] = base.solve(own)
             solved, factor = rows[start:stop], ((1.0 - shrinkage) / gaussians.weights[c]).sqrt()
             system = (own @ solved.T).mul_(factor.square())
             system.diagonal().add_(1.0)
