@@ -1,6 +1,6 @@
 """Class labels that arrive task by task: their kind, their order and their positions."""
 
-from collections.abc import KeysView, Mapping, Set
+from collections.abc import Set
 from numbers import Integral, Number
 
 import numpy as np
@@ -97,7 +97,7 @@ def check_labels(labels, known, name):
 
     Raise if labels are continuous, missing, of mixed kinds, or of another kind than known labels.
     """
-    if isinstance(labels, (Set, Mapping, KeysView)):
+    if isinstance(labels, Set):
         # NumPy makes one object of them.
         labels = list(labels)
     labels = np.asarray(unmixed(labels, name))
