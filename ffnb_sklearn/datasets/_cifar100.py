@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ffnb_sklearn.datasets._base import data_folder, require_file, shown
-from ffnb_sklearn.datasets._plain_pickle import read_pickle, uint8_array
+from ffnb_sklearn.datasets._plain_pickle import image_rows, read_pickle
 
 N_CLASSES, N_SUPERCLASSES, N_VALUES = 100, 20, 3072
 
@@ -92,11 +92,10 @@ def _unpickle(path: Path):
     The official files have bytes; files that a later Python has read and saved again have either.
     """
     require_file(path, "expected the files train, test and meta of the python version")
-    with path.open("rb") as file:
-        try:
-            content = read_pickle(file)
-        except ValueError as error:
-            raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
+    try:
+        content = read_pickle(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
     return {k.decode("latin-1") if isinstance(k, bytes) else k: v for k, v in content.items()}
@@ -112,13 +111,9 @@ def _images_and_labels(path, content):
     """Return the checked images, classes and superclasses of one file."""
     record = _entry(path, content, "data")
     try:
-        data = uint8_array(record)
+        data = image_rows(record, N_VALUES)
     except ValueError as error:
         raise ValueError(f"{path}: entry 'data' {error}.") from None
-    if data.ndim != 2 or data.shape[1] != N_VALUES:
-        raise ValueError(
-            f"{path}: entry 'data' must have shape (n_images, {N_VALUES}), got {data.shape}."
-        )
     fine = _labels(path, content, "fine_labels", len(data), N_CLASSES)
     coarse = _labels(path, content, "coarse_labels", len(data), N_SUPERCLASSES)
     return data, fine, coarse
