@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, make_blobs
@@ -314,7 +313,8 @@ def test_scikit_learn_estimators(digits):
 
 def test_samples_passed_to_the_split_are_explained():
     with pytest.raises(
-        TypeError, match=r"the labels y, without the samples X, .*; got 2 positional"
+        TypeError,
+        match=r"the labels y, without the samples X; got 2. Call class_incremental_tasks\(y, ",
     ):
         class_incremental_tasks(np.eye(2), [0, 1])
 
@@ -377,28 +377,16 @@ def test_estimators_that_fix_their_classes_are_explained(blobs, declare_classes,
     with pytest.raises(error, match="y contains new labels") as caught:
         evaluate_stream(Fixing(), *blobs, declare_classes=declare_classes)
     (note,) = caught.value.__notes__
-    assert "Task 2 brings new labels, classes 1," in note
+    assert "Task 2 brings new labels, classes 1. " in note
     assert "declare_classes=True" in note
     evaluate_stream(Fixing(), *blobs, declare_classes=True)
 
 
-def test_a_failing_call_leaves_the_generator_of_the_class_order(blobs):
-    def key():
-        return generator.get_state()[1:3]
-
-    class Failing(NearestMean):
-        def partial_fit(self, X, y):
-            raise RuntimeError("told to fail")
-
+def test_a_refused_split_leaves_the_generator_of_the_class_order(blobs):
     generator = np.random.RandomState(0)
     arguments = {"class_order": "random", "random_state": generator}
-    before = key()
     with pytest.raises(ValueError, match="classes_per_task"):
         class_incremental_tasks(blobs[1], classes_per_task=[9], **arguments)
-    with pytest.raises(RuntimeError, match="told to fail"):
-        evaluate_stream(Failing(), *blobs, **arguments)
-    assert_array_equal(key()[0], before[0])
-    assert key()[1] == before[1]
     first = evaluate_stream(NearestMean(), *blobs, **arguments)
     again = evaluate_stream(NearestMean(), *blobs, **arguments)
     repeated = evaluate_stream(

@@ -3,21 +3,16 @@
 import inspect
 import pickle
 import time
-import warnings
 from collections import Counter
-from contextlib import contextmanager
 from functools import wraps
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
-from sklearn.utils.multiclass import check_classification_targets
 
-from .._inputs.arrays import as_numpy, refuse_masked
-from .._inputs.labels import unmixed
-from .._inputs.seeds import undisturbed
+from .._inputs.labels import check_targets
 from ._result import StreamResult
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
@@ -41,7 +36,7 @@ def _labels_alone(split):
         if len(args) > 1:
             raise TypeError(
                 f"{split.__name__} takes one positional argument, the labels y, without the samples"
-                f" X, and all other arguments by name; got {len(args)} positional arguments."
+                f" X; got {len(args)}. Call {split.__name__}(y, classes_per_task=...)."
             )
         return split(*args, **options)
 
@@ -98,11 +93,8 @@ def class_incremental_tasks(
     [[0, 4], [2], [1, 3]]
     """
     labels = _check_labels(y, "y")
-    with undisturbed(random_state) as generator:
-        groups = _deal_classes(
-            np.unique(labels), classes_per_task, first_task_classes, class_order, generator
-        )
-        return _samples_of_tasks(labels, groups, "y")
+    groups = _deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state)
+    return _samples_of_tasks(labels, groups, "y")
 
 
 @validate_params(
@@ -202,19 +194,7 @@ def evaluate_stream(
     """
     X, y = indexable(X, _check_labels(y, "y"))
     X_test, y_test = indexable(X_test, _check_labels(y_test, "y_test"))
-    with undisturbed(random_state) as generator:
-        groups = _deal_classes(
-            np.unique(y), classes_per_task, first_task_classes, class_order, generator
-        )
-        return _evaluated(
-            estimator, (X, y), (X_test, y_test), groups, declare_classes, score_future, verbose
-        )
-
-
-def _evaluated(estimator, train, test, groups, declare_classes, score_future, verbose):
-    """Train a clone of an estimator on the classes of each task, and score it after each task."""
-    (X, y), (X_test, y_test) = train, test
-    classes = np.unique(y)
+    groups = _deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
     n_test = _count_test_samples(test_tasks, groups)
@@ -225,12 +205,18 @@ def _evaluated(estimator, train, test, groups, declare_classes, score_future, ve
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
         if i == 0:
-            learner, fit_seconds[i], is_declared = _learn_first_task(
-                estimator, X_task, y_task, classes, declare_classes
+            learner, fit_seconds[i] = _learn_first_task(
+                estimator, X_task, y_task, np.unique(y), declare_classes
             )
         else:
-            with _explained(i + 1, groups[i], is_declared):
+            try:
                 _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
+            except Exception as error:
+                error.add_note(
+                    f"Task {i + 1} brings new labels, {_shown(groups[i])}. If the estimator fixes "
+                    "its classes at the first call of partial_fit, pass declare_classes=True."
+                )
+                raise
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = _pickled_size(learner)
         scored = test_tasks if score_future else test_tasks[: i + 1]
@@ -256,37 +242,29 @@ def _evaluated(estimator, train, test, groups, declare_classes, score_future, ve
 
 
 def _check_labels(y, name):
-    """Return the labels as a one-dimensional array of class labels."""
-    refuse_masked(y, name)
-    y = unmixed(as_numpy(y, name), name)
-    if getattr(getattr(y, "dtype", None), "kind", None) == "O":
-        unmixed(list(y), name)
-    labels = column_or_1d(y)
+    """Return one or more labels as an array."""
+    labels = check_targets(y, None, name)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
-    with warnings.catch_warnings():
-        # A stream with a single sample per class is valid; its labels are no regression target.
-        warnings.simplefilter("ignore")
-        check_classification_targets(labels)
     return labels
 
 
-def _deal_classes(classes, classes_per_task, first_task_classes, class_order, generator):
+def _deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state):
     """Return the labels of each task, in order of arrival."""
-    ordered = _order_classes(classes, class_order, generator)
+    classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
-    return np.split(ordered, np.cumsum(sizes)[:-1])
-
-
-def _order_classes(classes, class_order, generator):
-    """Return the labels in order of arrival."""
-    if class_order is None:
-        return classes
     if isinstance(class_order, str):
-        return classes[generator.permutation(len(classes))]
+        classes = check_random_state(random_state).permutation(classes)
+    elif class_order is not None:
+        classes = classes[_order_of_classes(classes.tolist(), class_order)]
+    return np.split(classes, np.cumsum(sizes)[:-1])
+
+
+def _order_of_classes(classes, class_order):
+    """Return the positions of the classes in order of arrival."""
+    position = {label: k for k, label in enumerate(classes)}
     # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
     order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
-    position = {label: k for k, label in enumerate(classes.tolist())}
     try:
         given = Counter(order)
     except TypeError as error:
@@ -296,11 +274,11 @@ def _order_classes(classes, class_order, generator):
     if given != Counter(position.keys()):
         raise ValueError(
             f"class_order must hold each of the {len(classes)} labels of y once; "
-            f"missing: {[label for label in position if label not in given]}, "
+            f"missing: {[label for label in classes if label not in given]}, "
             f"not in y: {[label for label in given if label not in position]}, "
             f"repeated: {[label for label, count in given.items() if count > 1]}."
         )
-    return classes[[position[label] for label in order]]
+    return [position[label] for label in order]
 
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
@@ -349,33 +327,16 @@ def _count_test_samples(test_tasks, groups):
 
 
 def _learn_first_task(estimator, X, y, classes, declare_classes):
-    """Return a clone that has learned the first task, the seconds, and whether it got `classes`."""
-    if declare_classes != "auto":
-        declared = {"classes": classes} if declare_classes else {}
-        learner = clone(estimator)
-        seconds = _timed(learner.partial_fit, X, y, **declared)[1]
-        return learner, seconds, bool(declared)
+    """Return a clone that has learned the first task, and the seconds."""
+    is_auto = isinstance(declare_classes, str)
+    declared = {"classes": classes} if declare_classes and not is_auto else {}
+    learner = clone(estimator)
     try:
-        return _learn_first_task(estimator, X, y, classes, False)
+        return learner, _timed(learner.partial_fit, X, y, **declared)[1]
     except (TypeError, ValueError) as error:
-        if "classes" not in str(error) or not _accepts_classes(estimator):
+        if not is_auto or "classes" not in str(error) or not _accepts_classes(estimator):
             raise
     return _learn_first_task(estimator, X, y, classes, True)
-
-
-@contextmanager
-def _explained(number, labels, is_declared):
-    """Add a note to errors of a later task whose labels were not declared."""
-    try:
-        yield
-    except Exception as error:
-        if not is_declared:
-            error.add_note(
-                f"Task {number} brings new labels, {_shown(labels)}, and the first call of "
-                "partial_fit got no classes=. If the estimator fixes its classes at the first "
-                "call, pass declare_classes=True to evaluate_stream."
-            )
-        raise
 
 
 def _accepts_classes(estimator):
