@@ -215,7 +215,7 @@ n_persons, n_joints, n_dims)
         return tags
 
     def _check_parameters(self, shape):
-        """Raise if blocks are unknown or repeated, or if parameters do not fit frames of a shape."""
+        """Raise for unknown or repeated blocks, and for parameters that do not fit the frames."""
         blocks = list(self.blocks)
         known = all(isinstance(block, str) and block in BLOCK_SCALES for block in blocks)
         if not blocks or not known or len(set(blocks)) < len(blocks):

@@ -48,14 +48,13 @@ class StreamResult:
 
     def __repr__(self):
         """Return two lines: a description of the stream, and its results."""
-        n_classes = sum(map(len, self.task_classes))
+        n_tasks, n_classes = len(self.task_classes), sum(map(len, self.task_classes))
+        forgotten = f"forgetting {self.forgetting:.1%}, " if n_tasks > 1 else ""
         size = self.state_bytes[-1]
         state = "" if np.isnan(size) else f", state {size / 1e6:.1f} MB"
-        several = len(self.task_classes) > 1
-        forgotten = f"forgetting {self.forgetting:.1%}, " if several else ""
         return (
-            f"StreamResult of {type(self.estimator).__name__}: {len(self.task_classes)} tasks, "
-            f"{n_classes} classes, {self.n_test_per_task.sum()} test samples\n"
+            f"StreamResult of {type(self.estimator).__name__}: {n_tasks} tasks, {n_classes} "
+            f"classes, {self.n_test_per_task.sum()} test samples\n"
             f"accuracy {self.final_accuracy:.1%} at the end and "
             f"{self.average_incremental_accuracy:.1%} on average, {forgotten}learned in "
             f"{self.fit_seconds.sum():.2f} s{state}"

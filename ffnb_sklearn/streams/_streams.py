@@ -87,10 +87,6 @@ def class_incremental_tasks(
     >>> y = ["dog", "cat", "cow", "cat", "owl"]
     >>> [task.tolist() for task in class_incremental_tasks(y, classes_per_task=2)]
     [[1, 2, 3], [0, 4]]
-    >>> order = ["owl", "dog", "cow", "cat"]
-    >>> tasks = class_incremental_tasks(y, first_task_classes=2, class_order=order)
-    >>> [task.tolist() for task in tasks]
-    [[0, 4], [2], [1, 3]]
     """
     labels = _check_labels(y, "y")
     groups = _deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state)
@@ -124,32 +120,24 @@ def evaluate_stream(
     score_future=False,
     verbose=False,
 ):
-    """Train a clone of an estimator task after task, and score it after each task.
+    """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
-    This works with every classifier that has `partial_fit`, including those of scikit-learn. A
-    plain scikit-learn ``Pipeline`` does not have `partial_fit`, but ``ContinualPipeline`` does.
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does.
 
     Parameters
     ----------
     estimator : classifier with `partial_fit` and `predict`
         The estimator is not changed: a clone without its fitted state learns the stream.
     X : {array-like, sparse matrix, dataframe, list} of n_samples samples
-        Training samples, in any form that the estimator accepts; rows are selected but not
-        converted.
+        Training samples in a form that the estimator accepts. Rows are selected, not converted.
     y : array-like of shape (n_samples,)
         Training labels.
     X_test : {array-like, sparse matrix, dataframe, list} of n_test_samples samples
         Test samples.
     y_test : array-like of shape (n_test_samples,)
         Test labels. They must be labels of `y`, with at least one sample for each task.
-    classes_per_task : int or sequence of int, default=1
+    classes_per_task, first_task_classes, class_order, random_state : parameters of the split
         See :func:`class_incremental_tasks`.
-    first_task_classes : int, default=None
-        See :func:`class_incremental_tasks`.
-    class_order : "random" or array-like of shape (n_classes,), default=None
-        See :func:`class_incremental_tasks`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order; otherwise unused.
     declare_classes : bool or "auto", default="auto"
         Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
         scikit-learn's own estimators require. With "auto", the first task is tried without
