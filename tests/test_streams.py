@@ -1,7 +1,6 @@
 """Splitting labels into tasks, and scoring estimators that learn them in turn."""
 
 import pickle
-import sys
 
 import numpy as np
 import pandas as pd
@@ -377,7 +376,7 @@ def test_estimators_that_fix_their_classes_are_explained(blobs, declare_classes,
     with pytest.raises(error, match="y contains new labels") as caught:
         evaluate_stream(Fixing(), *blobs, declare_classes=declare_classes)
     (note,) = caught.value.__notes__
-    assert "Task 2 brings new labels, classes 1. " in note
+    assert "Task 2 brings the labels [1]. " in note
     assert "declare_classes=True" in note
     evaluate_stream(Fixing(), *blobs, declare_classes=True)
 
@@ -471,43 +470,6 @@ def test_result_reads_as_two_lines(blobs):
     one_task = evaluate_stream(NearestMean(picky=lambda: 0), *blobs, classes_per_task=5)
     assert "forgetting" not in repr(one_task)
     assert "MB" not in repr(one_task)
-
-
-def test_result_as_a_table(blobs):
-    result = evaluate_stream(NearestMean(), *blobs, classes_per_task=[3, 2])
-    frame = result.to_frame()
-    assert frame.index.tolist() == [1, 2]
-    assert frame.index.name == "task"
-    assert frame["classes"].tolist() == [[0, 1, 2], [3, 4]]
-    assert frame["n_classes"].tolist() == [3, 5]
-    assert frame["n_test"].sum() == 75
-    np.testing.assert_array_equal(frame["accuracy"], result.accuracies)
-    np.testing.assert_array_equal(frame["accuracy_when_learned"], np.diag(result.accuracy_matrix))
-    np.testing.assert_array_equal(frame["accuracy_at_end"], result.accuracy_matrix[-1])
-    np.testing.assert_array_equal(frame["fit_seconds"], result.fit_seconds)
-
-
-def test_table_needs_pandas(blobs, monkeypatch):
-    result = evaluate_stream(NearestMean(), *blobs)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"StreamResult\.to_frame requires pandas"):
-        result.to_frame()
-
-
-def test_verbose_prints_a_line_per_task(blobs, capsys):
-    evaluate_stream(NearestMean(), *blobs, classes_per_task=2)
-    assert capsys.readouterr().out == ""
-    result = evaluate_stream(NearestMean(), *blobs, classes_per_task=[2, 3], verbose=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("[evaluate_stream] task 1 of 2: classes 0, 1; accuracy over")
-    assert f"{result.accuracies[1]:.1%}; learned in {result.fit_seconds[1]:.2f} s" in lines[1]
-
-
-def test_verbose_names_few_of_many_labels(capsys):
-    y = np.arange(8)
-    evaluate_stream(NearestMean(), y[:, None], y, y[:, None], y, classes_per_task=8, verbose=True)
-    assert "classes 0, 1, 2, 3, 4 and 3 more;" in capsys.readouterr().out
 
 
 def test_integers_of_numpy_are_numbers_of_classes():

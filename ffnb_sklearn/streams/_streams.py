@@ -17,9 +17,6 @@ from ._result import StreamResult
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 
-# Maximum number of labels that the printed line of a task names.
-_MOST_SHOWN = 5
-
 _SPLIT_CONSTRAINTS = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
     "first_task_classes": [Interval(Integral, 1, None, closed="left"), None],
@@ -101,7 +98,6 @@ def class_incremental_tasks(
         **_SPLIT_CONSTRAINTS,
         "declare_classes": ["boolean", StrOptions({"auto"})],
         "score_future": ["boolean"],
-        "verbose": ["verbose"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -118,7 +114,6 @@ def evaluate_stream(
     random_state=None,
     declare_classes="auto",
     score_future=False,
-    verbose=False,
 ):
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
@@ -145,9 +140,6 @@ def evaluate_stream(
         with all labels declared, and only that second call is timed.
     score_future : bool, default=False
         Whether to score future tasks as well, which :func:`forward_transfer` needs.
-    verbose : bool or int, default=False
-        Whether to print a line after each task, with its classes, the accuracy over all classes
-        learned so far, and the seconds that it took.
 
     Returns
     -------
@@ -201,8 +193,8 @@ def evaluate_stream(
                 _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
             except Exception as error:
                 error.add_note(
-                    f"Task {i + 1} brings new labels, {_shown(groups[i])}. If the estimator fixes "
-                    "its classes at the first call of partial_fit, pass declare_classes=True."
+                    f"Task {i + 1} brings the labels {groups[i]}. If the estimator fixes its "
+                    "classes at the first call of partial_fit, pass declare_classes=True."
                 )
                 raise
         # Measured before the estimator predicts, because a prediction may fill caches.
@@ -210,12 +202,6 @@ def evaluate_stream(
         scored = test_tasks if score_future else test_tasks[: i + 1]
         n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
         accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
-        if verbose:
-            print(
-                f"[evaluate_stream] task {i + 1} of {n_tasks}: {_shown(groups[i])}; accuracy over "
-                f"all classes so far {accuracies[i]:.1%}; learned in {fit_seconds[i]:.2f} s, "
-                f"predicted in {score_seconds[i]:.2f} s"
-            )
 
     return StreamResult(
         accuracy_matrix=n_correct / n_test,
@@ -340,13 +326,6 @@ def _score(estimator, X_test, y_test, tasks):
     right = column_or_1d(predicted) == y_test[samples]
     starts = np.cumsum([0, *map(len, tasks[:-1])])
     return np.add.reduceat(right, starts, dtype=np.float64), seconds
-
-
-def _shown(labels):
-    """Return a text with a few labels, and the number of the remaining labels."""
-    shown = ", ".join(map(str, labels[:_MOST_SHOWN].tolist()))
-    rest = len(labels) - _MOST_SHOWN
-    return f"classes {shown}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def _timed(call, *args, **kwargs):
