@@ -2,10 +2,11 @@
 
 Every function takes the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
 on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i`` concern
-tasks that have not been learned yet; they may be NaN.
+tasks that have not been learned yet; they may be NaN. A matrix that is not square, or that holds a
+value outside [0, 1] or a NaN elsewhere, raises a `ValueError`.
 
-The names are easily confused. "Average accuracy" is a mean over *tasks*, taken once after the last
-task. "Average *incremental* accuracy" is a mean over *time*, of the accuracies after every task.
+"Average accuracy" is a mean over *tasks*, taken once after the last task. "Average *incremental*
+accuracy" is a mean over *time*, of the accuracies after every task.
 """
 
 import numpy as np
@@ -38,7 +39,7 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1]; NaN is allowed above the diagonal only.
+        Accuracies in [0, 1].
     task_sizes : array-like of shape (n_tasks,), default=None
         Number of test samples of each task. None gives all tasks the same size.
 
@@ -50,8 +51,7 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     Raises
     ------
     ValueError
-        If the matrix is not square, holds a value outside [0, 1] or a NaN on or below the
-        diagonal, or if the sizes are not one positive number per task.
+        If the matrix is not valid, or if the sizes are not one positive number per task.
 
     See Also
     --------
@@ -82,14 +82,14 @@ def average_accuracy(accuracy_matrix):
 
     .. math:: \mathrm{ACC} = \frac{1}{T} \sum_{j=1}^{T} A_{Tj}
 
-    Every task has the same weight, for any number of test samples. Tables that report the "last" or
-    "final" accuracy usually mean the accuracy over all test samples after the last task, which is
-    the same number only if the tasks have the same number of test samples.
+    Every task has the same weight. Tables that report the "last" or "final" accuracy usually mean
+    the accuracy over all test samples after the last task, which is the same number only if the
+    tasks have the same number of test samples.
 
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1]; NaN is allowed above the diagonal only.
+        Accuracies in [0, 1].
 
     Returns
     -------
@@ -99,8 +99,7 @@ def average_accuracy(accuracy_matrix):
     Raises
     ------
     ValueError
-        If the matrix is not square, or holds a value outside [0, 1] or a NaN on or below the
-        diagonal.
+        If the matrix is not valid.
 
     See Also
     --------
@@ -132,7 +131,7 @@ def forgetting(accuracy_matrix):
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1] of at least two tasks; NaN is allowed above the diagonal only.
+        Accuracies in [0, 1] of at least two tasks.
 
     Returns
     -------
@@ -142,8 +141,7 @@ def forgetting(accuracy_matrix):
     Raises
     ------
     ValueError
-        If there are fewer than two tasks, the matrix is not square, or it holds a value outside
-        [0, 1] or a NaN on or below the diagonal.
+        If the matrix is not valid, or has fewer than two tasks.
 
     See Also
     --------
@@ -173,7 +171,7 @@ def backward_transfer(accuracy_matrix):
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1] of at least two tasks; NaN is allowed above the diagonal only.
+        Accuracies in [0, 1] of at least two tasks.
 
     Returns
     -------
@@ -183,8 +181,7 @@ def backward_transfer(accuracy_matrix):
     Raises
     ------
     ValueError
-        If there are fewer than two tasks, the matrix is not square, or it holds a value outside
-        [0, 1] or a NaN on or below the diagonal.
+        If the matrix is not valid, or has fewer than two tasks.
 
     See Also
     --------
@@ -230,8 +227,7 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
     Raises
     ------
     ValueError
-        If there are fewer than two tasks, the matrix is not square, an entry it needs is NaN, or
-        a value lies outside [0, 1].
+        If the matrix is not valid, has fewer than two tasks, or an entry it needs is NaN.
 
     References
     ----------
@@ -260,10 +256,7 @@ def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
     if isinstance(matrix, np.ma.MaskedArray):
         matrix = matrix.astype(np.float64).filled(np.nan)
     matrix = check_array(
-        matrix,
-        dtype=np.float64,
-        ensure_all_finite="allow-nan",
-        input_name="accuracy_matrix",
+        matrix, dtype=np.float64, ensure_all_finite="allow-nan", input_name="accuracy_matrix"
     )
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(

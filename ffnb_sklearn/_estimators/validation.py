@@ -11,8 +11,8 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .._inputs.arrays import as_numpy, as_targets, check_rows, refuse_masked
-from .._inputs.labels import check_labels, unmixed
+from .._inputs.arrays import as_numpy, check_rows, refuse_masked
+from .._inputs.labels import check_labels, check_targets
 from .._inputs.seeds import next_seed
 from .._inputs.sparse import projection_for
 from ..core.model import Settings
@@ -94,16 +94,11 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     Labels that only samples of weight 0 have are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
-    if y is None:
-        raise ValueError(
-            "requires y to be passed, but the target y is None: the labels of X are needed."
-        )
-    X, y = as_numpy(X, "X"), as_targets(unmixed(as_numpy(y, "y"), "y"))
+    X, y = as_numpy(X, "X"), check_targets(y, known, "y")
     check_consistent_length(X, y)
-    y = check_labels(y, known, "y")
     if classes is not None:
         seen = y if known is None else np.concatenate([known, y])
-        classes = check_labels(as_numpy(classes, "classes"), seen, "classes")
+        classes = check_labels(classes, seen, "classes")
     X, state = check_inputs(estimator, X, state=state, smallest=_SMALLEST)
     weights = check_weights(sample_weight, X)
     used = weights > 0

@@ -1,15 +1,9 @@
-"""Conversion and checks of arrays from users: other libraries, dimensions, column targets."""
-
-import warnings
+"""Conversion and checks of arrays from users: other libraries, dimensions, masks, times."""
 
 import numpy as np
 import torch
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import column_or_1d
 
-from ..core.messages import level_of_user
-
-__all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user", "refuse_masked"]
+__all__ = ["as_numpy", "check_rows", "refuse_masked"]
 
 
 def as_numpy(array, name):
@@ -25,25 +19,14 @@ def as_numpy(array, name):
         return np.asarray(array)
     except Exception as error:
         kind = f"{type(array).__module__}.{type(array).__name__}"
-        reason, steps = str(error).rstrip("."), _steps_to_numpy(array)
+        is_tensor = isinstance(array, torch.Tensor)
+        # NumPy lacks some types of torch, such as bfloat16.
+        steps = f", by {name}.detach().cpu().to_dense().double().numpy()" if is_tensor else ""
         raise TypeError(
             f"{name} must be an array that NumPy can read; got a {kind} on device "
-            f"{getattr(array, 'device', 'unknown')!s}: {reason}. Copy it to NumPy first"
-            f"{f', by {name}{steps}' if steps else ''}. `device` says where the estimator computes."
+            f"{getattr(array, 'device', 'unknown')!s}: {str(error).rstrip('.')}. Copy it to NumPy "
+            f"first{steps}. `device` says where the estimator computes."
         ) from error
-
-
-def _steps_to_numpy(array):
-    """Return the calls that convert a torch tensor to NumPy; no calls for other arrays."""
-    if not isinstance(array, torch.Tensor):
-        return ""
-    steps = ".detach().cpu()" if array.layout == torch.strided else ".detach().cpu().to_dense()"
-    try:
-        torch.empty(0, dtype=array.dtype).numpy()
-    except TypeError:
-        # NumPy lacks some types of torch, such as bfloat16.
-        steps += ".float()"
-    return f"{steps}.numpy()"
 
 
 def check_rows(X, estimator):
@@ -76,28 +59,12 @@ def refuse_masked(array, name):
 
 def _refuse_times(X):
     """Raise if X holds dates or durations, whose numbers depend on the unit of their dtype."""
-    dtypes = getattr(X, "dtypes", None)
     columns = {"X": getattr(X, "dtype", None)}
-    if dtypes is not None:
-        columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, dtypes, strict=True)}
+    if hasattr(X, "dtypes"):
+        columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, X.dtypes, strict=True)}
     for name, dtype in columns.items():
         if getattr(dtype, "kind", None) in {"m", "M"}:
             raise ValueError(
                 f"X must hold numbers; {name} holds times of dtype {dtype}, whose numbers depend "
                 "on this unit. Convert them, such as durations since a fixed date to seconds."
             )
-
-
-def as_targets(y):
-    """Return one-dimensional targets; warn at the user's line if they were a column."""
-    refuse_masked(y, "y")
-    y = y if hasattr(y, "shape") else np.asarray(y)
-    targets = column_or_1d(y)
-    if len(y.shape) > 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
-            'y["label"] of a data frame or y.ravel() of an array.',
-            DataConversionWarning,
-            stacklevel=level_of_user(),
-        )
-    return targets

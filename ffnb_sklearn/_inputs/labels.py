@@ -1,13 +1,18 @@
 """Class labels that arrive task by task: their kind, their order and their positions."""
 
+import warnings
 from collections.abc import Set
 from numbers import Integral, Number
 
 import numpy as np
-from sklearn.utils import assert_all_finite
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-__all__ = ["check_labels", "label_positions", "unmixed"]
+from ..core.messages import level_of_user
+from .arrays import as_numpy, refuse_masked
+
+__all__ = ["check_labels", "check_targets", "label_positions"]
 
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
 
@@ -45,18 +50,11 @@ def _check_present(labels, name):
     if all(issubclass(kind, (str, Integral)) for kind in set(map(type, labels))):
         return
     for position, label in enumerate(labels):
-        if _is_missing(label):
+        if label is None or is_scalar_nan(label) or is_pandas_na(label):
             raise ValueError(
                 f"Input {name} contains NaN: the label at position {position} is missing, "
                 f"{label!r}. Drop samples without label, or give them a label of their own."
             )
-
-
-def _is_missing(label):
-    """Return whether a label is None, NaN, or the gap of a data frame."""
-    if isinstance(label, float):
-        return label != label
-    return label is None or is_scalar_nan(label) or is_pandas_na(label)
 
 
 def _kind_of_one(label):
@@ -68,7 +66,7 @@ def _kind_of_one(label):
     return "str" if isinstance(label, str) else type(label).__name__
 
 
-def unmixed(labels, name):
+def _unmixed(labels, name):
     """Return labels whose kind NumPy will preserve; raise if a list has several kinds."""
     if isinstance(labels, (list, tuple)):
         values = labels
@@ -92,6 +90,26 @@ def _without_mask(labels):
     return labels.to_numpy(dtype=dtype) if converts and not labels.isna().any() else labels
 
 
+def check_targets(y, known, name):
+    """Return the labels of samples as `check_labels` does; a column is accepted with a warning."""
+    if y is None:
+        raise ValueError(
+            f"requires y to be passed, but the target {name} is None: the labels of X are needed."
+        )
+    y = _unmixed(as_numpy(y, name), name)
+    refuse_masked(y, name)
+    y = y if hasattr(y, "shape") else np.asarray(y)
+    if len(y.shape) > 1:
+        y = column_or_1d(y)
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
+            'y["label"] of a data frame or y.ravel() of an array.',
+            DataConversionWarning,
+            stacklevel=level_of_user(),
+        )
+    return check_labels(y, known, name)
+
+
 def check_labels(labels, known, name):
     """Return labels as a one-dimensional array of the same kind as the known labels.
 
@@ -100,7 +118,7 @@ def check_labels(labels, known, name):
     if isinstance(labels, Set):
         # NumPy makes one object of them.
         labels = list(labels)
-    labels = np.asarray(unmixed(labels, name))
+    labels = np.asarray(_unmixed(as_numpy(labels, name), name))
     if labels.dtype.kind in "OT":
         _check_present(labels.ravel().tolist(), name)
     if labels.dtype.kind == "T":

@@ -1,6 +1,5 @@
 """Seeds from a `random_state`; a call that fails does not consume its seed."""
 
-from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from numbers import Integral
@@ -8,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["advance", "next_seed", "undisturbed"]
+__all__ = ["advance", "next_seed"]
 
 # Number of seeds; the largest seed is smaller by 1.
 _N_SEEDS = np.iinfo(np.int32).max
@@ -37,15 +36,3 @@ def advance(random_state):
     """Advance a generator past the seed that `next_seed` returned; leave other states unchanged."""
     if isinstance(random_state, np.random.RandomState):
         random_state.randint(_N_SEEDS)
-
-
-@contextmanager
-def undisturbed(random_state):
-    """Yield a generator of a random state; a RandomState advances only if the block ends."""
-    generator = check_random_state(random_state)
-    if generator is not random_state:
-        yield generator
-        return
-    draft = deepcopy(generator)
-    yield draft
-    generator.set_state(draft.get_state(legacy=False))

@@ -12,23 +12,14 @@ from ..core.sparse import SparseInputs
 from .columns import RepairedSamples
 from .seeds import next_seed
 
-__all__ = [
-    "MOST_SPARSE_COLUMNS",
-    "N_COLUMNS",
-    "N_TERMS",
-    "RandomProjection",
-    "SparseSamples",
-    "projection_for",
-    "samples_on",
-]
+__all__ = ["N_TERMS", "RandomProjection", "WideSamples", "projection_for", "samples_on"]
 
-# Columns of a projection that becomes dense, for a model with neurons. The time for a class with
-# many samples grows with the square of this number. Narrower samples are not projected.
+# Columns of a projection that becomes dense, for a model with neurons; learning takes a time that
+# grows with its square. Narrower samples are not projected.
 N_COLUMNS = 2000
 
-# Maximum number of columns of a projection that stays sparse, for a model without neurons. With so
-# many columns, the moments of a class take 5 MB. Compared with 50000 columns, 4000 columns lose up
-# to 1.2 points, and 16384 columns lose almost nothing (docs/benchmarks/sparse.md).
+# Most columns of a projection that stays sparse, for a model without neurons; the moments of a class
+# then take 5 MB. 16384 columns would lose almost nothing (docs/benchmarks/sparse.md).
 MOST_SPARSE_COLUMNS = 65536
 
 # Columns that each feature is added to. With a single column, features that share it are confused.
@@ -39,23 +30,11 @@ N_TERMS = 4
 class RandomProjection:
     """Random projection of wide sparse samples onto fewer columns, determined by a seed.
 
-    With as many columns as features, the projection is the identity. Otherwise each feature has the
-    entry 0.5 or -0.5 in four columns, one in each quarter of the columns [1]_. So no feature is
-    lost, and the expected squared norm of a projected sample equals that of the sample.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of features of the samples.
-    seed : int
-        Seed of the columns and the signs.
-    n_columns : int, default=N_COLUMNS
-        Number of columns, a multiple of four or the number of features.
-
-    References
-    ----------
-    .. [1] D. M. Kane and J. Nelson. Sparser Johnson-Lindenstrauss transforms. Journal of the ACM
-       61(1), 2014.
+    With as many columns as features, the projection is the identity. Otherwise the number of
+    columns is a multiple of four, and each feature has the entry 0.5 or -0.5 in four columns, one
+    in each quarter. So no feature is lost, and the expected squared norm of a projected sample
+    equals that of the sample (D. M. Kane and J. Nelson. Sparser Johnson-Lindenstrauss transforms.
+    Journal of the ACM 61(1), 2014).
     """
 
     n_features: int

@@ -9,8 +9,7 @@ import torch
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ffnb_sklearn._inputs.arrays import as_numpy, as_targets
-from ffnb_sklearn._inputs.labels import check_labels, unmixed
+from ffnb_sklearn._inputs.labels import check_targets
 from ffnb_sklearn.backbones._checkpoint import digest_arrays, digest_callable
 from ffnb_sklearn.backbones._inputs import Inputs
 
@@ -102,7 +101,7 @@ def labelled_samples(rows, y, inputs):
             "requires y to be passed, but the target y is None: with epochs > 0, the backbone "
             "is trained on the labels of X."
         )
-    y = check_labels(as_targets(unmixed(as_numpy(y, "y"), "y")), None, "y")
+    y = check_targets(y, None, "y")
     check_consistent_length(rows, y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ffnb_sklearn.backbones._checks import is_sequence
 from ffnb_sklearn.skeletons import SkeletonDescriptor
+from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
 
 __all__ = ["SKELETON_PARENTS", "skeleton_nodes", "tree_adjacency"]
 
@@ -55,19 +56,15 @@ n_persons, n_joints, n_dims)
     (2, 720)
     """
     descriptor = SkeletonDescriptor(
-        blocks=("joints", "trajectory"),
-        n_chunks=n_chunks,
-        root=root,
-        persons="ordered",
-        scales={"joints": 1.0, "trajectory": 1.0},
+        blocks=("joints", "trajectory"), n_chunks=n_chunks, root=root, persons="ordered"
     )
     rows = descriptor.fit_transform(sequences)
     n_persons, _, n_dims = descriptor.frame_shape_
     # The descriptor returns all other joints relative to the roots, and then the roots.
     shape = (len(rows), n_chunks, n_persons, -1, n_dims)
     n_roots = n_chunks * n_persons * n_dims
-    roots = rows[:, -n_roots:].reshape(shape)
-    others = rows[:, :-n_roots].reshape(shape) + roots
+    roots = rows[:, -n_roots:].reshape(shape) / BLOCK_SCALES["trajectory"]
+    others = rows[:, :-n_roots].reshape(shape) / BLOCK_SCALES["joints"] + roots
     joints = np.insert(others, [root], roots, axis=3)
     return joints.transpose(0, 2, 3, 1, 4).reshape(len(rows), -1)
 

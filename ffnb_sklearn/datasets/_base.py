@@ -18,18 +18,9 @@ _LONGEST_LINE = 1 << 16
 _LARGEST = 1e100
 
 
-def user_path(path, name):
-    """Return a path of the user with `~` expanded; `name` is the parameter name in the message."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        found = shown(str(path), _LONGEST_PATH)
-        raise FileNotFoundError(f"{name} must be an existing path, got {found}: {error}") from None
-
-
 def data_folder(data_home):
-    """Return `data_home` as a `Path`, or raise if no such folder exists."""
-    folder = user_path(data_home, "data_home")
+    """Return `data_home` as a `Path` with `~` expanded, or raise if no such folder exists."""
+    folder = Path(os.path.expanduser(data_home))
     if not os.path.isdir(folder):  # unlike `Path.is_dir`, this is False for a name that is too long
         found = shown(str(folder), _LONGEST_PATH)
         raise FileNotFoundError(f"data_home must be an existing folder, got {found}.")

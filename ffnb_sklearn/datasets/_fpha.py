@@ -1,7 +1,9 @@
 """Loader of the First-Person Hand Action skeletons."""
 
+import os
 import re
-from dataclasses import dataclass
+from collections import namedtuple
+from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -13,7 +15,6 @@ from ffnb_sklearn.datasets._base import (
     read_lines,
     require_file,
     shown,
-    user_path,
 )
 
 N_JOINTS = 21
@@ -43,16 +44,8 @@ this package.
 """.format(joints=", ".join(JOINT_NAMES))
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One line of the split file."""
-
-    line: int
-    train: bool
-    subject: int
-    action: str
-    path: str
-    label: int
+# One line of the split file: its number, and the sequence that it lists.
+_Entry = namedtuple("_Entry", "line train subject action path label")
 
 
 def load_fpha(data_home, *, split_file=None):
@@ -105,7 +98,7 @@ def load_fpha(data_home, *, split_file=None):
     folder = data_folder(data_home)
     split = folder / "data_split_action_recognition.txt"
     if split_file is not None:
-        split = user_path(split_file, "split_file")
+        split = Path(os.path.expanduser(split_file))
     entries = _read_split(require_file(split, "expected the official split file"))
     poses = folder / "Hand_pose_annotation_v1"
     poses = poses if poses.is_dir() else folder

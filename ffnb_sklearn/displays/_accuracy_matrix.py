@@ -254,10 +254,10 @@ def _cell_points(ax, n_tasks):
 
 
 def _tilt_wide_labels(ax):
-    """Tilt the task names of drawn axes if they overlap, and return whether they do."""
+    """Tilt the task names of drawn axes if two of them touch, and return whether they do."""
     labels = ax.get_xticklabels()
     boxes = [label.get_window_extent() for label in labels]
-    is_wide = any(left.x1 >= right.x0 for left, right in pairwise(boxes))
+    is_wide = any(left.padded(4.0).x1 >= right.x0 for left, right in pairwise(boxes))
     if is_wide:
         for label in labels:
             label.set(rotation=45, horizontalalignment="right", rotation_mode="anchor")

@@ -187,11 +187,17 @@ class IncrementalAccuracyDisplay(StreamDisplay):
                 )
             if np.isnan(accuracies).any():
                 raise ValueError(
-                    f"accuracies must be known after every task; got NaN in curve {name!r}, after "
-                    f"task {int(np.flatnonzero(np.isnan(accuracies))[0])}."
+                    f"accuracies must be known after every task; got NaN in curve {name!r}."
                 )
             _check_fractions(accuracies, "accuracies")
-            curves.append((n_classes, accuracies, name, _check_spread(spread, accuracies, name)))
+            if spread is not None:
+                spread = np.asarray(spread, dtype=float)
+                if spread.shape != accuracies.shape or not (spread >= 0.0).all():
+                    raise ValueError(
+                        f"spreads must hold a standard deviation per task, {len(accuracies)} for "
+                        f"curve {name!r}; got {spread.tolist()}."
+                    )
+            curves.append((n_classes, accuracies, name, spread))
         return curves
 
 
@@ -214,43 +220,20 @@ def _label(name, accuracies, spread):
     return f"{name} (average {100 * accuracies.mean():.1f}%, last {100 * accuracies[-1]:.1f}{end}%)"
 
 
-def _check_spread(spread, accuracies, name):
-    """Return standard deviations, one per task, or None."""
-    if spread is None:
-        return None
-    spread = np.asarray(spread, dtype=float)
-    if spread.shape != accuracies.shape or not (spread >= 0.0).all():
-        raise ValueError(
-            f"spreads must hold a standard deviation per task, {len(accuracies)} for curve "
-            f"{name!r}; got {spread.tolist()}."
-        )
-    return spread
-
-
 def _curves(ax):
     """Return the curves of the axes, without level lines that a user may have drawn."""
     return [line for line in ax.get_lines() if line.get_transform() == ax.transData]
 
 
-def _ticks(steps):
-    """Return few numbers of classes for ticks: all steps, or the first and round numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    if len(steps) <= _MOST_TICKS:
-        return steps
-    first, last = steps[0], steps[-1]
-    round_ones = MaxNLocator(nbins=_MOST_TICKS, integer=True).tick_values(first, last)
-    # A round number that is close to the first task would overlap its label.
-    nearest = first + np.diff(round_ones)[0] / 2
-    return [first, *(one for one in round_ones if nearest < one <= last)]
-
-
 def _decorate(ax):
     """Label the axes, in percent, and remove parts of the frame that would cross the curves."""
-    from matplotlib.ticker import MultipleLocator, PercentFormatter
+    from matplotlib.ticker import FixedLocator, MaxNLocator, MultipleLocator, PercentFormatter
 
     steps = np.unique(np.concatenate([line.get_xdata() for line in _curves(ax)]))
-    ax.set_xticks(_ticks(steps))
+    is_few = len(steps) <= _MOST_TICKS
+    ax.xaxis.set_major_locator(
+        FixedLocator(steps) if is_few else MaxNLocator(_MOST_TICKS, integer=True)
+    )
     ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
     # Use one scale for all plots, so that they are comparable.
     ax.set_ylim(0.0, 1.0)

@@ -164,8 +164,7 @@ def _first_state(estimator, shards):
     dask = import_dask()
     # The shard is needed again, and would be computed again.
     (shards[0],) = dask.persist(shards[0])
-    (state,) = dask.compute(dask.delayed(inputs_of, pure=False)(clone(estimator), shards[0]))
-    return state
+    return dask.delayed(inputs_of, pure=False)(clone(estimator), shards[0]).compute()
 
 
 def _blank(estimator, state):
@@ -192,8 +191,7 @@ def _map_reduce(plan, shards, of_shard=statistics_of, added=added, whole=whole):
         while len(level) > _FAN_IN:
             groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
             level = [dask.delayed(added, pure=False)(plan, list(group)) for group in groups]
-        (result,) = dask.compute(dask.delayed(whole, pure=False)(plan, list(level)))
-    return result
+        return dask.delayed(whole, pure=False)(plan, list(level)).compute()
 
 
 def _numbered(state, statistics):
@@ -206,7 +204,7 @@ def _numbered(state, statistics):
     labels = state.classes
     for some in statistics.labels:
         some = check_labels(some, labels, "y")
-        labels = some if labels is None else np.union1d(labels, some)
+        labels = np.union1d(some if labels is None else labels, some)
     if not statistics.moments:
         raise ValueError(
             "sample_weight must be positive for at least one sample; all weights are 0."

@@ -26,20 +26,22 @@ def import_dask():
 
 def list_of_shards(X, y, sample_weight):
     """Return the arguments of `partial_fit_shards` as a list of one or more shards."""
+    per_sample = {"y": y, "sample_weight": sample_weight}
+    for name, value in {"X": X, **per_sample}.items():
+        if hasattr(value, "to_dask_array"):
+            raise TypeError(
+                f"{name} must be a dask array, or X a list of shards; got a dask "
+                f"{type(value).__name__}. Pass {name}.to_dask_array(lengths=True)."
+            )
     if isinstance(X, import_dask().array.Array):
-        return _blocks(X, y, sample_weight)
-    if hasattr(X, "to_dask_array"):
-        raise TypeError(
-            f"X must be a dask array or a list of shards; got a dask {type(X).__name__}. Pass "
-            f"{_as_array('X')} and {_as_array('y')}."
-        )
+        return _blocks(X, per_sample)
     if not isinstance(X, (list, tuple)) or not len(X):
         got = "an empty one" if isinstance(X, (list, tuple)) else type(X).__name__
         raise TypeError(
             f"X must be a dask array or a list of one or more shards; got {got}. For samples in "
             "memory there is partial_fit."
         )
-    for name, value in {"y": y, "sample_weight": sample_weight}.items():
+    for name, value in per_sample.items():
         if value is not None:
             raise ValueError(
                 f"{name} must be None where X is a list of shards, each of which brings its "
@@ -48,44 +50,34 @@ def list_of_shards(X, y, sample_weight):
     return list(X)
 
 
-def _as_array(name):
-    """Return the call that converts a frame of dask to an array whose blocks have known lengths."""
-    return f"{name}.to_dask_array(lengths=True)"
-
-
-def _blocks(X, y, sample_weight):
+def _blocks(X, per_sample):
     """Return the corresponding row blocks of dask arrays."""
-    if y is None:
+    if per_sample["y"] is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions; got a dask array of {X.ndim}.")
     X = X.rechunk({1: -1})
-    columns = [X.to_delayed().ravel()]
-    for name, array in {"y": y, "sample_weight": sample_weight}.items():
-        if array is not None:
-            columns.append(_aligned(X, array, name).to_delayed())
-    return list(zip(*columns, strict=True))
+    columns = [_aligned(X, array, name) for name, array in per_sample.items() if array is not None]
+    return list(zip(X.to_delayed().ravel(), *(c.to_delayed() for c in columns), strict=True))
 
 
 def _aligned(X, array, name):
     """Return a one-dimensional dask array with the row blocks of X."""
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
-        got = f"{type(array).__name__} of shape {np.shape(array)}."
-        if hasattr(array, "to_dask_array"):
-            got = f"a dask {type(array).__name__}. Pass {_as_array(name)}."
         raise TypeError(
-            f"{name} must be a dask array of one dimension where X is a dask array; got {got}"
+            f"{name} must be a dask array of one dimension where X is a dask array; got "
+            f"{type(array).__name__} of shape {np.shape(array)}."
         )
     rows, own = X.chunks[0], array.chunks[0]
-    unknown = np.isnan(rows).any() or np.isnan(own).any()
-    if unknown and len(rows) == len(own):
-        # Lengths are compared block by block, once the blocks are computed.
-        return array
-    if unknown or sum(rows) != sum(own):
+    is_known = not np.isnan([*rows, *own]).any()
+    if is_known and sum(rows) == sum(own):
+        return array.rechunk((rows,))
+    if is_known or len(rows) != len(own):
         raise ValueError(
             f"{name} must have as many samples as X, and as many blocks where sizes are not "
             f"known; got {sum(own)} in {len(own)} blocks, and X has {sum(rows)} in {len(rows)}."
         )
-    return array.rechunk((rows,))
+    # Lengths are compared block by block, once the blocks are computed.
+    return array

@@ -16,18 +16,6 @@ from ..core.model import Model, Task
 from ..core.shards import ShardBand, pooled, shard_moments, shard_rank
 from ..core.statistics import merge
 
-__all__ = [
-    "CHANGED",
-    "Plan",
-    "Statistics",
-    "added",
-    "inputs_of",
-    "merged_spreads",
-    "spreads_of",
-    "statistics_of",
-    "whole",
-]
-
 # Message for shards that are computed twice and give other samples the second time.
 CHANGED = (
     "X must hold the same samples in both passes that trained bands need; its shards have changed "
@@ -38,26 +26,16 @@ CHANGED = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Information that a worker needs for a pass over the shards.
+    """Information that a worker needs for a pass over the shards."""
 
-    Attributes
-    ----------
-    blank : FFNBClassifier
-        Parameters, features and known labels of the estimator, on which the validation depends.
-    model : Model
-        The feature map and the settings, without any class.
-    pooled : bool, default=False
-        Whether the scatters of the classes are reduced to their sum, or truncated to the rank one
-        by one.
-    band : ShardBand or None, default=None
-        The newest band, if it has been fitted to the samples.
-    arrived : ndarray or None, default=None
-        With a band, the labels in order of arrival; the labels of its neurons come last.
-    """
-
+    # Parameters, features and known labels of the estimator, on which the validation depends.
     blank: FFNBClassifier
+    # The feature map and the settings, without any class.
     model: Model
+    # Whether the scatters of the classes are reduced to their sum, not truncated one by one.
     pooled: bool = False
+    # The newest band, if it has been fitted, and then the labels in order of arrival; the labels of
+    # the neurons of the band come last.
     band: ShardBand | None = None
     arrived: np.ndarray | None = None
 
@@ -69,21 +47,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of some shards.
+    """Statistics of some shards."""
 
-    Attributes
-    ----------
-    n_samples : int
-        Number of samples of positive weight.
-    labels : list of ndarray
-        The distinct labels of each shard that is not empty.
-    moments : dict of label to ClassMoments
-        Moments of the samples of positive weight.
-    """
-
-    n_samples: int
-    labels: list
-    moments: dict
+    n_samples: int  # of positive weight
+    labels: list  # the distinct labels of each shard that is not empty
+    moments: dict  # moments of the samples of positive weight, by label
 
 
 def inputs_of(blank, shard):
@@ -122,9 +90,8 @@ def statistics_of(plan, shard):
         as_tensor(numbers, device=plan.device, dtype=torch.int64),
         as_tensor(weights, device=plan.device),
     )
-    fresh = None
-    if plan.band is not None:
-        fresh = plan.band.outputs(task.X, _codes(plan, y), task.weights)
+    band = plan.band
+    fresh = None if band is None else band.outputs(task.X, _codes(plan, y), task.weights)
     moments = dict(zip(used.tolist(), shard_moments(plan.model, task, fresh), strict=True))
     if plan.pooled:
         moments = pooled(moments, device=plan.device)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection
 from sklearn.utils import get_tags
 
-from .._inputs.arrays import level_of_user
+from ..core.messages import level_of_user
 
 __all__ = ["FrozenTransformerWarning", "warn_of_frozen"]
 

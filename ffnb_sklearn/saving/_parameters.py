@@ -33,10 +33,8 @@ from ._values import NUMBER_TYPES
 
 __all__ = ["check_columns", "check_parameter"]
 
-# Largest values of numbers that allocate memory or build layers before any sample confirms them,
-# and of a number of frames that is added to positions.
+# Largest values of numbers that allocate memory or build layers before any sample confirms them.
 _LARGEST = {
-    "half_window": 1 << 20,
     "n_features": MOST_PROJECTED,
     "n_layers": 1 << 10,
     "band_size": 1 << 16,
@@ -234,9 +232,6 @@ _RULES = {
     },
     SkeletonDescriptor: {
         "blocks": _Rule("a list of names of blocks", _is_list(_is_option(*BLOCK_SCALES))),
-        "scales": _Rule(
-            "None or numbers by block", _none_or(_is_dict(_is_option(*BLOCK_SCALES), _is_number))
-        ),
         "frame_shape": _SIZES,
     },
     TorchFeatureExtractor: {

@@ -22,6 +22,9 @@ BLOCK_SCALES = {
     "duration": 1.0,
 }
 
+# Velocities are changes between the frames this far before and after a frame.
+_HALF_WINDOW = 2
+
 # Blocks that are computed over whole sequences, without temporal chunks.
 _WHOLE = {"distance_speed", "duration"}
 
@@ -66,10 +69,8 @@ class _Frames:
         self.lengths = np.array([len(frames) for frames in sequences])
         self.n_chunks = n_chunks
         self.joints = np.concatenate(sequences)
-        if length_unit is None:
-            self.joints = self.joints / self.spread_out(self._sizes())
-        else:
-            self.joints = self.joints / length_unit
+        unit = self.spread_out(self._sizes()) if length_unit is None else length_unit
+        self.joints = self.joints / unit
 
     def _sizes(self):
         """Return the skeleton size of each sequence; 1 if all joints coincide up to rounding."""
@@ -114,13 +115,13 @@ class _Frames:
         squares = sum(np.square(x[:, first] - x[:, second]) for x in np.moveaxis(points, -1, 0))
         return np.sqrt(squares)
 
-    def velocity(self, values, half_window):
-        """Compute the change per frame across `half_window` frames on each side, if they exist."""
+    def velocity(self, values):
+        """Compute the change per frame across `_HALF_WINDOW` frames on each side, if they exist."""
         starts = np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
         stops = np.repeat(np.cumsum(self.lengths), self.lengths)
         now = np.arange(len(values))
-        before = np.maximum(now - half_window, starts)
-        after = np.minimum(now + half_window, stops - 1)
+        before = np.maximum(now - _HALF_WINDOW, starts)
+        after = np.minimum(now + _HALF_WINDOW, stops - 1)
         elapsed = np.maximum(after - before, 1).reshape(-1, *(1,) * (values.ndim - 1))
         return (values[after] - values[before]) / elapsed
 
@@ -128,20 +129,20 @@ class _Frames:
 def describe(sequences, parameters):
     """Compute the rows of one batch: all blocks, each multiplied by its factor."""
     frames = _Frames(sequences, parameters.n_chunks, parameters.length_unit)
-    scales = BLOCK_SCALES | (parameters.scales or {})
-    return np.hstack([scales[b] * _block(b, frames, parameters) for b in parameters.blocks])
+    return np.hstack([BLOCK_SCALES[b] * _block(b, frames, parameters) for b in parameters.blocks])
 
 
 def _block(block, frames, parameters):
     """Compute the columns of one block."""
     values = _BLOCKS[block](frames, parameters)
-    if block == "duration" or not is_unordered(parameters.persons, frames.joints.shape[1]):
+    n_persons, n_joints = frames.joints.shape[1:3]
+    if block == "duration" or not _is_unordered(parameters.persons, n_persons):
         return values
     chunks = values.reshape(len(values), _n_chunks(block, parameters), -1)
-    return _unordered(chunks, block, frames.joints.shape[2]).reshape(values.shape)
+    return _unordered(chunks, block, n_joints).reshape(values.shape)
 
 
-def is_unordered(persons, n_persons):
+def _is_unordered(persons, n_persons):
     """Return whether rows are independent of which of two persons is listed first."""
     return persons == "unordered" or (persons == "auto" and n_persons == 2)
 
@@ -151,12 +152,9 @@ def _n_chunks(block, parameters):
 
 
 def _centred_joints(frames, parameters):
-    """Return the joints relative to the root, without the root itself if it would be 0."""
+    """Return the joints relative to the root, without the root itself."""
     roots = frames.joints[:, :, [parameters.root]]
-    if parameters.centring == "frame":
-        return np.delete(frames.joints - roots, parameters.root, axis=2)
-    means = np.repeat(frames.average(roots, 1), frames.lengths, axis=0)
-    return frames.joints - means.reshape(roots.shape)
+    return np.delete(frames.joints - roots, parameters.root, axis=2)
 
 
 def _trajectory(frames, parameters):
@@ -165,18 +163,17 @@ def _trajectory(frames, parameters):
     return frames.average(roots - frames.spread_out(frames.average(roots.mean(axis=(1, 2)), 1)))
 
 
-def _speed(frames, values, parameters, n_chunks=None):
+def _speed(frames, values, n_chunks=None):
     """Average the square roots of the absolute velocities of a quantity."""
-    velocity = frames.velocity(values, parameters.half_window)
-    return frames.average(np.sqrt(np.abs(velocity)), n_chunks)
+    return frames.average(np.sqrt(np.abs(frames.velocity(values))), n_chunks)
 
 
 _BLOCKS = {
     "joints": lambda frames, how: frames.average(_centred_joints(frames, how)),
     "trajectory": _trajectory,
     "distances": lambda frames, _: frames.average(frames.distances),
-    "speed": lambda frames, how: _speed(frames, frames.joints, how),
-    "distance_speed": lambda frames, how: _speed(frames, frames.distances, how, 1),
+    "speed": lambda frames, _: _speed(frames, frames.joints),
+    "distance_speed": lambda frames, _: _speed(frames, frames.distances, 1),
     "spread": lambda frames, how: frames.variance(_centred_joints(frames, how)) ** 0.25,
     "duration": lambda frames, _: np.log(frames.lengths)[:, np.newaxis],
 }
@@ -196,10 +193,10 @@ def block_names(block, shape, parameters):
     else:
         if block == "trajectory":
             points = [(p, j) for p, j in points if j == parameters.root]
-        elif block in ("joints", "spread") and parameters.centring == "frame":
+        elif block in ("joints", "spread"):
             points = [(p, j) for p, j in points if j != parameters.root]
         columns = [f"p{p}_j{j}_{axis}" for p, j in points for axis in axes]
-    if is_unordered(parameters.persons, n_persons):
+    if _is_unordered(parameters.persons, n_persons):
         columns = _unordered_names(columns, block, n_joints)
     n_chunks = _n_chunks(block, parameters)
     return [f"{block}_c{c}_{column}" for c in range(n_chunks) for column in columns]
@@ -212,8 +209,7 @@ def _unordered(values, block, n_joints):
     loses its sign, which would depend on the order of the persons. `values` has the
     shape (n_sequences, n_chunks, n_columns) of one block; other columns are unchanged.
     """
-    swapped = _swapped(block, values.shape[-1], n_joints)
-    first, second = _exchanged(swapped)
+    first, second = _exchanged(block, values.shape[-1], n_joints)
     result = values.copy()
     a, b = values[..., first], values[..., second]
     result[..., first], result[..., second] = (a + b) / np.sqrt(2), np.abs(a - b) / np.sqrt(2)
@@ -222,26 +218,22 @@ def _unordered(values, block, n_joints):
 
 def _unordered_names(columns, block, n_joints):
     """Name each column of `_unordered` after the two columns that it is computed from."""
-    first, second = _exchanged(_swapped(block, len(columns), n_joints))
-    names = np.array(columns, dtype=object)
-    names[first] = [f"{columns[i]}+{columns[j]}" for i, j in zip(first, second, strict=True)]
-    names[second] = [f"{columns[i]}-{columns[j]}" for i, j in zip(first, second, strict=True)]
-    return list(names)
+    names = list(columns)
+    for i, j in zip(*_exchanged(block, len(columns), n_joints), strict=True):
+        names[i], names[j] = f"{columns[i]}+{columns[j]}", f"{columns[i]}-{columns[j]}"
+    return names
 
 
-def _swapped(block, n_columns, n_joints):
-    """Return, for each column of a chunk, the column that replaces it if persons are swapped."""
-    if block not in ("distances", "distance_speed"):
-        return np.arange(n_columns).reshape(2, -1)[::-1].ravel()
-    upper = np.triu_indices(2 * n_joints, k=1)
-    column = np.zeros((2 * n_joints, 2 * n_joints), dtype=int)
-    column[upper] = np.arange(n_columns)
-    column += column.T
-    points = np.roll(np.arange(2 * n_joints), n_joints)
-    return column[np.ix_(points, points)][upper]
-
-
-def _exchanged(swapped):
-    """Return the first and the second column of each exchanged pair."""
-    first = np.flatnonzero(np.arange(len(swapped)) < swapped)
+def _exchanged(block, n_columns, n_joints):
+    """Return the first and the second columns of the pairs that a swap of persons exchanges."""
+    if block in ("distances", "distance_speed"):
+        upper = np.triu_indices(2 * n_joints, k=1)
+        column = np.zeros((2 * n_joints, 2 * n_joints), dtype=int)
+        column[upper] = np.arange(n_columns)
+        column += column.T
+        points = np.roll(np.arange(2 * n_joints), n_joints)
+        swapped = column[np.ix_(points, points)][upper]
+    else:
+        swapped = np.roll(np.arange(n_columns), n_columns // 2)
+    first = np.flatnonzero(np.arange(n_columns) < swapped)
     return first, swapped[first]

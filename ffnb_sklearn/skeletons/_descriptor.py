@@ -30,16 +30,17 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
     ----------
     blocks : tuple of str, default=("joints", "trajectory", "distances", "speed", \
 "distance_speed", "spread", "duration")
-        The groups of columns, in the order of the columns:
+        The groups of columns, in the order of the columns. A block is multiplied by its factor:
 
-        - "joints": positions relative to the joint `root` of the same person;
-        - "trajectory": positions of the roots relative to their mean over the sequence;
-        - "distances": distances of all pairs of joints, within and between persons;
-        - "speed": square roots of the absolute velocities of the joints, per coordinate;
-        - "distance_speed": square roots of the absolute rates of change of the distances,
+        - "joints" (1): positions relative to the joint `root` of the same person;
+        - "trajectory" (1.5): positions of the roots relative to their mean over the sequence;
+        - "distances" (1.25): distances of all pairs of joints, within and between persons;
+        - "speed" (6): square roots of the absolute velocities of the joints, per coordinate: the
+          change per frame from two frames before to two frames after;
+        - "distance_speed" (35): square roots of the absolute rates of change of the distances,
           averaged over the whole sequence;
-        - "spread": square roots of the standard deviations of "joints" within each chunk;
-        - "duration": the logarithm of the number of frames, which no other block includes.
+        - "spread" (5): square roots of the standard deviations of "joints" within each chunk;
+        - "duration" (1): the logarithm of the number of frames, which no other block includes.
 
         The square roots prevent a few fast frames from dominating a row.
     n_chunks : int, default=8
@@ -47,25 +48,17 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         chunks in proportion to its parts, so short sequences need no special case.
     root : int, default=0
         Index of the joint used for centring, such as the wrist of a hand or the torso of a body.
-    centring : {"frame", "sequence"}, default="frame"
-        Whether "joints" are relative to the root in the same frame, or to the mean position of
-        the root over the sequence, which preserves the motion of the whole body.
     persons : {"auto", "ordered", "unordered"}, default="auto"
         Whether the order of the persons in a frame has a meaning. "unordered" is for two persons:
         each column of one person and the corresponding column of the other person are replaced by
         their sum and the absolute value of their difference, both divided by the square root of 2.
         Rows are then independent of which person is listed first, and their width is the same.
         "auto" is "unordered" for two persons and "ordered" for other numbers.
-    half_window : int, default=2
-        Velocities are changes per frame between the frames t - half_window and t + half_window,
-        clipped to the sequence.
     length_unit : float, default=None
         The length that counts as 1, in the unit of the input. None uses the size of the skeleton
         in each sequence: the root mean square distance of the joints from their centroid, averaged
         over persons and frames. Rows are then independent of the unit of the input and, largely, of
         the size of a person.
-    scales : dict of str to float, default=None
-        Factors of blocks that replace the factors of the table in the Notes.
     frame_shape : tuple of int, default=None
         Shape of a frame. With None, the input is a list of sequences. With (n_joints, n_dims) or
         (n_persons, n_joints, n_dims), it is a 2-d table whose rows are flattened sequences of equal
@@ -88,23 +81,9 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The blocks are multiplied by fixed factors. They were chosen once by cross-validation inside the
-    training data of hands [1]_ and of pairs of bodies [2]_, with one set of factors for both:
-
-    ================  ======
-    block             factor
-    ================  ======
-    "joints"          1
-    "trajectory"      1.5
-    "distances"       1.25
-    "speed"           6
-    "distance_speed"  35
-    "spread"          5
-    "duration"        1
-    ================  ======
-
-    Distances assume one unit on all axes; see the `coordinates` of
-    :func:`~ffnb_sklearn.datasets.load_sbu`.
+    The factors of the blocks were chosen once by cross-validation inside the training data of
+    hands [1]_ and of pairs of bodies [2]_, with one set of factors for both. Distances assume one
+    unit on all axes; see the `coordinates` of :func:`~ffnb_sklearn.datasets.load_sbu`.
 
     References
     ----------
@@ -131,11 +110,8 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         "blocks": ["array-like"],
         "n_chunks": [Interval(Integral, 1, None, closed="left")],
         "root": [Interval(Integral, 0, None, closed="left")],
-        "centring": [StrOptions({"frame", "sequence"})],
         "persons": [StrOptions({"auto", "ordered", "unordered"})],
-        "half_window": [Interval(Integral, 1, None, closed="left")],
         "length_unit": [Interval(Real, 0, None, closed="neither"), None],
-        "scales": [dict, None],
         "frame_shape": ["array-like", None],
     }
 
@@ -145,21 +121,15 @@ class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
         blocks=tuple(BLOCK_SCALES),
         n_chunks=8,
         root=0,
-        centring="frame",
         persons="auto",
-        half_window=2,
         length_unit=None,
-        scales=None,
         frame_shape=None,
     ):
         self.blocks = blocks
         self.n_chunks = n_chunks
         self.root = root
-        self.centring = centring
         self.persons = persons
-        self.half_window = half_window
         self.length_unit = length_unit
-        self.scales = scales
         self.frame_shape = frame_shape
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -188,10 +158,9 @@ n_persons, n_joints, n_dims)
             columns. Frames of more than 12 persons or 7 coordinates are refused, because their axes
             are probably in another order.
         """
-        self._check_blocks()
         sequences = self._check_sequences(X, reset=True)
         shape = sequences[0].shape[1:]
-        self._check_shape(shape)
+        self._check_parameters(shape)
         # A list of sequences has no columns.
         columns = {} if self.frame_shape is None else columns_of(X)
         replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
@@ -217,8 +186,7 @@ n_persons, n_joints, n_dims)
             not finite, or if a parameter that has been changed since does not fit the frames.
         """
         check_is_fitted(self)
-        self._check_blocks()
-        self._check_shape(self.frame_shape_)
+        self._check_parameters(self.frame_shape_)
         sequences = self._check_sequences(X, reset=False)
         return np.concatenate([describe(batch, self) for batch in batches(sequences)])
 
@@ -246,23 +214,14 @@ n_persons, n_joints, n_dims)
         tags.input_tags.three_d_array = self.frame_shape is None
         return tags
 
-    def _check_blocks(self):
-        """Raise for unknown or repeated blocks, and for invalid scales."""
+    def _check_parameters(self, shape):
+        """Raise for unknown or repeated blocks, and for parameters that do not fit the frames."""
         blocks = list(self.blocks)
         known = all(isinstance(block, str) and block in BLOCK_SCALES for block in blocks)
         if not blocks or not known or len(set(blocks)) < len(blocks):
             raise ValueError(
                 f"blocks must be different names among {sorted(BLOCK_SCALES)}, got {blocks}."
             )
-        for block, scale in (self.scales or {}).items():
-            if block not in BLOCK_SCALES or not (isinstance(scale, Real) and 0 < scale < np.inf):
-                raise ValueError(
-                    f"scales must map names among {sorted(BLOCK_SCALES)} to positive numbers, "
-                    f"got {block!r}: {scale!r}."
-                )
-
-    def _check_shape(self, shape):
-        """Raise if parameters do not fit frames of a shape."""
         if self.root >= shape[1]:
             raise ValueError(
                 f"root must be the index of one of {shape[1]} joints, got {self.root}."

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils._optional_dependencies import check_pandas_support
 
 from .. import metrics
 
@@ -48,67 +47,17 @@ class StreamResult:
 
     def __repr__(self):
         """Return two lines: a description of the stream, and its results."""
-        n_classes = sum(map(len, self.task_classes))
+        n_tasks, n_classes = len(self.task_classes), sum(map(len, self.task_classes))
+        forgotten = f"forgetting {self.forgetting:.1%}, " if n_tasks > 1 else ""
         size = self.state_bytes[-1]
         state = "" if np.isnan(size) else f", state {size / 1e6:.1f} MB"
-        several = len(self.task_classes) > 1
-        forgotten = f"forgetting {self.forgetting:.1%}, " if several else ""
         return (
-            f"StreamResult of {type(self.estimator).__name__}: {len(self.task_classes)} tasks, "
-            f"{n_classes} classes, {self.n_test_per_task.sum()} test samples\n"
+            f"StreamResult of {type(self.estimator).__name__}: {n_tasks} tasks, {n_classes} "
+            f"classes, {self.n_test_per_task.sum()} test samples\n"
             f"accuracy {self.final_accuracy:.1%} at the end and "
             f"{self.average_incremental_accuracy:.1%} on average, {forgotten}learned in "
             f"{self.fit_seconds.sum():.2f} s{state}"
         )
-
-    def to_frame(self):
-        """Return the results as a table with one row per task.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Table indexed by the task number, from 1. Columns: `classes`, the labels of the task;
-            `n_classes`, the number of classes learned so far; `n_test`, the test samples of the
-            task; `accuracy`, over all classes learned so far; `accuracy_when_learned` and
-            `accuracy_at_end`, on the task itself; `fit_seconds`, `score_seconds` and
-            `state_bytes`.
-
-        Raises
-        ------
-        ImportError
-            If pandas is not installed.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from ffnb_sklearn import FFNBClassifier, evaluate_stream
-        >>> X, y = load_iris(return_X_y=True)
-        >>> result = evaluate_stream(
-        ...     FFNBClassifier(random_state=0), X[::2], y[::2], X[1::2], y[1::2]
-        ... )
-        >>> result.to_frame()[["n_classes", "n_test"]]
-              n_classes  n_test
-        task
-        1             1      25
-        2             2      25
-        3             3      25
-        """
-        check_pandas_support(f"{type(self).__name__}.to_frame")
-        import pandas as pd
-
-        sizes = [len(labels) for labels in self.task_classes]
-        columns = {
-            "classes": [labels.tolist() for labels in self.task_classes],
-            "n_classes": np.cumsum(sizes),
-            "n_test": self.n_test_per_task,
-            "accuracy": self.accuracies,
-            "accuracy_when_learned": self.accuracy_matrix.diagonal(),
-            "accuracy_at_end": self.accuracy_matrix[-1],
-            "fit_seconds": self.fit_seconds,
-            "score_seconds": self.score_seconds,
-            "state_bytes": self.state_bytes,
-        }
-        return pd.DataFrame(columns, index=pd.RangeIndex(1, len(sizes) + 1, name="task"))
 
     @property
     def final_accuracy(self):

@@ -3,27 +3,19 @@
 import inspect
 import pickle
 import time
-import warnings
 from collections import Counter
-from contextlib import contextmanager
 from functools import wraps
 from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
-from sklearn.utils.multiclass import check_classification_targets
 
-from .._inputs.arrays import as_numpy, refuse_masked
-from .._inputs.labels import unmixed
-from .._inputs.seeds import undisturbed
+from .._inputs.labels import check_targets
 from ._result import StreamResult
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
-
-# Maximum number of labels that the printed line of a task names.
-_MOST_SHOWN = 5
 
 _SPLIT_CONSTRAINTS = {
     "classes_per_task": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -41,7 +33,7 @@ def _labels_alone(split):
         if len(args) > 1:
             raise TypeError(
                 f"{split.__name__} takes one positional argument, the labels y, without the samples"
-                f" X, and all other arguments by name; got {len(args)} positional arguments."
+                f" X; got {len(args)}. Call {split.__name__}(y, classes_per_task=...)."
             )
         return split(*args, **options)
 
@@ -92,17 +84,10 @@ def class_incremental_tasks(
     >>> y = ["dog", "cat", "cow", "cat", "owl"]
     >>> [task.tolist() for task in class_incremental_tasks(y, classes_per_task=2)]
     [[1, 2, 3], [0, 4]]
-    >>> order = ["owl", "dog", "cow", "cat"]
-    >>> tasks = class_incremental_tasks(y, first_task_classes=2, class_order=order)
-    >>> [task.tolist() for task in tasks]
-    [[0, 4], [2], [1, 3]]
     """
     labels = _check_labels(y, "y")
-    with undisturbed(random_state) as generator:
-        groups = _deal_classes(
-            np.unique(labels), classes_per_task, first_task_classes, class_order, generator
-        )
-        return _samples_of_tasks(labels, groups, "y")
+    groups = _deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state)
+    return _samples_of_tasks(labels, groups, "y")
 
 
 @validate_params(
@@ -113,7 +98,6 @@ def class_incremental_tasks(
         **_SPLIT_CONSTRAINTS,
         "declare_classes": ["boolean", StrOptions({"auto"})],
         "score_future": ["boolean"],
-        "verbose": ["verbose"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -130,34 +114,25 @@ def evaluate_stream(
     random_state=None,
     declare_classes="auto",
     score_future=False,
-    verbose=False,
 ):
-    """Train a clone of an estimator task after task, and score it after each task.
+    """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
-    This works with every classifier that has `partial_fit`, including those of scikit-learn. A
-    plain scikit-learn ``Pipeline`` does not have `partial_fit`, but ``ContinualPipeline`` does.
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does.
 
     Parameters
     ----------
     estimator : classifier with `partial_fit` and `predict`
         The estimator is not changed: a clone without its fitted state learns the stream.
     X : {array-like, sparse matrix, dataframe, list} of n_samples samples
-        Training samples, in any form that the estimator accepts; rows are selected but not
-        converted.
+        Training samples in a form that the estimator accepts. Rows are selected, not converted.
     y : array-like of shape (n_samples,)
         Training labels.
     X_test : {array-like, sparse matrix, dataframe, list} of n_test_samples samples
         Test samples.
     y_test : array-like of shape (n_test_samples,)
         Test labels. They must be labels of `y`, with at least one sample for each task.
-    classes_per_task : int or sequence of int, default=1
+    classes_per_task, first_task_classes, class_order, random_state : parameters of the split
         See :func:`class_incremental_tasks`.
-    first_task_classes : int, default=None
-        See :func:`class_incremental_tasks`.
-    class_order : "random" or array-like of shape (n_classes,), default=None
-        See :func:`class_incremental_tasks`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order; otherwise unused.
     declare_classes : bool or "auto", default="auto"
         Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
         scikit-learn's own estimators require. With "auto", the first task is tried without
@@ -165,9 +140,6 @@ def evaluate_stream(
         with all labels declared, and only that second call is timed.
     score_future : bool, default=False
         Whether to score future tasks as well, which :func:`forward_transfer` needs.
-    verbose : bool or int, default=False
-        Whether to print a line after each task, with its classes, the accuracy over all classes
-        learned so far, and the seconds that it took.
 
     Returns
     -------
@@ -202,19 +174,7 @@ def evaluate_stream(
     """
     X, y = indexable(X, _check_labels(y, "y"))
     X_test, y_test = indexable(X_test, _check_labels(y_test, "y_test"))
-    with undisturbed(random_state) as generator:
-        groups = _deal_classes(
-            np.unique(y), classes_per_task, first_task_classes, class_order, generator
-        )
-        return _evaluated(
-            estimator, (X, y), (X_test, y_test), groups, declare_classes, score_future, verbose
-        )
-
-
-def _evaluated(estimator, train, test, groups, declare_classes, score_future, verbose):
-    """Train a clone of an estimator on the classes of each task, and score it after each task."""
-    (X, y), (X_test, y_test) = train, test
-    classes = np.unique(y)
+    groups = _deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
     n_test = _count_test_samples(test_tasks, groups)
@@ -225,23 +185,23 @@ def _evaluated(estimator, train, test, groups, declare_classes, score_future, ve
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
         if i == 0:
-            learner, fit_seconds[i], is_declared = _learn_first_task(
-                estimator, X_task, y_task, classes, declare_classes
+            learner, fit_seconds[i] = _learn_first_task(
+                estimator, X_task, y_task, np.unique(y), declare_classes
             )
         else:
-            with _explained(i + 1, groups[i], is_declared):
+            try:
                 _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
+            except Exception as error:
+                error.add_note(
+                    f"Task {i + 1} brings the labels {groups[i]}. If the estimator fixes its "
+                    "classes at the first call of partial_fit, pass declare_classes=True."
+                )
+                raise
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = _pickled_size(learner)
         scored = test_tasks if score_future else test_tasks[: i + 1]
         n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
         accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
-        if verbose:
-            print(
-                f"[evaluate_stream] task {i + 1} of {n_tasks}: {_shown(groups[i])}; accuracy over "
-                f"all classes so far {accuracies[i]:.1%}; learned in {fit_seconds[i]:.2f} s, "
-                f"predicted in {score_seconds[i]:.2f} s"
-            )
 
     return StreamResult(
         accuracy_matrix=n_correct / n_test,
@@ -256,37 +216,29 @@ def _evaluated(estimator, train, test, groups, declare_classes, score_future, ve
 
 
 def _check_labels(y, name):
-    """Return the labels as a one-dimensional array of class labels."""
-    refuse_masked(y, name)
-    y = unmixed(as_numpy(y, name), name)
-    if getattr(getattr(y, "dtype", None), "kind", None) == "O":
-        unmixed(list(y), name)
-    labels = column_or_1d(y)
+    """Return one or more labels as an array."""
+    labels = check_targets(y, None, name)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
-    with warnings.catch_warnings():
-        # A stream with a single sample per class is valid; its labels are no regression target.
-        warnings.simplefilter("ignore")
-        check_classification_targets(labels)
     return labels
 
 
-def _deal_classes(classes, classes_per_task, first_task_classes, class_order, generator):
+def _deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state):
     """Return the labels of each task, in order of arrival."""
-    ordered = _order_classes(classes, class_order, generator)
+    classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
-    return np.split(ordered, np.cumsum(sizes)[:-1])
-
-
-def _order_classes(classes, class_order, generator):
-    """Return the labels in order of arrival."""
-    if class_order is None:
-        return classes
     if isinstance(class_order, str):
-        return classes[generator.permutation(len(classes))]
+        classes = check_random_state(random_state).permutation(classes)
+    elif class_order is not None:
+        classes = classes[_order_of_classes(classes.tolist(), class_order)]
+    return np.split(classes, np.cumsum(sizes)[:-1])
+
+
+def _order_of_classes(classes, class_order):
+    """Return the positions of the classes in order of arrival."""
+    position = {label: k for k, label in enumerate(classes)}
     # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
     order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
-    position = {label: k for k, label in enumerate(classes.tolist())}
     try:
         given = Counter(order)
     except TypeError as error:
@@ -296,11 +248,11 @@ def _order_classes(classes, class_order, generator):
     if given != Counter(position.keys()):
         raise ValueError(
             f"class_order must hold each of the {len(classes)} labels of y once; "
-            f"missing: {[label for label in position if label not in given]}, "
+            f"missing: {[label for label in classes if label not in given]}, "
             f"not in y: {[label for label in given if label not in position]}, "
             f"repeated: {[label for label, count in given.items() if count > 1]}."
         )
-    return classes[[position[label] for label in order]]
+    return [position[label] for label in order]
 
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
@@ -349,33 +301,16 @@ def _count_test_samples(test_tasks, groups):
 
 
 def _learn_first_task(estimator, X, y, classes, declare_classes):
-    """Return a clone that has learned the first task, the seconds, and whether it got `classes`."""
-    if declare_classes != "auto":
-        declared = {"classes": classes} if declare_classes else {}
-        learner = clone(estimator)
-        seconds = _timed(learner.partial_fit, X, y, **declared)[1]
-        return learner, seconds, bool(declared)
+    """Return a clone that has learned the first task, and the seconds."""
+    is_auto = isinstance(declare_classes, str)
+    declared = {"classes": classes} if declare_classes and not is_auto else {}
+    learner = clone(estimator)
     try:
-        return _learn_first_task(estimator, X, y, classes, False)
+        return learner, _timed(learner.partial_fit, X, y, **declared)[1]
     except (TypeError, ValueError) as error:
-        if "classes" not in str(error) or not _accepts_classes(estimator):
+        if not is_auto or "classes" not in str(error) or not _accepts_classes(estimator):
             raise
     return _learn_first_task(estimator, X, y, classes, True)
-
-
-@contextmanager
-def _explained(number, labels, is_declared):
-    """Add a note to errors of a later task whose labels were not declared."""
-    try:
-        yield
-    except Exception as error:
-        if not is_declared:
-            error.add_note(
-                f"Task {number} brings new labels, {_shown(labels)}, and the first call of "
-                "partial_fit got no classes=. If the estimator fixes its classes at the first "
-                "call, pass declare_classes=True to evaluate_stream."
-            )
-        raise
 
 
 def _accepts_classes(estimator):
@@ -391,13 +326,6 @@ def _score(estimator, X_test, y_test, tasks):
     right = column_or_1d(predicted) == y_test[samples]
     starts = np.cumsum([0, *map(len, tasks[:-1])])
     return np.add.reduceat(right, starts, dtype=np.float64), seconds
-
-
-def _shown(labels):
-    """Return a text with a few labels, and the number of the remaining labels."""
-    shown = ", ".join(map(str, labels[:_MOST_SHOWN].tolist()))
-    rest = len(labels) - _MOST_SHOWN
-    return f"classes {shown}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def _timed(call, *args, **kwargs):

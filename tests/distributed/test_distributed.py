@@ -363,7 +363,7 @@ ROWS, LABELS = da.from_array(X, (60, 7)), da.from_array(CODES, 60)
         (
             (Frame(),),
             TypeError,
-            r"got a dask Frame. Pass X.to_dask_array\(lengths=True\) and y.to_d",
+            r"got a dask Frame. Pass X.to_dask_array\(lengths=True\)",
         ),
         ((ROWS, Frame()), TypeError, r"got a dask Frame. Pass y.to_dask_array\(lengths=True\)"),
         (([dask.delayed(X)],), TypeError, r"a shard must be \(X, y\) or .* got ndarray"),

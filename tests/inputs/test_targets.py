@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, evaluate_stream
-from ffnb_sklearn._inputs.labels import check_labels, label_positions, unmixed
+from ffnb_sklearn._inputs.labels import check_labels, label_positions
 
 OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
 
@@ -202,13 +202,6 @@ def test_many_labels_of_few_samples_need_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_labels(np.arange(1000), None, "classes")
-
-
-def test_only_lists_are_searched_for_a_mixture():
-    array = np.array([1, "a"], dtype=object)
-    assert unmixed(array, "y") is array
-    assert unmixed(3, "y") == 3
-    assert unmixed([], "y") == []
 
 
 def test_positions_by_hand():

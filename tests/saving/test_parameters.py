@@ -97,7 +97,6 @@ FORGED = [
     (layered_extractor, "layer_widths_", {"dict": [["0", 10**9]]}),
     (fitted_descriptor, "n_chunks", 10**9),
     (fitted_descriptor, "frame_shape_", {"tuple": [1, 10**6, 3]}),
-    (fitted_descriptor, "half_window", 2**62),
     (fitted_descriptor, "blocks", ["os:system"]),
     (classifier, "shared_band_size", 10**12),
     (classifier, "n_layers", 10**9),

@@ -19,7 +19,6 @@ from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BATCH_FRAMES, BLOCK_SCALES
 
 ALL_BLOCKS = tuple(BLOCK_SCALES)
-UNIT_SCALES = dict.fromkeys(BLOCK_SCALES, 1.0)
 
 
 def hands(lengths=(1, 2, 7, 8, 9, 30), seed=0, frame=(5, 3)):
@@ -29,8 +28,9 @@ def hands(lengths=(1, 2, 7, 8, 9, 30), seed=0, frame=(5, 3)):
 
 def block(name, sequences, **parameters):
     """Rows of one block without its factor, in the unit of the input."""
-    parameters = {"length_unit": 1.0, "scales": UNIT_SCALES, **parameters}
-    return SkeletonDescriptor(blocks=(name,), **parameters).fit_transform(sequences)
+    parameters = {"length_unit": 1.0, **parameters}
+    rows = SkeletonDescriptor(blocks=(name,), **parameters).fit_transform(sequences)
+    return rows / BLOCK_SCALES[name]
 
 
 # ---- what the columns are ------------------------------------------------------------------
@@ -43,18 +43,10 @@ def test_joints_are_chunk_means_relative_to_the_root():
     np.testing.assert_allclose(rows[0], relative.reshape(8, 2, -1).mean(axis=1).ravel(), atol=1e-12)
 
 
-def test_joints_relative_to_the_mean_root_of_the_sequence():
-    sequence = hands((16,))[0]
-    rows = block("joints", [sequence], root=2, centring="sequence")
-    relative = sequence - sequence[:, 2].mean(axis=0)
-    np.testing.assert_allclose(rows[0], relative.reshape(8, 2, -1).mean(axis=1).ravel(), atol=1e-12)
-
-
-@pytest.mark.parametrize("centring", ["frame", "sequence"])
-def test_rows_of_unordered_persons_ignore_the_order(centring):
+def test_rows_of_unordered_persons_ignore_the_order():
     pairs = hands(frame=(2, 5, 3))
     swapped = [frames[:, ::-1] for frames in pairs]
-    options = {"root": 2, "n_chunks": 3, "centring": centring}
+    options = {"root": 2, "n_chunks": 3}
     ordered = SkeletonDescriptor(**options, persons="ordered").fit(pairs)
     unordered = SkeletonDescriptor(**options).fit(pairs)
     X = unordered.transform(pairs)
@@ -100,9 +92,9 @@ def test_trajectories_are_relative_to_the_mean_of_all_roots():
 def test_distances_of_all_pairs_within_and_between_persons():
     sequence = hands((6,), frame=(2, 3, 3))[0]
     descriptor = SkeletonDescriptor(
-        blocks=("distances",), n_chunks=2, persons="ordered", length_unit=1.0, scales=UNIT_SCALES
+        blocks=("distances",), n_chunks=2, persons="ordered", length_unit=1.0
     )
-    rows = descriptor.fit_transform([sequence])
+    rows = descriptor.fit_transform([sequence]) / BLOCK_SCALES["distances"]
     names = list(descriptor.get_feature_names_out())
     assert rows.shape == (1, 2 * 15)
     between = np.linalg.norm(sequence[3:, 0, 2] - sequence[3:, 1, 1], axis=-1).mean()
@@ -115,7 +107,7 @@ def test_speed_of_uniform_motion_also_at_the_ends():
     steps = np.arange(9.0)
     velocity = np.array([4.0, -9.0, 0.0])
     sequence = steps[:, None, None] * velocity + np.zeros((1, 2, 3))
-    rows = block("speed", [sequence], half_window=3)
+    rows = block("speed", [sequence])
     np.testing.assert_allclose(rows.reshape(8, 2, 3), np.broadcast_to([2.0, 3.0, 0.0], (8, 2, 3)))
 
 
@@ -155,10 +147,9 @@ def test_one_frame_has_no_motion():
     np.testing.assert_array_equal(block("spread", sequences), 0)
 
 
-@pytest.mark.parametrize("centring", ["frame", "sequence"])
-def test_a_motionless_skeleton_has_no_spread(centring):
+def test_a_motionless_skeleton_has_no_spread():
     still = np.repeat(hands((1,))[0], 20, axis=0)
-    rows = block("spread", [still, still[:3]], centring=centring, length_unit=None)
+    rows = block("spread", [still, still[:3]], length_unit=None)
     np.testing.assert_allclose(rows, 0, atol=1e-12)
 
 
@@ -168,18 +159,6 @@ def test_spread_where_chunk_borders_lie_inside_frames(n_frames):
     rows = block("spread", [sequence], n_chunks=4)
     repeated = block("spread", [np.repeat(sequence, 4, axis=0)], n_chunks=4)
     np.testing.assert_allclose(rows, repeated, rtol=1e-12)
-
-
-def test_scales_multiply_their_block_only():
-    sequences = hands()
-    plain = SkeletonDescriptor(blocks=ALL_BLOCKS).fit(sequences)
-    scaled = SkeletonDescriptor(blocks=ALL_BLOCKS, scales={"speed": 2.5}).fit(sequences)
-    ratio = np.where(
-        [name.startswith("speed_") for name in plain.get_feature_names_out()],
-        2.5 / BLOCK_SCALES["speed"],
-        1.0,
-    )
-    np.testing.assert_allclose(scaled.transform(sequences), ratio * plain.transform(sequences))
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e3])
@@ -262,11 +241,10 @@ def test_rows_of_a_table_equal_those_of_the_list():
 # ---- names of the columns ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("centring", ["frame", "sequence"])
 @pytest.mark.parametrize("frame", [(4, 3), (2, 4, 3), (3, 2, 2), (4, 5)])
 @pytest.mark.parametrize("name", ALL_BLOCKS)
-def test_names_are_unique_and_as_many_as_columns(name, frame, centring):
-    descriptor = SkeletonDescriptor(blocks=(name,), root=1, centring=centring, n_chunks=3)
+def test_names_are_unique_and_as_many_as_columns(name, frame):
+    descriptor = SkeletonDescriptor(blocks=(name,), root=1, n_chunks=3)
     rows = descriptor.fit_transform(hands((4, 9), frame=frame))
     names = descriptor.get_feature_names_out()
     assert len(set(names)) == rows.shape[1] > 0
@@ -281,7 +259,6 @@ def test_names_stand_in_the_order_of_the_columns():
         n_chunks=2,
         persons="ordered",
         length_unit=1.0,
-        scales=UNIT_SCALES,
     )
     rows = descriptor.set_output(transform="pandas").fit_transform([sequence])
     assert isinstance(rows, pd.DataFrame)
@@ -314,7 +291,7 @@ def test_tags_say_which_input_is_expected():
 
 def test_clone_pickle_and_refit():
     sequences = hands()
-    descriptor = SkeletonDescriptor(n_chunks=3, scales={"joints": 2.0}).fit(sequences)
+    descriptor = SkeletonDescriptor(n_chunks=3, length_unit=2.0).fit(sequences)
     rows = descriptor.transform(sequences)
     copy = pickle.loads(pickle.dumps(descriptor))
     np.testing.assert_array_equal(copy.transform(sequences), rows)
@@ -370,14 +347,8 @@ def test_real_interactions_are_told_apart(shared_data):
         ({"n_chunks": 2.5}, "'n_chunks' parameter"),
         ({"root": -1}, "'root' parameter"),
         ({"root": 5}, "root must be the index of one of 5 joints, got 5"),
-        ({"centring": "both"}, "'centring' parameter"),
-        ({"half_window": 0}, "'half_window' parameter"),
         ({"length_unit": 0.0}, "'length_unit' parameter"),
         ({"length_unit": np.inf}, "'length_unit' parameter|length_unit"),
-        ({"scales": {"pose": 1.0}}, "scales must map names .*'pose': 1.0"),
-        ({"scales": {"speed": 0.0}}, "scales must map names .*'speed': 0.0"),
-        ({"scales": {"speed": "1"}}, "scales must map names .*'speed': '1'"),
-        ({"scales": [1.0]}, "'scales' parameter"),
         ({"frame_shape": (3,)}, r"frame_shape must be .* got \(3,\)"),
         ({"frame_shape": (0, 3)}, r"frame_shape must be .* got \(0, 3\)"),
         ({"frame_shape": (300, 25, 2)}, "frame_shape must .* 300 persons and 2 coordinates"),
