@@ -46,24 +46,10 @@ def _available_devices() -> list[str]:
 def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
 
-    Parameters
-    ----------
-    device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>"
-        ``"auto"`` is the current CUDA device if there is one, else the CPU; never ``"mps"``,
-        which has no float64 arithmetic.
+    "auto" is the current CUDA device if there is one, else the CPU; never "mps", which has no
+    float64 arithmetic. Raise `ValueError` if the value is another one, or a device that this
+    machine lacks.
 
-    Returns
-    -------
-    torch.device
-        Device of this machine.
-
-    Raises
-    ------
-    ValueError
-        If the value is another one, or a device that this machine lacks.
-
-    Examples
-    --------
     >>> from ffnb_sklearn.core.device import resolve_device
     >>> resolve_device("cpu")
     device(type='cpu')

@@ -26,28 +26,9 @@ _N_FOLDS, _ENOUGH = 10, 1000
 
 
 def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = SILENT) -> Model:
-    """Learn one task.
+    """Learn one task, of new classes, known classes, or both.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples of new classes, known classes, or both.
-    settings : Settings
-        Settings of the task.
-    watcher : EpochWatcher
-        Watches the epochs of fine-tuning.
-
-    Returns
-    -------
-    Model
-        Model after the task.
-
-    Raises
-    ------
-    ValueError
-        If `p` leaves no axis for new neurons in some layer.
+    Raise `ValueError` if `p` leaves no axis for new neurons in some layer.
     """
     if settings.band_size and settings.sees_past and _has_new_classes(model, task):
         # All folds of the samples share it.

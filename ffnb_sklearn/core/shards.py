@@ -46,18 +46,8 @@ _SHARD_RANKS = 4
 class ShardBand:
     """A band of the first layer, with the regression that its rows come from.
 
-    Attributes
-    ----------
-    band : Band
-        The band.
-    kept : ndarray of shape (p, d)
-        Axes kept for the past.
-    moment : ndarray of shape (r, d)
-        Principal rows of the moment in the regression; none if no sample is left out of it.
-    gamma : float
-        Ridge of the regression.
-    units : {"relative", "absolute"}
-        Unit of the ridge.
+    `kept` holds the axes kept for the past, `moment` the principal rows of the moment in the
+    regression (none if no sample is left out of it), `gamma` and `units` its ridge.
     """
 
     band: Band

@@ -110,19 +110,10 @@ class ClassMoments:
         return self.columns(slice(0, len(self.mean)))
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of the factor.
+        """Return some columns of the factor, by indices or by a slice with a start and a stop.
 
-        Parameters
-        ----------
-        columns : ndarray of shape (n,) or slice
-            Indices; a slice has a start and a stop, and no step.
-        out : ndarray of shape (r, n) or None, default=None
-            Array to fill. None returns a new array, or a view if one block holds all columns.
-
-        Returns
-        -------
-        ndarray of shape (r, n)
-            Read-only by convention if ``out=None``.
+        `out`, of shape (r, n), is filled if it is given. Else the result is read-only by
+        convention: it may be a view of a block that holds all columns.
         """
         starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
         placed = list(zip(starts, self.blocks, strict=False))
@@ -195,14 +186,8 @@ def check_finite(*sums: float) -> None:
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
 
-    Attributes
-    ----------
-    n_inputs : int
-        Number of inputs, the first columns, which are multiplied by the factor c.
-    start : int
-        First column of the first pair; the columns of a pair are neighbours.
-    frequencies : ndarray of shape (n_pairs,)
-        Omega; a pair turns by the angle omega log c.
+    The first `n_inputs` columns are multiplied by the factor c. The columns of the pairs are
+    neighbours from `start` on; each pair turns by the angle omega log c with its frequency omega.
     """
 
     n_inputs: int
@@ -343,27 +328,12 @@ def moments_of(
     *,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    """Compute the moments of the samples of one class.
+    """Compute the moments of the samples of one class from at least one chunk.
 
-    Parameters
-    ----------
-    chunks : iterable of (features, weights)
-        Features of shape (n_samples, d) and positive weights of shape (n_samples,) of some
-        samples at a time; at least one chunk.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None stores the scatter exactly.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        The order of the samples and the chunks change it by rounding alone.
-
-    Raises
-    ------
-    ValueError
-        If the moments are not finite, or there is no chunk.
+    Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
+    `max_rank` rows; None stores the scatter exactly. Columns in `pairs` turn with the unit of the
+    inputs. The order of the samples and the chunks changes the result by rounding alone. Raise
+    `ValueError` if the moments are not finite, or there is no chunk.
     """
     return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
@@ -375,32 +345,12 @@ def merge(
     device: torch.device,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    r"""Compute the moments of the union of disjoint sets of samples.
+    r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
 
     The scatters add up, and each further mean adds one row to the factor: the union of weights
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
-    LeVeque, 1983). Only the union is truncated, so exact parts may be cut in any way.
-
-    Parameters
-    ----------
-    parts : sequence of ClassMoments
-        Moments of the same d features; at least one set.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None keeps the scatter exactly.
-    device : torch.device
-        Device of the computation.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        Moments of all samples.
-
-    References
-    ----------
-    T. F. Chan, G. H. Golub and R. J. LeVeque. Algorithms for computing the sample variance:
-    analysis and recommendations. The American Statistician 37(3), 1983.
+    LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
+    Only the union is truncated, so exact parts may be cut in any way.
     """
     tensors = (
         (one.weight, as_tensor(one.mean, device=device), as_tensor(one.factor, device=device))

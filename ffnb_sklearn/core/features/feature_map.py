@@ -1,7 +1,4 @@
-"""The feature map: inputs, shared band, and the block triangular layers of trained bands.
-
-Also which of its features the classifier sees.
-"""
+"""The feature map: inputs, shared band, and the block triangular layers of trained bands."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -56,8 +53,7 @@ class Band:
     activation : {"relu", "tanh", "sigmoid"}
         g.
     batch_norm : BatchNorm or None, default=None
-        Normalisation of the responses before g. It moves with every task, and so do the outputs
-        of old neurons.
+        Normalisation of the responses before g. It moves with every task, and so do the outputs.
     scale : float, default=1.0
         Factor of the outputs of g.
     """
@@ -97,15 +93,6 @@ class FeatureMap:
 
     Features are numbered [inputs | shared band | first task's bands | second task's | ...]. A new
     task only appends, and older features of a sample stay the same but for the last digit.
-
-    Attributes
-    ----------
-    n_inputs : int
-        Width of psi_0.
-    shared : SharedBand
-        Random neurons that no task changes.
-    bands : tuple of Band
-        Trained bands, oldest first.
     """
 
     n_inputs: int
@@ -165,18 +152,7 @@ class FeatureMap:
         return replace(self, shared=self.shared.without_neurons())
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Compute all features of some samples.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_samples, n_inputs)
-            psi_0.
-
-        Returns
-        -------
-        Tensor of shape (n_samples, n_features)
-            Inputs first, newest band last; X itself if there are no neurons.
-        """
+        """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
         features = X.new_empty((len(X), self.n_features))
@@ -222,12 +198,9 @@ class FeatureMap:
 
 
 class Blocks(NamedTuple):
-    """Sizes of the blocks of the classifier's features; trained neurons make up the rest.
+    """Number of inputs and of neurons of the shared band among the classifier's first features.
 
-    Attributes
-    ----------
-    n_inputs, n_shared : int
-        Number of inputs, which come first, and of neurons of the shared band, which follow.
+    Trained neurons make up the rest.
     """
 
     n_inputs: int

@@ -55,31 +55,11 @@ _CHUNK = 4096
 def finetune(
     model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher = SILENT
 ) -> tuple[list[Draft], tuple[float, ...]]:
-    """Tune the bands of a task [Alg. 2].
+    """Tune the bands of a task from their drafts [Alg. 2].
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples of the task.
-    drafts : sequence of Draft
-        Bands to start from.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Returns
-    -------
-    drafts : list of Draft
-        Bands of the epoch with the lowest loss, if it is clearly below the loss of the start; or of
-        the last epoch.
-    loss_curve : tuple of float
-        Loss after each epoch; empty if no epoch was asked for or a single class is known.
-
-    Raises
-    ------
-    ValueError
-        If the learning rate or the weight decay is too large.
+    Return the bands of the epoch with the lowest loss, if it is clearly below the loss of the
+    start, or of the last epoch; and the loss after each epoch, none if no epoch was asked for or a
+    single class is known. Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
