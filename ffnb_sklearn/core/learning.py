@@ -15,7 +15,7 @@ from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Settings, Task, updated_moments
-from .tuning.descent import SILENT, EpochWatcher
+from .tuning.descent import EpochWatcher
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
@@ -25,7 +25,9 @@ __all__ = ["learn"]
 _N_FOLDS, _ENOUGH = 10, 1000
 
 
-def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = SILENT) -> Model:
+def learn(
+    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
+) -> Model:
     """Learn one task, of new classes, known classes, or both.
 
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer.
@@ -41,7 +43,9 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     return replace(learned, left_out=left_out).with_solution(learned.solution(task.classes.device))
 
 
-def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
+def _learned(
+    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
+) -> Model:
     """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
     with few_threads(_operations(model, task, settings)):
         if settings.band_size:
@@ -73,7 +77,7 @@ def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness
             continue
         rest, without = np.flatnonzero(folds != fold), replace(model, settings=settings)
         if len(rest):
-            without = _learned(model, task.part(rest), settings, SILENT)
+            without = _learned(model, task.part(rest), settings)
         likeness[held] = as_array(without.likeness_like(learned, task.part(held).samples))
         if np.count_nonzero(np.isfinite(likeness)) >= _ENOUGH:
             break

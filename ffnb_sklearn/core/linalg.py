@@ -24,7 +24,6 @@ from .messages import level_of_user
 
 __all__ = [
     "ENERGY_ROUNDING",
-    "LEAST_ENERGY_RATIO",
     "LENGTH_ROUNDING",
     "SUM_ROUNDING",
     "DiagonalPlusGram",
@@ -56,10 +55,6 @@ ENERGY_ROUNDING = LENGTH_ROUNDING**2
 # Error of a sum of energies, relative to the sum, and of an eigenvalue, relative to the largest:
 # hundreds of terms with an error of 1e-16 each.
 SUM_ROUNDING = 1e-13
-
-# Energy of the shortest principal row, relative to the longest, from which principal rows are
-# orthogonal to a dozen digits: the rounding of each row is that of the longest.
-LEAST_ENERGY_RATIO = 1e-7
 
 # Shifts of a diagonal that is not positive definite, relative to its mean and tried in turn. The
 # first is near rounding; beyond the last the solution would be that of another problem.

@@ -26,6 +26,7 @@ from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
     LENGTH_ROUNDING,
+    SUM_ROUNDING,
     Turn,
     column_energies,
     longest_rows,
@@ -63,9 +64,6 @@ _EXACT_UP_TO = 3
 # all classes lose 0.1 to 0.2 points on real tables; the most axes bound the size of a model.
 _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
-
-# Largest entry of a factor below which single precision would lose digits of other entries.
-_LEAST_SINGLE = 1e-25
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ class ClassMoments:
         """Return the moments of the same samples, their weights times a positive factor."""
         rows = self.factor.astype(np.float64) * factor**0.5
         exact = self.blocks[0].dtype == np.float64
-        block = stored(as_tensor(rows, device=torch.device("cpu")), None if exact else len(rows))
+        block = stored(as_tensor(rows), None if exact else len(rows))
         return ClassMoments(self.weight * factor, self.mean, (block,), self.residual * factor)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
@@ -400,7 +398,9 @@ def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
     """
     rows = as_array(factor)
     largest = float(factor.abs().max()) if factor.numel() else 1.0
-    if max_rank is None or not _LEAST_SINGLE < largest < 1.0 / _LEAST_SINGLE:
+    # Entries down to the rounding of the largest are to be normal numbers.
+    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
+    if max_rank is None or not least < largest < 1.0 / least:
         return rows
     single: Array = rows.astype(np.float32)
     return single

@@ -26,9 +26,6 @@ __all__ = [
 # Neurons of the first layer per product; products of a few rows are slow.
 _NEURONS_TOGETHER = 64
 
-# Layer number of the shared band, which no band sees.
-_SHARED = -1
-
 Index = npt.NDArray[np.intp]
 
 
@@ -112,13 +109,15 @@ class FeatureMap:
 
     def layer(self, layer: int) -> Index:
         """Return the columns of psi_l: the inputs for l = 0, else all bands of the layer."""
-        widths = [self.n_inputs, len(self.shared), *(len(band.weights) for band in self.bands)]
-        layers = [0, _SHARED, *(band.layer for band in self.bands)]
-        return np.flatnonzero(np.repeat(layers, widths) == layer)
+        if layer == 0:
+            return np.arange(self.n_inputs)
+        widths = [len(band.weights) for band in self.bands]
+        own = np.repeat([band.layer == layer for band in self.bands], widths)
+        return self.n_inputs + len(self.shared) + np.flatnonzero(own)
 
     def shared_columns(self) -> Index:
         """Return the columns of the shared band."""
-        return self.layer(_SHARED)
+        return np.arange(self.n_inputs, self.n_inputs + len(self.shared))
 
     def inputs_of(self, band: Band) -> Index:
         """Return the columns that a band of this map sees."""

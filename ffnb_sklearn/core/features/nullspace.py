@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
+from ..linalg import SUM_ROUNDING, longest_rows_of_gram
 from ..statistics import Array, ClassMoments, Columns, Scatter
 
 __all__ = [
@@ -97,13 +97,10 @@ class NullSpace:
         Number of residual axes, d - p.
     """
 
-    def __init__(self, kept: torch.Tensor, residual: torch.Tensor | None = None) -> None:
+    def __init__(self, kept: torch.Tensor) -> None:
         n_kept, n_features = kept.shape
         self.n_residual = n_features - n_kept
         few = self.n_residual < n_kept
-        if residual is not None:
-            self.kept, self._residual = kept, residual if few else None
-            return
         axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
         self.kept = axes[:n_kept]
         self._residual = axes[n_kept:] if few else None
@@ -151,9 +148,6 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
         return NullSpace(past)
     energies, n_features = past.square().sum(1), past.shape[1]
     n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    if len(past) == n_features and energies[-1] > LEAST_ENERGY_RATIO * energies[0]:
-        axes = past * energies.rsqrt()[:, None]
-        return NullSpace(axes[:n_kept], axes[n_kept:])
     return NullSpace(past[:n_kept])
 
 

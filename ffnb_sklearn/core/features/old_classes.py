@@ -73,7 +73,7 @@ def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device
     """Return some columns of a factor, without a transfer of other columns to the device."""
     first = moments.blocks[0]
     if isinstance(columns, slice) and columns.stop <= first.shape[1]:
-        return as_tensor(first, device=torch.device("cpu"))[:, columns].to(device)
+        return as_tensor(first)[:, columns].to(device)
     return as_tensor(moments.columns(columns), device=device)
 
 

@@ -9,7 +9,6 @@ import torch
 from ..settings import Descent
 
 __all__ = [
-    "SILENT",
     "EpochWatcher",
     "MomentumSteps",
     "has_stalled",
@@ -19,9 +18,6 @@ __all__ = [
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
-
-# Longest parameters; the moments of longer rows overflow.
-_LONGEST = 1e70
 
 
 class EpochWatcher:
@@ -35,9 +31,6 @@ class EpochWatcher:
         return False
 
 
-SILENT = EpochWatcher()
-
-
 class MomentumSteps:
     """Steps of stochastic gradient descent; torch's own optimisers take seconds to import.
 
@@ -49,10 +42,10 @@ class MomentumSteps:
         self,
         parameters: Sequence[torch.Tensor],
         descent: Descent,
-        watcher: EpochWatcher = SILENT,
+        watcher: EpochWatcher | None = None,
     ) -> None:
         self.rate = descent.learning_rate
-        self._watcher = watcher
+        self._watcher = watcher or EpochWatcher()
         self._parameters, self._descent = parameters, descent
         self._velocities = [torch.zeros_like(one) for one in parameters]
 
@@ -87,8 +80,9 @@ class MomentumSteps:
                 value = loss(batch)
             self(value)
             total += value.detach() * len(batch)
-        sizes = [torch.linalg.vector_norm(one) for one in self._parameters]
-        if not total.isfinite() or not all(size < _LONGEST for size in sizes):
+        # Scatters of the responses have the fourth power of the length of the rows.
+        powers = [torch.linalg.vector_norm(one) ** 4 for one in self._parameters]
+        if not all(one.isfinite() for one in (total, *powers)):
             raise ValueError(
                 f"learning_rate={self._descent.learning_rate} or weight_decay="
                 f"{self._descent.weight_decay} is too large: the descent has left the range of "

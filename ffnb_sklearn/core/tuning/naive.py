@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import SILENT, EpochWatcher, MomentumSteps, multi_class_hinge
+from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
 
 __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 
@@ -142,7 +142,7 @@ def train_newest(
     X: torch.Tensor,
     classes: torch.Tensor,
     descent: Descent,
-    watcher: EpochWatcher = SILENT,
+    watcher: EpochWatcher | None = None,
 ) -> NaiveNetwork:
     """Train the parameters of the newest task on samples of any known classes.
 
