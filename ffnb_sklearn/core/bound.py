@@ -9,10 +9,9 @@ previous samples X in the input of layer l. If the Lipschitz constant of the act
           \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2
           \prod_{k'=0}^{k-1} \|W_{l-k'}^{old}\|_F^2 .
 
-This is the printed bound for one step from :math:`\alpha^0 = 0`. It does not hold for more
-steps, because the square of a sum is not bounded by the sum of the squares. The drift depends on
-the two ends alone, so it needs no sum over steps. ``benchmarks/paper_bound.py`` computes the
-printed sum beside this bound: n steps of rows that hardly move make it 2 n times as large.
+This is the printed bound for one step from :math:`\alpha^0 = 0`. The printed sum over the steps of
+a descent also bounds the change from its first to its last step, times 2 for tanh: see the lemma
+in docs/theory/paper.rst. The form for one step is tighter.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
 
 
 class LayerBound(NamedTuple):
-    """Terms of the bound in one layer; all norms are Frobenius norms.
+    """Terms of the bound in one layer; all norms are squared Frobenius norms.
 
     Attributes
     ----------
@@ -78,19 +77,9 @@ class ForgettingBound:
 
 @plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Evaluate Proposition 1 for the newest task's bands.
+    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
 
-    Parameters
-    ----------
-    model : Model
-        Model with a newest task.
-    X : Tensor of shape (n_samples, n_inputs)
-        Samples of previous tasks.
-
-    Returns
-    -------
-    ForgettingBound
-        Sums over the samples, not means.
+    All terms are sums over the samples, not means.
     """
     features = model.features
     layers: list[LayerBound] = []

@@ -25,12 +25,8 @@ _MOST_VALUES = 100
 class LeftOutLikeness:
     """Likeness of samples of one class, each to a model that has not learned it.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_values,)
-        Likenesses in ascending order, or up to 100 quantiles of them.
-    n_classes : int
-        Number of classes that the model knew.
+    `values` holds the likenesses in ascending order, or up to 100 quantiles of them; `n_classes` is
+    the number of classes that the model knew.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0))
@@ -45,17 +41,9 @@ class LeftOutLikeness:
 
 
 def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLikeness:
-    """Pool the left-out likeness of different samples of one class.
+    """Pool the left-out likeness of different samples of one class, given with their weights.
 
-    Parameters
-    ----------
-    parts : sequence of (LeftOutLikeness, float)
-        At least one, and the weight of the samples of each.
-
-    Returns
-    -------
-    LeftOutLikeness
-        Of all samples, with the largest number of classes.
+    The result has the largest number of classes.
     """
     values = np.concatenate([one.values for one, _ in parts])
     weights = np.concatenate([_weights(*part) for part in parts])
@@ -65,21 +53,10 @@ def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLi
 def likeness_threshold(
     classes: Sequence[LeftOutLikeness], priors: Array, rate: float
 ) -> float | None:
-    """Return the likeness that a share of new samples of the classes falls below.
+    """Return the likeness that a share `rate` of new samples of the classes falls below.
 
-    Parameters
-    ----------
-    classes : sequence of LeftOutLikeness
-        Left-out likeness of each class; classes without values play no part.
-    priors : ndarray of shape (n_classes,)
-        Shares of the classes among new samples.
-    rate : float
-        Share of new samples, in (0, 1).
-
-    Returns
-    -------
-    float or None
-        The threshold; None if no class has values.
+    `priors` are the shares of the classes among new samples. Classes without values play no part;
+    the threshold is None if no class has values.
     """
     if not any(len(one.values) for one in classes):
         return None

@@ -48,15 +48,7 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class _SomeSamples:
-    """Some of the samples, which are only copied as far as they are asked for.
-
-    Attributes
-    ----------
-    samples : Samples
-        All samples.
-    rows : ndarray of shape (n,)
-        Numbers of the samples in the part.
-    """
+    """Samples with the given numbers, which are only copied as far as they are asked for."""
 
     samples: Samples
     rows: Any
@@ -77,16 +69,9 @@ class _SomeSamples:
 
 @dataclass(frozen=True)
 class Task:
-    """Samples of one call.
+    """Samples of one call, psi_0 in float64 or float32, with positive sample weights.
 
-    Attributes
-    ----------
-    samples : Samples of shape (n_samples, n_inputs)
-        psi_0, float64 or float32.
-    classes : Tensor of shape (n_samples,)
-        Class numbers; new classes continue the numbers of the model.
-    weights : Tensor of shape (n_samples,)
-        Positive sample weights.
+    Numbers of new classes continue the numbers of the model.
     """
 
     samples: Samples
@@ -177,22 +162,10 @@ class Model:
         return {**vars(self), "inputs_past": None, **derived}
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
-        """Return the principal rows of the second moment of all samples so far in a layer.
+        """Return the principal rows of the second moment of a layer (0 for psi_0) so far.
 
         Samples of a class were measured in the neurons that existed when they were learned, and are
-        inferred in later neurons, as in the moments of the class.
-
-        Parameters
-        ----------
-        layer : int
-            0 for psi_0.
-        device : torch.device
-            Device of the computation.
-
-        Returns
-        -------
-        Tensor of shape (r, d_layer)
-            The longest row first.
+        inferred in later neurons, as in the moments of the class. The longest row comes first.
         """
         return self._past(layer, device).principal_rows()
 
@@ -230,18 +203,7 @@ class Model:
 
     @plain_torch
     def solution(self, device: torch.device) -> Solution:
-        """Return the classifier that the moments imply, solved at the first call.
-
-        Parameters
-        ----------
-        device : torch.device
-            Device of the computation.
-
-        Returns
-        -------
-        Solution
-            The same object at every call. A stream of tasks without predictions never solves it.
-        """
+        """Return the classifier that the moments imply, solved at the first call."""
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
@@ -256,20 +218,11 @@ class Model:
         return self._solved[0]
 
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
-        """Return the model with other settings of its classifier.
+        """Return the model with other settings of its classifier; itself if they are its own.
 
-        Parameters
-        ----------
-        parameters : sequence
-            Parameters that the settings depend on. The model of the last call is returned, with the
-            classifier that it has solved, if each parameter is the same object as then.
-        settings : callable
-            Computes the settings; called only if a parameter is another object.
-
-        Returns
-        -------
-        Model
-            This model if the settings are equal to its own.
+        The model of the last call is returned, with the classifier that it has solved, if each of
+        the parameters that the settings depend on is the same object as then. `settings` computes
+        the settings; it is called only if a parameter is another object.
         """
         for known, model in self._under:
             if len(known) == len(parameters) and all(map(is_, known, parameters)):

@@ -33,10 +33,6 @@ __all__ = [
     "shard_rank",
 ]
 
-# Difference of sums over the same samples, relative to their size, that counts as rounding. Float32
-# samples that are recomputed on another machine may differ in their last digit.
-_ROUNDING = 1e-7
-
 # Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
 # have more axes than their union keeps.
 _SHARD_RANKS = 4
@@ -46,18 +42,8 @@ _SHARD_RANKS = 4
 class ShardBand:
     """A band of the first layer, with the regression that its rows come from.
 
-    Attributes
-    ----------
-    band : Band
-        The band.
-    kept : ndarray of shape (p, d)
-        Axes kept for the past.
-    moment : ndarray of shape (r, d)
-        Principal rows of the moment in the regression; none if no sample is left out of it.
-    gamma : float
-        Ridge of the regression.
-    units : {"relative", "absolute"}
-        Unit of the ridge.
+    `kept` holds the axes kept for the past, `moment` the principal rows of the moment in the
+    regression (none if no sample is left out of it), `gamma` and `units` its ridge.
     """
 
     band: Band
@@ -98,9 +84,10 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
 def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMoments]) -> bool:
     """Return whether two passes over the samples agree in the weight and mean of each class.
 
-    The means are compared in the features that both passes measure. Rounding is allowed for,
-    because passes may add the samples up in another order.
+    The means are compared in the features that both passes measure. Float32 samples that are
+    recomputed on another machine may differ in their last digit.
     """
+    rounding = np.finfo(np.float32).eps
     if first.keys() != second.keys():
         return False
     for number, one in first.items():
@@ -109,9 +96,9 @@ def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMo
         means = np.stack([one.mean[:width], other.mean[:width]])
         scatter = np.square(other.columns(slice(0, width))).sum(axis=0) + other.residual[:width]
         size = np.sqrt(np.square(means).max(axis=0) + scatter / other.weight)
-        if abs(one.weight - other.weight) > _ROUNDING * other.weight:
+        if abs(one.weight - other.weight) > rounding * other.weight:
             return False
-        if (np.abs(means[0] - means[1]) > _ROUNDING * size).any():
+        if (np.abs(means[0] - means[1]) > rounding * size).any():
             return False
     return True
 

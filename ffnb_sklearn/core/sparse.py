@@ -36,8 +36,6 @@ __all__ = [
     "sparse_scores",
 ]
 
-_CPU = torch.device("cpu")
-
 # Bytes of a factor or of the result of one product with planes or axes.
 _PRODUCT_BYTES = 32e6
 
@@ -121,9 +119,9 @@ def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
     if isinstance(classifier, GaussianDistances):
         return classifier.tempered(*_terms(classifier, X))
-    planes = as_tensor(classifier.planes, device=_CPU)
+    planes = as_tensor(classifier.planes)
     if isinstance(classifier, OneVsAllRidge):
-        return X.times(planes.T).add_(as_tensor(classifier.offsets, device=_CPU))
+        return X.times(planes.T).add_(as_tensor(classifier.offsets))
     groups = classifier.groups(_n_together(planes, X))
     scores = planes.new_empty((len(X), classifier.n_classes))
     return classifier.add_up(scores, groups, lambda pairs: X.times(planes[pairs].T).T)
@@ -137,7 +135,7 @@ def _n_together(rows: torch.Tensor, X: SparseInputs) -> int:
 def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the terms of the distances of samples, as `GaussianDistances.terms` does."""
     centre, planes, offsets, rows, shifts = (
-        as_tensor(getattr(distances, name), device=_CPU)
+        as_tensor(getattr(distances, name))
         for name in ("centre", "planes", "offsets", "rows", "shifts")
     )
     scores = X.times(planes.T).add_(offsets - planes @ centre)
@@ -152,7 +150,7 @@ def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor,
 
 def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tensor:
     """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-    centre = as_tensor(relative.distances.centre, device=_CPU)
+    centre = as_tensor(relative.distances.centre)
     ratios, _ = _terms(relative.distances, X)
     common, remote = (_lengths(one, X, centre) for one in (relative.shared, relative.total))
     return relative.likeness_from(ratios.amax(1), common, remote)
@@ -160,7 +158,7 @@ def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tenso
 
 def _lengths(inverse: InverseCovariance, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
     """Return the squared distances of samples from a centre, of shape (n_samples,)."""
-    diagonal, rows = (as_tensor(one, device=_CPU) for one in (inverse.diagonal, inverse.rows))
+    diagonal, rows = (as_tensor(one) for one in (inverse.diagonal, inverse.rows))
     scaled = diagonal * centre
     near = X.squares_times(diagonal[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
     explained = (X.times(rows.T) - rows @ centre).square_().sum(1)

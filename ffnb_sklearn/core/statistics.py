@@ -26,6 +26,7 @@ from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
     LENGTH_ROUNDING,
+    SUM_ROUNDING,
     Turn,
     column_energies,
     longest_rows,
@@ -63,9 +64,6 @@ _EXACT_UP_TO = 3
 # all classes lose 0.1 to 0.2 points on real tables; the most axes bound the size of a model.
 _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
-
-# Largest entry of a factor below which single precision would lose digits of other entries.
-_LEAST_SINGLE = 1e-25
 
 
 @dataclass(frozen=True)
@@ -110,19 +108,10 @@ class ClassMoments:
         return self.columns(slice(0, len(self.mean)))
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of the factor.
+        """Return some columns of the factor, by indices or by a slice with a start and a stop.
 
-        Parameters
-        ----------
-        columns : ndarray of shape (n,) or slice
-            Indices; a slice has a start and a stop, and no step.
-        out : ndarray of shape (r, n) or None, default=None
-            Array to fill. None returns a new array, or a view if one block holds all columns.
-
-        Returns
-        -------
-        ndarray of shape (r, n)
-            Read-only by convention if ``out=None``.
+        `out`, of shape (r, n), is filled if it is given. Else the result is read-only by
+        convention: it may be a view of a block that holds all columns.
         """
         starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
         placed = list(zip(starts, self.blocks, strict=False))
@@ -165,7 +154,7 @@ class ClassMoments:
         """Return the moments of the same samples, their weights times a positive factor."""
         rows = self.factor.astype(np.float64) * factor**0.5
         exact = self.blocks[0].dtype == np.float64
-        block = stored(as_tensor(rows, device=torch.device("cpu")), None if exact else len(rows))
+        block = stored(as_tensor(rows), None if exact else len(rows))
         return ClassMoments(self.weight * factor, self.mean, (block,), self.residual * factor)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
@@ -195,14 +184,8 @@ def check_finite(*sums: float) -> None:
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
 
-    Attributes
-    ----------
-    n_inputs : int
-        Number of inputs, the first columns, which are multiplied by the factor c.
-    start : int
-        First column of the first pair; the columns of a pair are neighbours.
-    frequencies : ndarray of shape (n_pairs,)
-        Omega; a pair turns by the angle omega log c.
+    The first `n_inputs` columns are multiplied by the factor c. The columns of the pairs are
+    neighbours from `start` on; each pair turns by the angle omega log c with its frequency omega.
     """
 
     n_inputs: int
@@ -343,27 +326,12 @@ def moments_of(
     *,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    """Compute the moments of the samples of one class.
+    """Compute the moments of the samples of one class from at least one chunk.
 
-    Parameters
-    ----------
-    chunks : iterable of (features, weights)
-        Features of shape (n_samples, d) and positive weights of shape (n_samples,) of some
-        samples at a time; at least one chunk.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None stores the scatter exactly.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        The order of the samples and the chunks change it by rounding alone.
-
-    Raises
-    ------
-    ValueError
-        If the moments are not finite, or there is no chunk.
+    Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
+    `max_rank` rows; None stores the scatter exactly. Columns in `pairs` turn with the unit of the
+    inputs. The order of the samples and the chunks changes the result by rounding alone. Raise
+    `ValueError` if the moments are not finite, or there is no chunk.
     """
     return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
@@ -375,32 +343,12 @@ def merge(
     device: torch.device,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    r"""Compute the moments of the union of disjoint sets of samples.
+    r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
 
     The scatters add up, and each further mean adds one row to the factor: the union of weights
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
-    LeVeque, 1983). Only the union is truncated, so exact parts may be cut in any way.
-
-    Parameters
-    ----------
-    parts : sequence of ClassMoments
-        Moments of the same d features; at least one set.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None keeps the scatter exactly.
-    device : torch.device
-        Device of the computation.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        Moments of all samples.
-
-    References
-    ----------
-    T. F. Chan, G. H. Golub and R. J. LeVeque. Algorithms for computing the sample variance:
-    analysis and recommendations. The American Statistician 37(3), 1983.
+    LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
+    Only the union is truncated, so exact parts may be cut in any way.
     """
     tensors = (
         (one.weight, as_tensor(one.mean, device=device), as_tensor(one.factor, device=device))
@@ -450,7 +398,9 @@ def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
     """
     rows = as_array(factor)
     largest = float(factor.abs().max()) if factor.numel() else 1.0
-    if max_rank is None or not _LEAST_SINGLE < largest < 1.0 / _LEAST_SINGLE:
+    # Entries down to the rounding of the largest are to be normal numbers.
+    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
+    if max_rank is None or not least < largest < 1.0 / least:
         return rows
     single: Array = rows.astype(np.float32)
     return single

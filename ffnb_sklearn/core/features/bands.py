@@ -33,21 +33,8 @@ def band_codes(
     one part per neuron; equal codes would give equal neurons. A sample across a cut belongs to both
     parts by its shares, so a weight of k equals k repetitions.
 
-    Parameters
-    ----------
-    X : Tensor of shape (n_samples, d)
-        psi_0 of the task.
-    targets : Tensor of shape (n_samples,)
-        Number of the new class, from 0; negative for known classes.
-    weights : Tensor of shape (n_samples,)
-        Positive sample weights.
-    band_size : int
-        b, neurons per new class.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, n_new_classes * band_size)
-        Codes in [0, 1], the neurons of a class side by side.
+    `targets` numbers the new classes from 0; it is negative for known classes. The codes, of shape
+    (n_samples, n_new_classes * band_size), have the neurons of a class side by side.
     """
     n_classes = int(targets.max()) + 1
     codes = X.new_zeros((len(targets), n_classes, band_size))
@@ -89,10 +76,8 @@ class FittedRows(NamedTuple):
 
     Attributes
     ----------
-    rows : Tensor of shape (n_neurons, d)
-        W.
-    responses : Tensor of shape (n_samples, n_neurons)
-        W z of each sample z, with W fitted to all other samples or to all samples.
+    rows, responses : Tensor of shape (n_neurons, d) and (n_samples, n_neurons)
+        W, and W z of each sample z, with W fitted to all other samples or to all samples.
     reach : Tensor of shape ()
         Root mean square length of the samples in the residual axes; if that is rounding, in all
         axes; 1 if all samples are zero.
@@ -137,26 +122,17 @@ def regression_rows(
     past : Tensor of shape (r, d)
         Rows of previous tasks, whose codes are zero: none for "mono" [Eq. 6], the principal
         rows of their second moment for "multi" [Eq. 7].
-    features : Tensor of shape (n_samples, d)
-        Z, the current task.
-    codes : Tensor of shape (n_samples, n_neurons)
-        C.
+    features, codes : Tensor of shape (n_samples, d) and (n_samples, n_neurons)
+        Z and C of the current task.
     weights : Tensor of shape (n_samples,)
         Sample weights; a sample of a weight above 1 leaves out a single repetition.
     null_space : NullSpace
         Residual axes.
-    gamma : float
-        Ridge.
-    units : {"relative", "absolute"}, default="relative"
-        Whether the ridge is relative to the mean energy of a feature.
+    gamma, units : float, {"relative", "absolute"}
+        Ridge, and whether it is relative to the mean energy of a feature.
     leave_out : bool, default=True
         Whether each sample responds to a fit without it, or to W; to W too if `fits_samples` denies
         that it makes a difference.
-
-    Returns
-    -------
-    FittedRows
-        W and the responses.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
@@ -231,22 +207,8 @@ def random_rows(
 ) -> FittedRows:
     """Scale random rows in the residual axes to unit energy on the current task.
 
-    Parameters
-    ----------
-    draw : Tensor of shape (n_neurons, d)
-        Standard normal numbers.
-    features : Tensor of shape (n_samples, d)
-        The current task.
-    weights : Tensor of shape (n_samples,)
-        Sample weights.
-    null_space : NullSpace
-        Residual axes.
-
-    Returns
-    -------
-    FittedRows
-        W, with responses of a mean square of 1 on the task; rows are zero if the task has only
-        rounding along them.
+    `draw` holds standard normal numbers, of shape (n_neurons, d). Rows are zero if the task has
+    only rounding along them.
     """
     rows = null_space.project(draw)
     lengths = torch.linalg.vector_norm(features, dim=1)

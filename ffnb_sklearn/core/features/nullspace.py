@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
+from ..linalg import SUM_ROUNDING, longest_rows_of_gram
 from ..statistics import Array, ClassMoments, Columns, Scatter
 
 __all__ = [
@@ -28,21 +28,10 @@ class EmptyNullSpaceWarning(UserWarning):
 class Past:
     r"""Second moment of the samples of the first classes in a layer.
 
-    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
-    of the factors, and the means times the root of the weight; v is what the factors leave out, and
-    zero if they are exact. Classes are added one by one, so the sum has the same digits however
-    they are divided into tasks.
-
-    Attributes
-    ----------
-    rows : Scatter
-        Sum of the outer products of R.
-    residual : ndarray of shape (d,)
-        v.
-    n_classes : int
-        Number of the classes.
-    device : torch.device
-        Device of the sum.
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R, of which
+    `rows` is the sum of outer products, are those of the factors, and the means times the root of
+    the weight; v, the `residual`, is what the factors leave out. Classes are added one by one, so
+    the sum has the same digits however they are divided into tasks.
     """
 
     rows: Scatter
@@ -99,8 +88,6 @@ class NullSpace:
     ----------
     kept : Tensor of shape (p, d)
         Rows that span the kept axes; they need not be orthogonal.
-    residual : Tensor of shape (d - p, d) or None, default=None
-        Residual axes, if known; then both sets must be orthonormal.
 
     Attributes
     ----------
@@ -110,13 +97,10 @@ class NullSpace:
         Number of residual axes, d - p.
     """
 
-    def __init__(self, kept: torch.Tensor, residual: torch.Tensor | None = None) -> None:
+    def __init__(self, kept: torch.Tensor) -> None:
         n_kept, n_features = kept.shape
         self.n_residual = n_features - n_kept
         few = self.n_residual < n_kept
-        if residual is not None:
-            self.kept, self._residual = kept, residual if few else None
-            return
         axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
         self.kept = axes[:n_kept]
         self._residual = axes[n_kept:] if few else None
@@ -128,17 +112,9 @@ class NullSpace:
         return (rows @ self._residual.T) @ self._residual
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the coordinates of this part in an orthonormal system.
+        """Return the coordinates of this part in an orthonormal system, of shape (n, m).
 
-        Parameters
-        ----------
-        rows : Tensor of shape (n, d)
-            Any rows.
-
-        Returns
-        -------
-        Tensor of shape (n, m)
-            Coordinates along the residual axes if these are formed, else the part itself, m = d.
+        They are those along the residual axes if these are formed, else the part itself, m = d.
         """
         if self._residual is None:
             return self._cut(rows)
@@ -163,26 +139,15 @@ class NullSpace:
 def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
     """Compute the residual axes of the previous tasks.
 
-    Parameters
-    ----------
-    past : Tensor of shape (r, d)
-        Principal rows of the second moment of the previous tasks, the longest first.
-    p : int or float
-        Number of kept axes, below d; or a share in (0, 1) of the total energy, which the fewest
-        axes keep. At least one axis is left.
-
-    Returns
-    -------
-    NullSpace
-        Axes that are left; if the past has fewer than p axes, all of them are kept.
+    `past` holds the principal rows of their second moment, the longest first. `p` is the number of
+    kept axes, below d, or a share in (0, 1) of the total energy, which the fewest axes keep. At
+    least one axis is left. If the past has fewer than p axes, all of them are kept: further axes
+    would be arbitrary, and protect nothing.
     """
     if not len(past):
         return NullSpace(past)
     energies, n_features = past.square().sum(1), past.shape[1]
     n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    if len(past) == n_features and energies[-1] > LEAST_ENERGY_RATIO * energies[0]:
-        axes = past * energies.rsqrt()[:, None]
-        return NullSpace(axes[:n_kept], axes[n_kept:])
     return NullSpace(past[:n_kept])
 
 

@@ -38,7 +38,7 @@ _NEURONS_PER_FORM = 2
 
 @dataclass(frozen=True)
 class SharedBand:
-    r"""Random neurons over the inputs.
+    """Random neurons over the inputs.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> Sh
 
 
 def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int) -> SharedBand:
-    r"""Draw a shared band.
+    r"""Draw a shared band of M neurons, those with a bias first, cosines last.
 
     With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
     average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
@@ -131,21 +131,7 @@ def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int
     M / 2. Equal spreads of r and omega give the kernel one width along all small steps: the
     squared steps of the direction and of :math:`\log \|x\|` sum up to
     :math:`\|dx\|^2 / \|x\|^2`. Every other pair sees one of the d inputs: the only entry of r has
-    the variance d, so that the phases vary as much.
-
-    Parameters
-    ----------
-    n_neurons, n_inputs : int
-        M and the width of psi_0.
-    mirrored : bool
-        Whether rectified neurons are sums of two mirrored ReLUs.
-    seed : int
-        Seed of the draw, whose result is the same with all versions of NumPy.
-
-    Returns
-    -------
-    SharedBand
-        Neurons with a bias first, cosines last.
+    the variance d, so that the phases vary as much. All versions of NumPy draw the same numbers.
     """
     # The stream of this generator is frozen, unlike those of newer ones, so files keep the seed.
     rng = np.random.RandomState([seed, 0])

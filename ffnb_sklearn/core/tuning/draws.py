@@ -32,24 +32,7 @@ def pseudo_features(
     *,
     device: torch.device,
 ) -> torch.Tensor:
-    """Draw samples of every class, over all features.
-
-    Parameters
-    ----------
-    moments : sequence of ClassMoments
-        Moments of the same d features.
-    n_per_class : int
-        Number of draws per class.
-    rng : numpy.random.Generator
-        Source of the draws.
-    device : torch.device
-        Device of the draws.
-
-    Returns
-    -------
-    Tensor of shape (len(moments) * n_per_class, d)
-        Draws, class by class.
-    """
+    """Draw samples of every class over all features, `n_per_class` each, class by class."""
     noise = torch.cat([_noise(one, n_per_class, rng, device) for one in moments])
     # A permutation over all classes gives noise with their mean covariance.
     shuffled = noise[torch.as_tensor(rng.permutation(len(noise)), device=device)]

@@ -39,7 +39,7 @@ from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import SILENT, EpochWatcher, MomentumSteps
+from .descent import EpochWatcher, MomentumSteps
 from .draws import pseudo_features
 from .hinge import Network, Samples
 
@@ -48,38 +48,15 @@ __all__ = ["finetune"]
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
 
-# Samples per score computation without gradients, to bound its memory.
-_CHUNK = 4096
-
 
 def finetune(
-    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher = SILENT
+    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher | None = None
 ) -> tuple[list[Draft], tuple[float, ...]]:
-    """Tune the bands of a task [Alg. 2].
+    """Tune the bands of a task from their drafts [Alg. 2].
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples of the task.
-    drafts : sequence of Draft
-        Bands to start from.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Returns
-    -------
-    drafts : list of Draft
-        Bands of the epoch with the lowest loss, if it is clearly below the loss of the start; or of
-        the last epoch.
-    loss_curve : tuple of float
-        Loss after each epoch; empty if no epoch was asked for or a single class is known.
-
-    Raises
-    ------
-    ValueError
-        If the learning rate or the weight decay is too large.
+    Return the bands of the epoch with the lowest loss, if it is clearly below the loss of the
+    start, or of the last epoch; and the loss after each epoch, none if no epoch was asked for or a
+    single class is known. Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
@@ -112,7 +89,7 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self, watcher: EpochWatcher) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(self, watcher: EpochWatcher | None) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
             (draft.rows * draft.reach).repeat(self._n_folds, 1, 1).requires_grad_()
@@ -182,12 +159,10 @@ class _Tuning:
         rows = [draft.rows for draft in drafts]
         corrections = tuple(draft.corrections for draft in drafts)
         judges = self._samples._replace(corrections=corrections).followed_by(self._judging_draws)
-        hinges = []
+        numbers = torch.arange(len(judges.classes), device=device)
+        parts = map(judges.take, torch.split(numbers, model.settings.chunk_size))
         with torch.no_grad():
-            for part in torch.split(torch.arange(len(judges.classes), device=device), _CHUNK):
-                samples = judges.take(part)
-                hinges.append(samples.weights * network.hinge(samples, rows))
-        return network, torch.cat(hinges)
+            return network, torch.cat([one.weights * network.hinge(one, rows) for one in parts])
 
     def _draws(self) -> Samples:
         """Draw from old classes; return no draws if these are not taken to be Gaussian."""

@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import SILENT, EpochWatcher, MomentumSteps, multi_class_hinge
+from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
 
 __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 
@@ -24,13 +24,8 @@ __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 class Outputs:
     """Linear outputs of the classes that one task brought.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_new_classes, n_inputs)
-        One row per class, over the neurons that the last layer had; later neurons have zero
-        weight.
-    offsets : ndarray of shape (n_new_classes,)
-        Offsets of the outputs.
+    `weights` has one row per class, over the neurons that the last layer had; later neurons have
+    zero weight.
     """
 
     weights: Array
@@ -125,12 +120,8 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     """Append a random band to every layer, and a random output for each new class.
 
     Weights are normal. Their variance is 1 / (mean square norm of a neuron's inputs), twice that
-    under a ReLU (He et al., 2015), so that neurons are of order one. Old rows are the same arrays,
-    with zero weight on the new neurons.
-
-    References
-    ----------
-    K. He, X. Zhang, S. Ren and J. Sun. Delving deep into rectifiers. ICCV 2015.
+    under a ReLU (K. He et al. Delving deep into rectifiers. ICCV 2015), so that neurons are of
+    order one. Old rows are the same arrays, with zero weight on the new neurons.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 0])
     gain = 2.0 if activation == "relu" else 1.0
@@ -151,32 +142,12 @@ def train_newest(
     X: torch.Tensor,
     classes: torch.Tensor,
     descent: Descent,
-    watcher: EpochWatcher = SILENT,
+    watcher: EpochWatcher | None = None,
 ) -> NaiveNetwork:
-    """Train the parameters of the newest task on the samples of one call.
+    """Train the parameters of the newest task on samples of any known classes.
 
-    Parameters
-    ----------
-    network : NaiveNetwork
-        Network to start from.
-    X : Tensor of shape (n_samples, n_inputs)
-        Samples.
-    classes : Tensor of shape (n_samples,)
-        Numbers of any known classes.
-    descent : Descent
-        Settings of the training.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Returns
-    -------
-    NaiveNetwork
-        Network with the same arrays for other tasks.
-
-    Raises
-    ------
-    ValueError
-        If the descent leaves the range of floating-point numbers.
+    The arrays of other tasks stay the same. Raise `ValueError` if the descent leaves the range of
+    floating-point numbers.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 1 + network.n_trainings])
     network = replace(network, n_trainings=network.n_trainings + 1)
