@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.backbones._tensor_files import read_tensors
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
 # Most keys, and most characters of torch's reason, that a message shows.
@@ -147,12 +147,10 @@ def _read_weights(weights):
     """Return the tensors of a state dict on the CPU, by key."""
     if not isinstance(weights, Mapping):
         path = weights
-        weights = read_archive(
+        weights = read_tensors(
             Path(path).read_bytes(),
-            f"weights={str(path)!r} must be a file of tensors and plain types, written by "
-            "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
-            "checksums: pass the result of torch.load(weights_only=True) instead, and of "
-            "safetensors.torch.load_file for files of safetensors.",
+            f"weights={str(path)!r} must be a state dict, a file of torch.save or safetensors with "
+            "tensors and plain types; it is damaged, or something else.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(
