@@ -129,18 +129,23 @@ def _import_factory(name):
 
 def _remove_head(module, head):
     """Replace a submodule by the identity; the name of a nested submodule has dots."""
+    named_submodule(module, head, "head")
     parent, _, name = head.rpartition(".")
+    setattr(module.get_submodule(parent), name, nn.Identity())
+
+
+def named_submodule(module, name, parameter):
+    """Return a submodule; raise `ValueError` if a parameter names none."""
     try:
-        owner = module.get_submodule(parent)
-        owner.get_submodule(name)
-        if not name:
+        if not name or name.endswith("."):
             raise AttributeError("an empty name stands for the module itself")
+        return module.get_submodule(name)
     except AttributeError as error:
-        names = [name for name, _ in module.named_children()]
+        names = [child for child, _ in module.named_children()]
         raise ValueError(
-            f"head must name a submodule of the backbone, such as one of {names}; got {head!r}."
+            f"{parameter} must name a submodule of the backbone, such as one of {names}; got "
+            f"{name!r}."
         ) from error
-    setattr(owner, name, nn.Identity())
 
 
 def _read_weights(weights):
@@ -194,7 +199,7 @@ def _without_prefixes(state_dict, module):
             f"The prefix {removed!r} of all keys of weights was removed: the file or mapping was "
             "saved from a network that was wrapped for parallel training or compiled.",
             UserWarning,
-            stacklevel=7,
+            stacklevel=10,
         )
     return state_dict
 
