@@ -1,8 +1,9 @@
 """Torch networks, and torch networks as scikit-learn transformers."""
 
-from ffnb_sklearn.backbones._augmentation import FlipCrop, Jitter
+from ffnb_sklearn.backbones._augmentation import FlipCrop, ImageTransform, Jitter
 from ffnb_sklearn.backbones._conv_net import ConvNet
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
+from ffnb_sklearn.backbones._pretrained import from_efficientnet_lite, from_timm
 from ffnb_sklearn.backbones._skeleton_gcn import SkeletonGCN
 from ffnb_sklearn.backbones._skeleton_graph import (
     SKELETON_PARENTS,
@@ -16,10 +17,13 @@ __all__ = [
     "SKELETON_PARENTS",
     "ConvNet",
     "FlipCrop",
+    "ImageTransform",
     "Jitter",
     "MirrorShift",
     "SkeletonGCN",
     "TorchFeatureExtractor",
+    "from_efficientnet_lite",
+    "from_timm",
     "image_files",
     "skeleton_nodes",
     "tree_adjacency",

@@ -8,11 +8,14 @@ only from this generator, so that the draws are the same on every run and every 
 from dataclasses import dataclass
 from math import inf
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["FlipCrop", "Jitter"]
+from ffnb_sklearn.backbones._seeding import seeded_torch
+
+__all__ = ["FlipCrop", "ImageTransform", "Jitter"]
 
 _IMAGE_AXES = 4
 
@@ -157,6 +160,66 @@ class Jitter:
             for shape in shapes
         )
         return batch * (1.0 + self.scale * factors) + self.noise * noise
+
+
+@dataclass(frozen=True)
+class ImageTransform:
+    """Apply a transform of another library, such as those of ``torchvision.transforms.v2``.
+
+    The transform gets the images before `mean` and `std` are applied, as uint8 if they are bytes.
+    It may draw from the global generators of torch, which are seeded meanwhile.
+
+    Parameters
+    ----------
+    transform : callable
+        Takes a batch of images, shaped (n, channels, height, width), and returns a batch of the
+        same shape.
+    each : bool, default=True
+        Whether each image is passed by itself, as a batch of one image, and therefore changed by a
+        draw of its own. Transforms of torchvision draw once per batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import ImageTransform
+    >>> def brighter(images):
+    ...     return images + torch.randint(9, (1,))
+    >>> images = torch.zeros(4, 3, 8, 8)
+    >>> changed = ImageTransform(brighter)(images, torch.Generator().manual_seed(0))
+    >>> changed[:, 0, 0, 0]
+    tensor([1., 3., 7., 0.])
+    """
+
+    transform: Any
+    each: bool = True
+
+    def __post_init__(self):
+        if not callable(self.transform) or isinstance(self.transform, type):
+            raise TypeError(
+                "transform must be a function or an instance, such as v2.RandomRotation(10); got "
+                f"{self.transform!r}."
+            )
+
+    def __call__(self, batch, generator):
+        """Return the transformed images.
+
+        Parameters
+        ----------
+        batch : torch.Tensor of shape (n, channels, height, width)
+            Images, not scaled.
+        generator : torch.Generator
+            Source of randomness, on the CPU.
+
+        Returns
+        -------
+        torch.Tensor of shape (n, channels, height, width)
+            Images of the same size.
+        """
+        seed = torch.randint(2**31, (), generator=generator, device=generator.device).item()
+        with seeded_torch(seed, batch.device):
+            if not self.each:
+                return self.transform(batch)
+            return torch.cat([self.transform(image) for image in batch.split(1)])
 
 
 def augmented(augment, batch, generator):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ffnb_sklearn._atomic import HashedFile, replaced_file
-from ffnb_sklearn.backbones._archive import read_archive
+from ffnb_sklearn.backbones._tensor_files import read_tensors
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 from ffnb_sklearn.pipeline._fingerprint import fingerprint
 
@@ -47,7 +47,7 @@ def read_checkpoint(path):
     body, digest = whole[:-_DIGEST_BYTES], whole[-_DIGEST_BYTES:]
     if not body.endswith(_MARK) or hashlib.sha256(body).digest() != digest:
         raise ValueError(refusal)
-    content = read_archive(body[: -len(_MARK)], refusal)
+    content = read_tensors(body[: -len(_MARK)], refusal)
     match content:
         case {"settings": {"random_state": int(seed), **settings}, "state": dict()} if (
             len(content) == 2

@@ -71,16 +71,15 @@ class Extraction:
     def _misfit(self, pair, error):
         """Return a message for an error that torch raised on the first inputs."""
         shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
-        reason = " ".join(str(error).split())[:LONGEST_REASON]
         layer = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
-        advice = ""
         if layer is not None and len(shape) == 3 and shape[0] != layer.in_channels:
-            advice = (
-                f" The first convolution takes {layer.in_channels} channels, the images have "
-                f"{shape[0]}: convert arrays to {layer.in_channels} channels; PIL images and files "
-                f"are converted if input_shape={(layer.in_channels, *shape[1:])} is given."
+            return (
+                f"backbone takes images of {layer.in_channels} channels; got {shape[0]} channels. "
+                f"With input_shape={(layer.in_channels, *shape[1:])}, grey and opaque images are "
+                "converted to colour."
             )
-        return f"backbone cannot compute features of inputs of shape {shape}: {reason}.{advice}"
+        reason = " ".join(str(error).split())[:LONGEST_REASON]
+        return f"backbone cannot compute features of inputs of shape {shape}: {reason}."
 
     def stream(self, rows, batch_size):
         """Yield the positions of each batch of rows, and the features that `parts` returns."""

@@ -84,6 +84,10 @@ class TorchFeatureExtractor(
         Shape of one input of the network, channels first for images: rows are reshaped to
         ``(n_samples, *input_shape)``. With `None`, rows are not reshaped, and all images have the
         shape of the first image.
+    resize : int, default=None
+        Number of pixels to which the shorter side of each image is scaled, by antialiased bicubic
+        interpolation, before the centre is cut out: the size of `input_shape`, or a square. Images
+        may then have any sizes. Rows are not scaled.
     mean : float or array-like of shape (n_channels,), default=None
         Value to subtract from the input, in units of the input. An array has one value per index of
         the first axis of `input_shape`.
@@ -122,7 +126,11 @@ class TorchFeatureExtractor(
     augment : {"flip-crop"}, callable or None, default=None
         Random augmentation of the inputs of each step. ``"flip-crop"`` is :class:`FlipCrop` with
         its defaults, for images. A callable takes a batch, shaped and scaled as for the network,
-        and a `torch.Generator` on the CPU, and returns a batch of the same shape.
+        and a `torch.Generator` on the CPU, and returns a batch of the same shape;
+        :class:`ImageTransform` wraps transforms of torchvision.
+    frozen : list of str, default=None
+        Names of submodules, as listed by ``named_modules()``, that pretraining does not change:
+        neither their parameters nor the statistics of their normalisations.
     validation_fraction : float, default=0.0
         Fraction of each class that is held out and evaluated after each epoch. The weights of the
         epoch with the best accuracy, then the smallest loss, are kept; with 0, the last weights.
@@ -223,6 +231,7 @@ class TorchFeatureExtractor(
         "pooling": [StrOptions({"mean", "max"}), Interval(Integral, 1, None, closed="left")],
         "views": [StrOptions({"mirror"}), callable, None],
         "input_shape": [tuple, list, None],
+        "resize": [Interval(Integral, 1, None, closed="left"), None],
         "mean": ["array-like", Real, None],
         "std": ["array-like", Real, None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -247,6 +256,7 @@ class TorchFeatureExtractor(
         pooling="mean",
         views=None,
         input_shape=None,
+        resize=None,
         mean=None,
         std=None,
         batch_size=256,
@@ -262,6 +272,7 @@ class TorchFeatureExtractor(
         train_batch_size=128,
         label_smoothing=0.0,
         augment=None,
+        frozen=None,
         validation_fraction=0.0,
         checkpoint=None,
         random_state=None,
@@ -275,6 +286,7 @@ class TorchFeatureExtractor(
         self.pooling = pooling
         self.views = views
         self.input_shape = input_shape
+        self.resize = resize
         self.mean = mean
         self.std = std
         self.batch_size = batch_size
@@ -290,6 +302,7 @@ class TorchFeatureExtractor(
         self.train_batch_size = train_batch_size
         self.label_smoothing = label_smoothing
         self.augment = augment
+        self.frozen = frozen
         self.validation_fraction = validation_fraction
         self.checkpoint = checkpoint
         self.random_state = random_state

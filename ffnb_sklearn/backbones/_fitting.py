@@ -56,7 +56,7 @@ def _as_made(extractor):
             "factory that loads them, or epochs to pretrain it. If random features are wanted, fix "
             "their seed in backbone_params.",
             RandomFeaturesWarning,
-            stacklevel=5,
+            stacklevel=7,
         )
     return module
 

@@ -44,16 +44,20 @@ class Inputs:
             )
         self._scaling(n_features)
 
-    def prepare(self, rows, device, dtype):
+    def prepare(self, rows, device, dtype, change=None):
         """Copy a batch of rows to a device, and give it the shape and scale of inputs.
 
-        The inputs have their own memory, because a network may write to its input.
+        The function `change` is applied to the inputs before they are scaled. The inputs have their
+        own memory, because a network may write to its input.
         """
         # Transfer bytes as bytes: floating-point values take four or eight times as much memory.
         source = torch.uint8 if rows.dtype == np.uint8 else dtype
-        inputs = as_tensor(rows, device=device, dtype=source).to(dtype, copy=True)
+        inputs = as_tensor(rows, device=device, dtype=source)
         if self.shape is not None:
             inputs = inputs.reshape(len(rows), *self.shape)
+        if change is not None:
+            inputs = change(inputs)
+        inputs = inputs.to(dtype, copy=True)
         for operation, constant in self._scaling(rows.shape[1]):
             inputs = operation(inputs, as_tensor(constant, device=device, dtype=dtype))
         return inputs

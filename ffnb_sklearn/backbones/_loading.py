@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._archive import read_archive
 from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.backbones._tensor_files import read_tensors
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
 # Most keys, and most characters of torch's reason, that a message shows.
@@ -129,30 +129,33 @@ def _import_factory(name):
 
 def _remove_head(module, head):
     """Replace a submodule by the identity; the name of a nested submodule has dots."""
+    named_submodule(module, head, "head")
     parent, _, name = head.rpartition(".")
+    setattr(module.get_submodule(parent), name, nn.Identity())
+
+
+def named_submodule(module, name, parameter):
+    """Return a submodule; raise `ValueError` if a parameter names none."""
     try:
-        owner = module.get_submodule(parent)
-        owner.get_submodule(name)
-        if not name:
+        if not name or name.endswith("."):
             raise AttributeError("an empty name stands for the module itself")
+        return module.get_submodule(name)
     except AttributeError as error:
-        names = [name for name, _ in module.named_children()]
+        names = [child for child, _ in module.named_children()]
         raise ValueError(
-            f"head must name a submodule of the backbone, such as one of {names}; got {head!r}."
+            f"{parameter} must name a submodule of the backbone, such as one of {names}; got "
+            f"{name!r}."
         ) from error
-    setattr(owner, name, nn.Identity())
 
 
 def _read_weights(weights):
     """Return the tensors of a state dict on the CPU, by key."""
     if not isinstance(weights, Mapping):
         path = weights
-        weights = read_archive(
+        weights = read_tensors(
             Path(path).read_bytes(),
-            f"weights={str(path)!r} must be a file of tensors and plain types, written by "
-            "torch.save; it is damaged, or something else. Files of torch before 1.6 have no "
-            "checksums: pass the result of torch.load(weights_only=True) instead, and of "
-            "safetensors.torch.load_file for files of safetensors.",
+            f"weights={str(path)!r} must be a state dict, a file of torch.save or safetensors with "
+            "tensors and plain types; it is damaged, or something else.",
         )
         if not isinstance(weights, Mapping):
             raise ValueError(
@@ -196,7 +199,7 @@ def _without_prefixes(state_dict, module):
             f"The prefix {removed!r} of all keys of weights was removed: the file or mapping was "
             "saved from a network that was wrapped for parallel training or compiled.",
             UserWarning,
-            stacklevel=7,
+            stacklevel=10,
         )
     return state_dict
 

@@ -27,6 +27,7 @@ class Plan:
     train_batch_size: int
     label_smoothing: float
     augment: Any
+    frozen: Any
     validation_fraction: float
     mixed_precision: bool | str
     seed: int
@@ -41,6 +42,7 @@ class Plan:
         "train_batch_size": [Interval(Integral, 1, None, closed="left")],
         "label_smoothing": [Interval(Real, 0, 1, closed="left")],
         "augment": [StrOptions({"flip-crop"}), callable, None],
+        "frozen": [list, tuple, None],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
     }
 
@@ -67,6 +69,7 @@ class Plan:
         fields = dict(vars(self))
         fields["random_state"] = fields.pop("seed")
         fields["augment"] = digest_callable("augment", self.augment)
+        fields["frozen"] = ", ".join(map(str, self.frozen or ()))
         return fields
 
 
@@ -79,9 +82,9 @@ class Samples:
     classes: np.ndarray
     inputs: Inputs
 
-    def batch(self, index, device, dtype):
+    def batch(self, index, device, dtype, change=None):
         """Return the inputs of some samples and the codes of their classes, on a device."""
-        inputs = self.inputs.prepare(self.rows[index], device, dtype)
+        inputs = self.inputs.prepare(self.rows[index], device, dtype, change)
         return inputs, torch.from_numpy(self.codes[index]).to(device)
 
     def settings(self):

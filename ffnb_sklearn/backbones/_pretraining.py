@@ -1,19 +1,20 @@
 """Train a backbone to classify, with a linear head that is discarded afterwards."""
 
+from functools import partial
 from math import isfinite
 from time import perf_counter
 
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._augmentation import augmented
+from ffnb_sklearn.backbones._augmentation import ImageTransform, augmented
 from ffnb_sklearn.backbones._checkpoint import (
     check_same_training,
     digest_arrays,
     write_checkpoint,
 )
 from ffnb_sklearn.backbones._checks import NonFiniteLossError
-from ffnb_sklearn.backbones._loading import state_to_arrays
+from ffnb_sklearn.backbones._loading import named_submodule, state_to_arrays
 from ffnb_sklearn.backbones._plan import batches, hold_out
 from ffnb_sklearn.backbones._saved_state import SavedState, Shapes
 from ffnb_sklearn.backbones._schedules import learning_rate
@@ -37,6 +38,8 @@ def pretrain(
     and `ValueError` if the checkpoint belongs to another training, or the plan cannot train the
     backbone.
     """
+    for name in plan.frozen or ():
+        named_submodule(backbone, name, "frozen").requires_grad_(False)
     _check_trainable(backbone, plan)
     model = _Classifier(backbone, n_features, len(samples.classes), plan.seed)
     settings = None
@@ -101,6 +104,8 @@ class _Run:
         generator = torch.Generator().manual_seed(order_seed)
         parts = batches(self.kept, self.plan.train_batch_size, generator)
         self.model.train()
+        for name in self.plan.frozen or ():
+            self.model.backbone.get_submodule(name).eval()
         how = self.arithmetic
         total = torch.zeros((), dtype=how.dtype, device=how.device)
         with seeded_torch(layer_seed, how.device):
@@ -118,8 +123,7 @@ class _Run:
 
     def _step(self, part, generator):
         """Take a gradient step on one batch; return its mean loss."""
-        inputs, codes = self._batch(part)
-        inputs = augmented(self.plan.augment, inputs, generator)
+        inputs, codes = self._batch(part, generator)
         self.optimizer.zero_grad()
         with self.arithmetic.autocast():
             scores = self.model(self.arithmetic.arrange(inputs))
@@ -166,9 +170,14 @@ class _Run:
                 "weights": weights,
             }
 
-    def _batch(self, part):
-        """Return the inputs of some samples and the codes of their classes."""
-        return self.samples.batch(part, self.arithmetic.device, self.arithmetic.dtype)
+    def _batch(self, part, generator=None):
+        """Return the inputs of some samples, augmented by a generator, and their classes' codes."""
+        how, augment = self.arithmetic, self.plan.augment if generator is not None else None
+        change = partial(augmented, augment, generator=generator)
+        if isinstance(augment, ImageTransform):
+            return self.samples.batch(part, how.device, how.dtype, change)
+        inputs, codes = self.samples.batch(part, how.device, how.dtype)
+        return change(inputs), codes
 
     def last_epoch(self):
         """Return a line that describes the last epoch."""

@@ -16,8 +16,14 @@ def first_samples(extractor, X):
     Return rows, or images to be read as rows, their conversion to inputs of the network, and the
     fitted attributes that describe them.
     """
-    Inputs(extractor.input_shape).check_shape()
-    rows, shape = as_source(X, extractor.input_shape), extractor.input_shape
+    shape, resize = extractor.input_shape, extractor.resize
+    Inputs(shape).check_shape()
+    if resize is not None and shape is not None and (len(shape) != 3 or max(shape[1:]) > resize):
+        raise ValueError(
+            "resize must be at least the longest side in input_shape=(channels, height, width); "
+            f"got resize={resize} and input_shape={tuple(shape)}."
+        )
+    rows = as_source(X, shape, resize)
     if rows is None:
         X = _as_rows(X)
         rows = check_array(X, estimator=extractor, input_name="X")
@@ -37,7 +43,7 @@ def first_samples(extractor, X):
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
     _check_unchanged(extractor)
-    source = as_source(X, extractor.input_shape_)
+    source = as_source(X, extractor.input_shape_, extractor.resize)
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
     if extractor.input_shape_ is None:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._pictures import as_array, element_kind, image_values, read_picture
 
 __all__ = ["image_files"]
 
-# Numbers of channels from which the layout of an array is inferred without `input_shape`.
-_USUAL_CHANNELS = (1, 3, 4)
+# Usual numbers of channels, from which the layout of an array is inferred.
+_USUAL_CHANNELS = {1: "grey", 3: "colour", 4: "colour and transparency"}
 
 # Beginnings of the names of files and folders that are no images of the user.
 _HIDDEN = (".", "__MACOSX")
@@ -100,13 +101,13 @@ class ImageSource:
     """Images that are read as rows when they are sliced.
 
     The items are an array, a tensor, a sequence or a data set. `input_shape` is the shape of one
-    image, channels first, by default that of the first image; `values` is the kind of values,
-    "uint8" or "number". Raise `TypeError` or `ValueError` if there are no images, or the first
-    image cannot be used.
+    image, channels first, by default that of the first image, or a square of side `resize`;
+    `values` is the kind of values, "uint8" or "number". Raise `TypeError` or `ValueError` if there
+    are no images, or the first image cannot be used.
     """
 
-    def __init__(self, items, shape=None):
-        self._items = items
+    def __init__(self, items, shape=None, resize=None):
+        self._items, self._resize = items, resize
         if len(items) == 0:
             raise ValueError(
                 f"X must hold at least one image; got an empty {type(items).__name__}."
@@ -117,6 +118,8 @@ class ImageSource:
         first, is_picture = self._array(0)
         if shape is None:
             self.input_shape = tuple(_layout(first, is_picture))
+            if resize is not None:
+                self.input_shape = (self.input_shape[0], resize, resize)
         self.values = image_values(first)
         self.shape = (len(items), prod(self.input_shape))
 
@@ -146,7 +149,7 @@ class ImageSource:
     def _block(self, index):
         """Return the rows of several images of one array."""
         block = as_array(self._items[index], "X")
-        return self._channels_first(block, "X", is_picture=False, n_axes=1).reshape(len(block), -1)
+        return self._conform(block, "X", is_picture=False).reshape(len(block), -1)
 
     def _row(self, position):
         """Return the row of one image of a list or data set, checked against the first image."""
@@ -157,7 +160,7 @@ class ImageSource:
                 f"X must hold images of one kind; {name} has {array.dtype} values, "
                 f"X[0] has {self.values} values."
             )
-        return self._channels_first(array, name, is_picture=is_picture).reshape(-1)
+        return self._conform(array[None], name, is_picture=is_picture).reshape(-1)
 
     def _array(self, position):
         """Return one image as an array, and whether its channels are known to be last."""
@@ -187,22 +190,75 @@ class ImageSource:
             return read_picture(item, name, n_channels), True
         return as_array(item, name), False
 
-    def _channels_first(self, array, name, *, is_picture, n_axes=0):
-        """Move the channels of images first; raise if the shape does not fit."""
-        expected, found = self.input_shape, array.shape[n_axes:]
-        if found == expected and not is_picture:
-            return array
-        if len(expected) == 3 and found == (*expected[1:], expected[0]):
-            return np.moveaxis(array, -1, n_axes)
-        if len(expected) == 3 and expected[0] == 1 and found == expected[1:]:
-            return np.expand_dims(array, n_axes)
-        last = f", or {(*expected[1:], expected[0])}, channels last" if len(expected) == 3 else ""
+    def _conform(self, block, name, *, is_picture):
+        """Return a batch of images as inputs of the network: channels, size and layout."""
+        expected, found = self.input_shape, block.shape[1:]
+        if len(expected) != 3:
+            if found != expected:
+                raise ValueError(
+                    f"{name} must hold images of input_shape={expected}; got shape {found}."
+                )
+            return block
+        block = _with_channels(self._channels_first(block, name, is_picture), expected[0], name)
+        return block if self._resize is None else resized(block, self._resize, expected[1:])
+
+    def _channels_first(self, block, name, is_picture):
+        """Move the channels of a batch of images to axis 1; raise if sizes do not fit."""
+        n_channels, *size = self.input_shape
+        if block.ndim == 3 and self._is_size(block.shape[1:]):
+            return block[:, None]
+        # The number of channels of the network comes before those that are converted to it.
+        for allowed in ({n_channels}, _USUAL_CHANNELS):
+            for axis in (-1,) if is_picture else (1, -1):
+                moved = np.moveaxis(block, axis, 1)
+                if block.ndim == 4 and moved.shape[1] in allowed and self._is_size(moved.shape[2:]):
+                    return moved
+        shape, advice = self.input_shape, "; resize= scales images of other sizes"
         raise ValueError(
-            f"{name} must hold images of input_shape={expected}{last}; got shape {found}."
+            f"{name} must hold images of input_shape={shape}, or {(*size, n_channels)}, channels "
+            f"last; got shape {block.shape[1:]}{advice if self._resize is None else ''}."
         )
 
+    def _is_size(self, sides):
+        """Return whether an image may have these sides; an axis of channels is no side."""
+        if self._resize is None:
+            return tuple(sides) == self.input_shape[1:]
+        return min(sides) > max(_USUAL_CHANNELS)
 
-def as_source(X, shape=None):
+
+def _with_channels(images, n_channels, name):
+    """Convert images, channels first, to a number of channels if this loses nothing."""
+    found = images.shape[1]
+    if found == n_channels:
+        return images
+    if (found, n_channels) == (1, 3):
+        return np.repeat(images, 3, axis=1)
+    is_opaque = found == 4 and (images[:, 3] == (255 if images.dtype == np.uint8 else 1)).all()
+    if is_opaque and n_channels == 3:
+        return images[:, :3]
+    kinds = (f"{n} ({_USUAL_CHANNELS.get(n, 'unusual')})" for n in (n_channels, found))
+    raise ValueError(
+        f"{name} must hold images whose channels are those of the network, {next(kinds)}; got "
+        f"{next(kinds)}, which cannot be converted without loss. Convert the images before."
+    )
+
+
+def resized(images, side, size):
+    """Scale images, of shape (n, channels, height, width), and cut out the centre.
+
+    The shorter side of an image becomes `side` pixels long, at least as long as both sides of
+    `size`. The centre is cut out before it is scaled, by antialiased bicubic interpolation, so
+    that the memory is bounded by that of the images and of the result.
+    """
+    shorter = min(images.shape[2:])
+    window = [min(max(round(n * shorter / side), 1), shorter) for n in size]
+    top, left = ((n - m) // 2 for n, m in zip(images.shape[2:], window, strict=True))
+    images = images[:, :, top : top + window[0], left : left + window[1]]
+    tensor = torch.from_numpy(np.ascontiguousarray(images))
+    return interpolate(tensor, tuple(size), mode="bicubic", antialias=True).numpy()
+
+
+def as_source(X, shape=None, resize=None):
     """Return images as an `ImageSource`, and None for an array-like of rows.
 
     Raise `TypeError` or `ValueError` if X is an empty list, a single file or folder, a data set
@@ -226,8 +282,8 @@ def as_source(X, shape=None):
                 "X must be a data set with a length and positions (map style); got an instance of "
                 f"{type(X).__name__}."
             )
-        return ImageSource(X, shape)
-    return ImageSource(X, shape) if _holds_images(X) else None
+        return ImageSource(X, shape, resize)
+    return ImageSource(X, shape, resize) if _holds_images(X) else None
 
 
 def _holds_images(X):

@@ -244,6 +244,7 @@ _RULES = {
         "checkpoint": _NONE,
         "head": _Rule("None or a name", _none_or(_is_name)),
         "layers": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
+        "frozen": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
         "input_shape": _SIZES,
         "mean": _SCALING,
         "std": _SCALING,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ffnb_sklearn.backbones import FlipCrop, Jitter
+from ffnb_sklearn.backbones import FlipCrop, ImageTransform, Jitter
 from ffnb_sklearn.backbones._augmentation import augmented
 
 IMAGES = torch.arange(1.0, 40 * 2 * 3 * 5 + 1).reshape(40, 2, 3, 5)
@@ -139,3 +139,29 @@ def test_cutout_draws_beside_its_generator_whatever_the_default_device():
     finally:
         torch.set_default_device(None)
     assert torch.equal(changed, FlipCrop(cutout=2)(IMAGES, seeded()))
+
+
+def rotated_or_not(images):
+    """Rotate a batch by a draw of torch's global generator, as torchvision does."""
+    return images.flip(3) if torch.rand(()) < 0.5 else images
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_transforms_of_other_libraries_are_seeded(each):
+    transform = ImageTransform(rotated_or_not, each=each)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    changed = [transform(IMAGES, seeded(seed)) for seed in (0, 0, 1, 2, 3, 4, 5)]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(changed[0], changed[1])
+    flipped = torch.stack([(one != IMAGES).any(dim=(1, 2, 3)) for one in changed]).float()
+    assert 0 < flipped.mean() < 1
+    # A batch is flipped as a whole, or image by image.
+    assert (flipped.std(dim=1) > 0).all() == each
+    assert pickle.loads(pickle.dumps(transform)) == transform
+
+
+def test_a_transform_must_be_a_function():
+    for wrong in (None, FlipCrop, "flip-crop"):
+        with pytest.raises(TypeError, match="transform must be a function or an instance"):
+            ImageTransform(wrong)

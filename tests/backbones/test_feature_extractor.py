@@ -15,7 +15,7 @@ from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
 from ffnb_sklearn.backbones._checks import differing_pair
-from ffnb_sklearn.exceptions import NonFiniteFeaturesError
+from ffnb_sklearn.exceptions import NonFiniteFeaturesError, RandomFeaturesWarning
 from ffnb_sklearn.pipeline import make_continual_pipeline
 from ffnb_sklearn.saving import load, save
 from tests.backbones.damaged_files import DAMAGED
@@ -323,10 +323,23 @@ def test_another_backbone_is_used_at_once():
 # ---- errors
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("network", [nn.Linear(64, 4), nn.Sequential(nn.Conv1d(64, 8, 1))])
+def test_a_network_with_random_weights_warns_where_it_is_fitted(network):
+    extractor = TorchFeatureExtractor(network)
+    if isinstance(network, nn.Sequential):
+        extractor.set_params(input_shape=(64, 1))
+    rows = RNG.normal(size=(4, 64))
+    with pytest.warns(RandomFeaturesWarning, match="distributed as torch draws") as caught:
+        extractor.fit(rows)
+    assert caught[0].filename == __file__
+    extractor.set_params(weights=network.state_dict()).fit(rows)
+
+
 @pytest.mark.parametrize("channels", [1, 4])
 def test_images_with_other_channels_than_the_network_are_named(channels):
     images = np.zeros((4, 6, 6, channels), dtype=np.uint8)
-    message = rf"shape \({channels}, 6, 6\): .* takes 3 channels, the images have {channels}"
+    message = rf"backbone takes images of 3 channels; got {channels} channels"
     with pytest.raises(ValueError, match=message):
         cnn().set_params(input_shape=None).fit(images)
 

@@ -17,6 +17,7 @@ from torch import nn
 from ffnb_sklearn.backbones import (
     ConvNet,
     FlipCrop,
+    ImageTransform,
     Jitter,
     TorchFeatureExtractor,
     _pretraining,
@@ -207,6 +208,43 @@ def test_parameters_without_gradient_stay():
     state = extractor.fit(X, Y).state_dict_
     assert_array_equal(state["0.weight"], start["0.weight"])
     assert np.abs(state["4.weight"] - start["4.weight"]).max() > 1e-3
+
+
+def test_frozen_parts_keep_parameters_and_statistics():
+    weights = network().state_dict()
+    extractor = small(weights=weights, frozen=["0", "1"]).fit(X, Y)
+    same = [np.array_equal(extractor.state_dict_[key], one) for key, one in weights.items()]
+    assert [key for key, one in zip(weights, same, strict=True) if not one] == [
+        "4.weight",
+        "4.bias",
+    ]
+    for wrong in ("", "7", "0.weight"):
+        with pytest.raises(ValueError, match=f"frozen must name a submodule .* got '{wrong}'"):
+            small(frozen=[wrong]).fit(X, Y)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_transforms_see_images_before_they_are_scaled(dtype):
+    seen = []
+
+    def transform(images):
+        seen.append((images.dtype, images.shape, images.max().item()))
+        return images
+
+    images = np.full((20, 1, 6, 6), 200, dtype=dtype)
+    labels = np.arange(20) % 2
+    extractor = TorchFeatureExtractor(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 2)),
+        mean=100.0,
+        std=50.0,
+        epochs=1,
+        augment=ImageTransform(transform),
+        random_state=0,
+    ).fit(images, labels)
+    expected = torch.uint8 if dtype == np.uint8 else torch.float32
+    assert seen == [(expected, (1, 1, 6, 6), 200)] * 20
+    plain = clone(extractor).set_params(augment=None).fit(images, labels)
+    assert_same_state(plain, extractor)
 
 
 def test_a_network_that_is_passed_is_copied():

