@@ -32,6 +32,7 @@ def parse(arguments, tables):
     )
     add = parser.add_argument
     add("--table", nargs="+", metavar="NAME", help="tables to make, a set, or all; see --list")
+    add("--rows", nargs="+", metavar="ROW", help="only the rows with these names")
     add("--list", action="store_true", help="list the tables and stop")
     add("--out", type=Path, help=".md of all tables")
     add("--title", default="Tables of the paper", help="of the page")
@@ -43,10 +44,14 @@ def parse(arguments, tables):
         parser.error("--table takes the name of a table, a set, or all; --list names the tables")
     wanted = []
     for name in options.table:
-        found = [one for one in tables if name in (one, one.partition("-")[0], "all")]
+        found = [one for one in tables if name in (one, one.split("-")[0].rstrip("1"), "all")]
         if not found:
             parser.error(f"no table {name}; there are {', '.join(tables)}")
         wanted += found
+    for name in wanted:
+        known = [row.label for row in tables[name].rows]
+        if options.rows and not set(options.rows) & set(known):
+            parser.error(f"--rows takes rows of {name}: {', '.join(known)}; got {options.rows}")
     options.table = wanted
     if not options.data.is_dir():
         parser.error(f"no folder at {options.data}; give that of the data files with --data")
@@ -63,6 +68,7 @@ def plan_options(parser):
     add("--jobs", type=int, default=1, help="processes")
     add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
     add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
+    add("--recorded", action="store_true", help="show the runs of --results, and make none")
     add("--results", type=Path, help="folder for the runs (.csv) of each set")
 
 
@@ -91,9 +97,11 @@ def notes(plan):
     return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
 
 
-def chosen_rows(table, quick):
+def chosen_rows(table, options):
     """Rows of a table that are run: few, at even distances, where it is to be quick."""
-    if not quick or len(table.rows) <= QUICK_ROWS:
+    if options.rows:
+        return [row for row in table.rows if row.label in options.rows]
+    if not options.quick or len(table.rows) <= QUICK_ROWS:
         return list(table.rows)
     chosen = np.linspace(0, len(table.rows) - 1, QUICK_ROWS).round().astype(int)
     return [table.rows[i] for i in chosen]
@@ -110,8 +118,10 @@ def main(arguments=None):
     with limited(options.threads):
         by_set = runners(options)
         for name in options.table:
-            rows, runner = chosen_rows(tables[name], options.quick), by_set[name.split("-")[0]]
-            runner.run(rows)
+            rows = chosen_rows(tables[name], options)
+            runner = by_set[rows[0].data_set.name]
+            if not options.recorded:
+                runner.run(rows)
             parts.append(part(tables[name], rows, runner))
             print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)

@@ -32,8 +32,7 @@ def part(table, rows, runner):
 def _run_lines(rows, plan):
     """Yield the lines that describe the runs as a whole."""
     for data_set in {row.data_set.title: row.data_set for row in rows}.values():
-        epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
-        yield f"{data_set.title}: as_published({_listed(data_set.parameters)}), {epochs}"
+        yield f"{data_set.title}: {settings(data_set)}"
     name = rows[0].data_set.name
     features = FEATURES["gcn-narrow"].get(name)
     backbone = f"SkeletonGCN, {_listed(features)}" if features else f"rows of {plan.cifar}"
@@ -41,6 +40,12 @@ def _run_lines(rows, plan):
     if any(row.pretraining.protocol != "none" for row in rows):
         n_base = BASE_CLASSES[name]
         yield f"pretraining: {_listed(PRETRAINING)}; the base classes are the first {n_base}"
+
+
+def settings(data_set):
+    """Describe the model of a data set."""
+    epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
+    return f"as_published({_listed(data_set.parameters)}), {epochs}"
 
 
 def _changes(row):
@@ -60,15 +65,14 @@ def _listed(parameters):
 
 def finals(runner, row, mode, *, folds=False):
     """Final accuracy of each seed in percent: on the printed split, or the mean over the folds."""
-    runs = runner.runs(row, mode, runner.splits(row) if folds else None)
-    seeds = dict.fromkeys(seed for _, seed in runs)
-    return [100 * np.mean([run.final for (_, s), run in runs.items() if s == one]) for one in seeds]
+    splits = runner.splits(row) if folds else [row.data_set.split]
+    return [100 * np.mean([run.final for run in one]) for one in runner.runs(row, mode, splits)]
 
 
 def mean_over_seeds(runner, row, mode, name):
     """Mean of some figures of a row on the printed split; None without runs."""
-    runs = runner.runs(row, mode).values()
-    return np.mean([getattr(run, name) for run in runs], axis=0) if runs else None
+    runs = runner.runs(row, mode, [row.data_set.split])
+    return np.mean([getattr(one, name) for (one,) in runs], axis=0) if runs else None
 
 
 def printed_matrix(data_set):
@@ -125,9 +129,14 @@ def _tasks(table, rows, runner):
 def _sizes(table, rows, runner):
     """Network sizes of the row with the common settings, counted as in the paper."""
     row = next(one for one in rows if one.model == "paper" and is_usual(one))
+    sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
+    if sizes is None:
+        return ["Network sizes: the row with the common settings is missing."]
     data_set, (weights, width, printed) = row.data_set, SIZES[table.source]
-    sizes = mean_over_seeds(runner, row, CLOSED, "sizes")[:: data_set.tasks_per_report]
-    n_classes = 1 + data_set.classes_per_report * np.arange(data_set.n_reports)
+    sizes = sizes[:: data_set.tasks_per_report]
+    # The paper prints the size after the first task of each report.
+    n_classes = np.arange(data_set.n_reports) * data_set.classes_per_report
+    n_classes += data_set.classes_per_task
     ours = printed_size(sizes, n_classes, width * n_classes, weights)
     return [
         *_head(f"Network sizes of {row.label}", "classes", *n_classes),

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from benchmarks.lib.data import read_arrays, test_masks
 from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, load_splits, thin
-from benchmarks.paper.tables import CLOSED, TRAINED
+from benchmarks.paper.tables import CLOSED
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
@@ -110,13 +110,15 @@ class Runner:
             self._write(dict(zip(KEY, key, strict=True)) | run.as_record())
             print(f"{number} / {len(missing)}", *key, f"{run.final:.2%}", file=sys.stderr)
 
-    def runs(self, row, mode, splits=None):
-        """Return the runs of a row in a mode, by split and seed; on the printed split if none."""
-        return {
-            (split, seed): self._runs[self.key(row, mode, split, seed)]
-            for split, seed in product(splits or [row.data_set.split], self.seeds(row))
-            if mode in row.modes
-        }
+    def runs(self, row, mode, splits):
+        """Return the recorded runs of a row in a mode: of each seed that has all these splits."""
+        if mode not in row.modes:
+            return []
+        known = []
+        for seed in self.seeds(row):
+            runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
+            known += [runs] if None not in runs else []
+        return known
 
     def seeds(self, row):
         """Seeds of a row."""
@@ -131,8 +133,9 @@ class Runner:
     def key(self, row, mode, split, seed):
         """Return the values of `KEY` of a run."""
         data_set = row.data_set
-        stream = f"{data_set.title}, {data_set.classes_per_task} per task"
+        stream = f"{data_set.name}, {data_set.classes_per_task} per task"
         features = Path(self.plan.cifar).stem if data_set.name == "cifar" else row.features
+        features += ", few samples" if self.plan.quick else ""
         published = FFNBClassifier.as_published().get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])

@@ -9,7 +9,7 @@ from benchmarks.paper import printed
 from benchmarks.paper.data_sets import (
     CIFAR,
     FPHA,
-    FPHA_FIVES,
+    FPHA_BY_CLASS,
     NONE,
     SBU,
     DataSet,
@@ -73,7 +73,8 @@ class Study:
 
     `sources` maps a data set to the label of its printed table, and `notes` such a label to a note
     on its figures. A table has those of `rows` that are printed, in their order; with `unprinted`
-    also the others, and behind them `own_rows`.
+    also the others, and behind them `own_rows`. Studies of FPHA have tasks of five classes, and
+    with `by_class` also tasks of one.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Study:
     sections: tuple[str, ...] = ("finals", "tasks")
     notes: Mapping[str, str] = field(default_factory=dict)
     unprinted: bool = False
+    by_class: bool = False
 
     def table(self, data_set):
         """Return the table of one data set."""
@@ -96,7 +98,7 @@ class Study:
             chosen += [row for label, row in rows.items() if label not in figures]
         notes = (data_set.note, self.notes.get(source, ""))
         return Table(
-            f"{data_set.name}-{self.name}",
+            f"{data_set.prefix}-{self.name}",
             f"{self.title}, {data_set.title}",
             self.rows_are,
             source,
@@ -171,19 +173,7 @@ STUDIES = (
         (*_rows("p", _P_VALUES, "p={}"), *_BASELINES),
         (_DEFAULT_JOINT,),
         sections=("finals", "tasks", "sizes"),
-    ),
-    Study(
-        "stream",
-        "One class per task, or five",
-        "classes per task",
-        {"fpha": ""},
-        own_rows=(
-            Row("1"),
-            *(
-                replace(row, data_set=FPHA_FIVES)
-                for row in (Row("5"), *_rows("p", (15, 45, 120), "5, p={}"))
-            ),
-        ),
+        by_class=True,
     ),
     Study(
         "ridges",
@@ -224,6 +214,7 @@ STUDIES = (
             "in its place. Printed figures stand beside random; mono is the other reading."
         },
         unprinted=True,
+        by_class=True,
     ),
     Study(
         "layers",
@@ -245,6 +236,7 @@ STUDIES = (
         {"sbu": "tablehh", "fpha": "tableii"},
         _rows("band_size", (1, 3, 5, 7, 9)),
         notes={"tableii": "The printed 62.69 of band size 9 is no multiple of 1/575."},
+        by_class=True,
     ),
     Study(
         "pretraining",
@@ -286,6 +278,7 @@ STUDIES = (
         {"sbu": "tableiii", "fpha": "tableiii2"},
         _rows("bands__activation", ("tanh", "sigmoid", "relu")),
         sections=("bounds", "finals"),
+        by_class=True,
     ),
     Study(
         "p-bound",
@@ -370,9 +363,9 @@ def paper_tables():
     """All tables, by name."""
     tables = [
         study.table(data_set)
+        for data_set in (SBU, FPHA, FPHA_BY_CLASS)
         for study in STUDIES
-        for data_set in (SBU, FPHA)
-        if data_set.name in study.sources
+        if data_set.name in study.sources and (data_set is not FPHA_BY_CLASS or study.by_class)
     ]
     tables += [*(_cifar_table(scenario) for scenario in CIFAR), _cifar_methods()]
     return {table.name: table for table in tables}
