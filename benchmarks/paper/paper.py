@@ -1,26 +1,27 @@
-"""Make the tables of the paper again, beside the printed figures.
+"""Make the tables of the paper again, in closed form and trained, beside the printed figures.
 
-    python -m benchmarks.paper.paper --table sbu-p --data FOLDER --out sbu.md --results FOLDER
+    python -m benchmarks.paper.paper --table sbu --data FOLDER --results FOLDER --out sbu.md
+    python -m benchmarks.paper.paper --table fpha-p fpha-band --seeds 0
     python -m benchmarks.paper.paper --table all --quick
-    python -m benchmarks.paper.paper --table cifar-s10 --epochs 5
     python -m benchmarks.paper.paper --list
 
---out names a page for all tables, and --results a folder for the single runs (.csv) of each table,
-with the features and the network in its name if they are not the usual ones. Class orders are those
-of the labels. A seed sets the random filters of the backbone, the mini-batches and the
-pseudo-features.
+The network is `FFNBClassifier.as_published` on features of the printed widths. --table takes names
+of tables, or sbu, fpha and cifar for all tables of a set. --results names a folder with a file of
+single runs per set: runs that it has are not made again, so an interrupted command goes on where it
+stopped, and a finished one writes the same page. Class orders are those of the labels. A seed sets
+the random filters of the backbone and the mini-batches.
 """
 
 import argparse
-import time
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.lib.data import default_folder
-from benchmarks.lib.report import environment_lines, limited, page, write
-from benchmarks.paper.data_sets import DEEP_P, FEATURES
+from benchmarks.lib.report import environment_lines, limited, page
+from benchmarks.paper.data_sets import DEEP_P
 from benchmarks.paper.report import part
-from benchmarks.paper.runs import QUICK_EPOCHS, Plan, Runner
+from benchmarks.paper.runs import QUICK_ROWS, Plan, Runner
 from benchmarks.paper.tables import paper_tables
 
 
@@ -30,59 +31,61 @@ def parse(arguments, tables):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--table", nargs="+", metavar="NAME", help="tables to make, or all; --list names them")
+    add("--table", nargs="+", metavar="NAME", help="tables to make, a set, or all; see --list")
     add("--rows", nargs="+", metavar="ROW", help="only the rows with these names")
     add("--list", action="store_true", help="list the tables and stop")
-    add("--data", type=Path, default=default_folder(), help="data files")
-    add("--features", choices=list(FEATURES), default="gcn-narrow", help="of a sequence")
-    add("--seeds", nargs="+", type=int, help="default: 0 1 2; with --quick: 0")
-    add("--epochs", type=int, default=0, help="of Algorithm 2; 0: the closed form")
-    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
-    add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
-    add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
     add("--out", type=Path, help=".md of all tables")
     add("--title", default="Tables of the paper", help="of the page")
-    add("--results", type=Path, help="folder for the .csv of each table")
+    plan_options(parser)
     options = parser.parse_args(arguments)
     if options.list:
         return options
     if not options.table:
-        parser.error("--table takes the name of a table, or all; --list names them")
-    if options.table == ["all"]:
-        options.table = list(tables)
-    unknown = [name for name in options.table if name not in tables]
-    if unknown:
-        parser.error(f"no table {', '.join(unknown)}; there are {', '.join(tables)}")
+        parser.error("--table takes the name of a table, a set, or all; --list names the tables")
+    wanted = []
     for name in options.table:
+        found = [one for one in tables if name in (one, one.split("-")[0].rstrip("1"), "all")]
+        if not found:
+            parser.error(f"no table {name}; there are {', '.join(tables)}")
+        wanted += found
+    for name in wanted:
         known = [row.label for row in tables[name].rows]
-        if options.rows and not set(options.rows) <= set(known):
+        if options.rows and not set(options.rows) & set(known):
             parser.error(f"--rows takes rows of {name}: {', '.join(known)}; got {options.rows}")
+    options.table = wanted
     if not options.data.is_dir():
         parser.error(f"no folder at {options.data}; give that of the data files with --data")
     return options
 
 
+def plan_options(parser):
+    """Add the options of a `Plan`."""
+    add = parser.add_argument
+    add("--data", type=Path, default=default_folder(), help="data files")
+    add("--cifar", default=Plan.cifar, help="file with features of CIFAR-100")
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    add("--threads", type=int, help="threads of BLAS and torch; default: theirs")
+    add("--jobs", type=int, default=1, help="processes")
+    add("--device", default="cpu", help="device of backbones and FFNB; the peers run on the CPU")
+    add("--quick", action="store_true", help="one seed, few epochs, rows and samples")
+    add("--recorded", action="store_true", help="show the runs of --results, and make none")
+    add("--results", type=Path, help="folder for the runs (.csv) of each set")
+
+
 def make_plan(options):
     """Return what all rows share."""
-    return Plan(
-        folder=options.data,
-        seeds=tuple(options.seeds or ([0] if options.quick else [0, 1, 2])),
-        features=options.features,
-        device=options.device,
-        max_epochs=min(options.epochs, QUICK_EPOCHS) if options.quick else options.epochs,
-        quick=options.quick,
-    )
+    seeds = tuple(options.seeds[: 1 if options.quick else None])
+    shared = {name: getattr(options, name) for name in ("cifar", "device", "jobs", "quick")}
+    return Plan(folder=options.data, seeds=seeds, **shared)
 
 
-def varied(table, options):
-    """Return a table under a name and a title of its own, if features or epochs are not usual."""
-    skeletons = any(row.data_set.name != "cifar" for row in table.rows)
-    words = [options.features] if skeletons and options.features != "gcn-narrow" else []
-    words += [f"epochs-{options.epochs}"] if options.epochs else []
-    if not words:
-        return table
-    name, title = "_".join([table.name, *words]), f"{table.title} ({', '.join(words)})"
-    return replace(table, name=name, title=title)
+def runners(options):
+    """Return a runner for each set."""
+    plan, paths = make_plan(options), dict.fromkeys(("sbu", "fpha", "cifar"))
+    if options.results is not None:
+        options.results.mkdir(parents=True, exist_ok=True)
+        paths = {name: options.results / f"{name}.csv" for name in paths}
+    return {name: Runner(plan, path) for name, path in paths.items()}
 
 
 def notes(plan):
@@ -90,22 +93,18 @@ def notes(plan):
     lines = [f"seeds: {', '.join(map(str, plan.seeds))}; ± is the standard deviation over seeds"]
     if plan.quick:
         lines.append("**quick run**: few rows, epochs and samples; not a result")
-    lines.append(f"at most {plan.max_epochs} epochs of fine-tuning per task; 0: the closed form")
     lines.append(f"an integer p is that of the first layer; layers above it have p={DEEP_P}")
     return [*lines, "accuracies: percent of the test samples of all classes seen so far"]
 
 
-def make_table(table, runner, results):
-    """Run one table, print its report and return it; write its runs where a folder is given."""
-    start = time.perf_counter()
-    runs, missing = runner.run_table(table)
-    lines = part(table, runs, missing, runner.plan, time.perf_counter() - start)
-    print("\n".join(lines), flush=True)
-    records = [record for row in runs.values() for run in row for record in run.records()]
-    if results is not None and records:
-        results.mkdir(parents=True, exist_ok=True)
-        write(results / f"paper_{table.name}.csv", "", records)
-    return lines
+def chosen_rows(table, options):
+    """Rows of a table that are run: few, at even distances, where it is to be quick."""
+    if options.rows:
+        return [row for row in table.rows if row.label in options.rows]
+    if not options.quick or len(table.rows) <= QUICK_ROWS:
+        return list(table.rows)
+    chosen = np.linspace(0, len(table.rows) - 1, QUICK_ROWS).round().astype(int)
+    return [table.rows[i] for i in chosen]
 
 
 def main(arguments=None):
@@ -115,15 +114,19 @@ def main(arguments=None):
     if options.list:
         print("\n".join(f"{name}: {table.title}" for name, table in tables.items()))
         return
+    parts = []
     with limited(options.threads):
-        runner, parts = Runner(make_plan(options)), []
+        by_set = runners(options)
         for name in options.table:
-            table = varied(tables[name], options)
-            rows = [row for row in table.rows if row.label in (options.rows or [row.label])]
-            parts.append(make_table(replace(table, rows=tuple(rows)), runner, options.results))
+            rows = chosen_rows(tables[name], options)
+            runner = by_set[rows[0].data_set.name]
+            if not options.recorded:
+                runner.run(rows)
+            parts.append(part(tables[name], rows, runner))
+            print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)
     if options.out is not None:
-        text = page(options.title, environment, notes(runner.plan), *parts)
+        text = page(options.title, environment, notes(make_plan(options)), *parts)
         options.out.write_text(text, encoding="utf-8")
 
 

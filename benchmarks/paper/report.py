@@ -4,55 +4,57 @@ from math import isnan, nan
 
 import numpy as np
 
-from benchmarks.paper.data_sets import FEATURES, PRETRAINING
+from benchmarks.paper.data_sets import BASE_CLASSES, FEATURES, PRETRAINING
 from benchmarks.paper.printed import (
     CIFAR_AVERAGES,
     CIFAR_GROUP_AVERAGES,
     CIFAR_GROUPS,
     CIFAR_METHODS,
-    COSTS,
+    SIZES,
 )
+from benchmarks.paper.tables import CLOSED, TRAINED
+
+MODES = CLOSED, TRAINED
 
 
-def part(table, runs, missing, plan, seconds):
-    """Return the part of a page that shows a table, as lines of Markdown."""
-    rows = [row for row in table.rows if row.label in runs]
+def part(table, rows, runner):
+    """Return the part of a page that shows some rows of a table, as lines of Markdown."""
     printed = f", `{table.source}` of the paper" if table.source else ""
     lines = [f"## {table.title}{printed}", ""]
-    lines += [f"- {line}" for line in _run_lines(rows, plan, seconds)]
-    lines += [f"- {note}" for note in table.notes]
-    lines += [f"- missing: {label}: {reason}" for label, reason in missing.items()]
-    dropped = [row.label for row in table.rows if row.label not in runs]
+    lines += [f"- {line}" for line in (*_run_lines(rows, runner.plan), *table.notes)]
+    dropped = [row.label for row in table.rows if row not in rows]
     lines += [f"- rows left out by --quick: {', '.join(dropped)}"] if dropped else []
     for section in table.sections:
-        lines += ["", *SECTIONS[section](table, rows, runs)]
+        lines += ["", *SECTIONS[section](table, rows, runner)]
     return [*lines, "", "Rows:", "", *(f"- {_changes(row)}" for row in rows)]
 
 
-def _run_lines(rows, plan, seconds):
+def _run_lines(rows, plan):
     """Yield the lines that describe the runs as a whole."""
-    yield f"{seconds:.0f} s in all"
     for data_set in {row.data_set.title: row.data_set for row in rows}.values():
-        yield f"{data_set.title}: as_published({_listed(data_set.parameters)})"
-        yield f"features of {data_set.title}: {_features(data_set, plan)}"
-    if any(row.pretrained.protocol != "none" for row in rows):
-        n_base = rows[0].data_set.base_classes
+        yield f"{data_set.title}: {settings(data_set)}"
+    name = rows[0].data_set.name
+    features = FEATURES["gcn-narrow"].get(name)
+    backbone = f"SkeletonGCN, {_listed(features)}" if features else f"rows of {plan.cifar}"
+    yield f"features of {data_set.title}: {backbone}"
+    if any(row.pretraining.protocol != "none" for row in rows):
+        n_base = BASE_CLASSES[name]
         yield f"pretraining: {_listed(PRETRAINING)}; the base classes are the first {n_base}"
 
 
-def _features(data_set, plan):
-    """Describe the columns of a sample."""
-    if data_set.name == "cifar":
-        return "rows of the data file"
-    backbone = FEATURES[plan.features][data_set.name]
-    return f"SkeletonGCN, {_listed(backbone)}; {data_set.pretraining}"
+def settings(data_set):
+    """Describe the model of a data set."""
+    epochs = f"{data_set.epochs} epochs of Algorithm 2 per task where trained"
+    return f"as_published({_listed(data_set.parameters)}), {epochs}"
 
 
 def _changes(row):
     """Return the changes of a row in words."""
     changes = [] if row.model == "paper" else [f"model {row.model!r}"]
     changes += [_listed(row.parameters)] if row.parameters else []
-    changes += [] if row.pretraining is None else [str(row.pretraining)]
+    changes += [] if row.pretraining.protocol == "none" else [str(row.pretraining)]
+    changes += [f"{row.epochs} epochs"] if row.epochs else []
+    changes += [f"{row.n_seeds} seeds at most"] if row.n_seeds else []
     return f"{row.label}: {'; '.join(changes) or 'the settings above'}"
 
 
@@ -61,14 +63,16 @@ def _listed(parameters):
     return ", ".join(f"{name}={' '.join(repr(one).split())}" for name, one in parameters.items())
 
 
-def on_printed_split(row, runs):
-    """Runs of a row on the split that has printed figures."""
-    return [run for run in runs[row.label] if run.split == row.data_set.split]
+def finals(runner, row, mode, *, folds=False):
+    """Final accuracy of each seed in percent: on the printed split, or the mean over the folds."""
+    splits = runner.splits(row) if folds else [row.data_set.split]
+    return [100 * np.mean([run.final for run in one]) for one in runner.runs(row, mode, splits)]
 
 
-def mean_percent(values):
-    """Mean over runs, in percent."""
-    return 100 * np.mean(values, axis=0)
+def mean_over_seeds(runner, row, mode, name):
+    """Mean of some figures of a row on the printed split; None without runs."""
+    runs = runner.runs(row, mode, [row.data_set.split])
+    return np.mean([getattr(one, name) for (one,) in runs], axis=0) if runs else None
 
 
 def printed_matrix(data_set):
@@ -85,93 +89,95 @@ def printed_average(row):
     return CIFAR_AVERAGES[_scenario(row.data_set)] if row.accuracies else nan
 
 
-def any_printed(rows):
-    """Whether the paper has figures for any of the rows."""
-    return any(row.accuracies for row in rows)
-
-
-def task_names(data_set):
-    """Names of tasks; a base task of more classes is T0."""
+def report_names(data_set):
+    """Names of reports; a base task of more classes is T0."""
     first = 1 if data_set.first_task_classes is None else 0
-    return [f"T{first + i}" for i in range(data_set.n_tasks)]
+    return [f"T{first + i}" for i in range(data_set.n_reports)]
 
 
-def _finals(table, rows, runs):
-    """Final accuracies: ours, the paper's, the difference."""
-    several = any(len({run.split for run in runs[row.label]}) > 1 for row in rows)
-    printed = any_printed(rows)
-    columns = [
-        "ours",
-        *["paper", "difference"] * printed,
-        "right",
-        *["mean of the folds"] * several,
-    ]
+def _finals(table, rows, runner):
+    """Final accuracies: the paper's, ours in both modes, the difference."""
+    splits = {row.label: runner.splits(row) for row in rows}
+    several = any(len(names) > 1 for names in splits.values())
+    columns = ["paper", *MODES, f"{TRAINED} - paper"]
+    columns += [f"mean of the folds, {mode}" for mode in MODES] * several
     lines = _head("Final accuracy", table.rows_are, *columns)
     for row in rows:
-        chosen = on_printed_split(row, runs)
-        finals = [run.final for run in chosen]
-        cells = [_spread(finals)]
-        cells += [_number(row.final), _difference(finals, row.final)] * printed
-        cells += [_right(chosen), *[_spread(_means_over_folds(runs[row.label]))] * several]
+        ours = {mode: finals(runner, row, mode) for mode in MODES}
+        cells = [_number(row.final), *map(spread, ours.values())]
+        cells.append(_number(np.mean(ours[TRAINED] or nan) - row.final, "+.2f"))
+        if several:
+            folds = len(splits[row.label]) > 1
+            cells += [spread(finals(runner, row, m, folds=True)) if folds else "-" for m in MODES]
         lines.append(_line(row.label, *cells))
     return lines
 
 
-def _tasks(table, rows, runs):
-    """Accuracies after each task: ours (paper's)."""
+def _tasks(table, rows, runner):
+    """Accuracies after each report: closed form / trained (paper's)."""
     data_set = rows[0].data_set
-    title = "After each task, ours" + " (paper)" * any_printed(rows)
-    lines = _head(title, table.rows_are, *task_names(data_set))
+    names = report_names(data_set)
+    lines = _head("After each report, closed form / trained (paper)", table.rows_are, *names)
     for row in rows:
-        chosen = on_printed_split(row, runs)
-        unknown = [nan] * data_set.n_tasks
-        ours = mean_percent([run.accuracies for run in chosen]) if chosen else unknown
-        lines.append(_line(row.label, *map(_beside, ours, row.accuracies or unknown)))
+        unknown = [nan] * data_set.n_reports
+        ours = [mean_over_seeds(runner, row, mode, "accuracies") for mode in MODES]
+        ours = [unknown if one is None else 100 * one for one in ours]
+        lines.append(_line(row.label, *map(_beside, *ours, row.accuracies or unknown)))
     return lines
 
 
-def _costs(table, rows, runs):
-    """Network size and seconds per epoch of the row with the common settings."""
-    usual = [row for row in rows if _is_usual(row) and runs[row.label]]
-    if not usual:
-        return ["Costs: the row with the common settings is missing."]
-    chosen = on_printed_split(usual[0], runs)
-    sizes = np.mean([run.sizes for run in chosen], axis=0)
-    rates = seconds_per_epoch(chosen)
-    printed = COSTS[table.source]
+def _sizes(table, rows, runner):
+    """Network sizes of the row with the common settings, counted as in the paper."""
+    row = next(one for one in rows if one.model == "paper" and is_usual(one))
+    sizes = mean_over_seeds(runner, row, CLOSED, "sizes")
+    if sizes is None:
+        return ["Network sizes: the row with the common settings is missing."]
+    data_set, (weights, width, printed) = row.data_set, SIZES[table.source]
+    sizes = sizes[:: data_set.tasks_per_report]
+    # The paper prints the size after the first task of each report.
+    n_classes = np.arange(data_set.n_reports) * data_set.classes_per_report
+    n_classes += data_set.classes_per_task
+    ours = printed_size(sizes, n_classes, width * n_classes, weights)
     return [
-        *_head(f"Costs of {usual[0].label}", "", *task_names(usual[0].data_set)),
-        _line("parameters, ours", *(_number(size, ".0f") for size in sizes)),
-        _line("parameters, paper", *printed["parameters"]),
-        _line("seconds per epoch, ours", *(_number(rate, ".4f") for rate in rates)),
-        _line("seconds per epoch, paper", *printed["seconds"]),
-        "",
-        "Ours counts the bands and the classifier; the printed sizes of T1 are those of a network "
-        "with its backbone.",
+        *_head(f"Network sizes of {row.label}", "classes", *n_classes),
+        _line("paper", *printed),
+        _line("ours, counted as in the paper", *(_number(size, ".0f") for size in ours)),
+        _line("parameters that are stored", *(_number(size, ".0f") for size in sizes)),
     ]
 
 
-def seconds_per_epoch(runs):
-    """Seconds of each task by its epochs, over the runs that had any; nan where none had."""
-    epochs = np.array([run.epochs for run in runs])
-    seconds = np.array([run.seconds for run in runs]) * (epochs > 0)
-    total = epochs.sum(axis=0)
-    return seconds.sum(axis=0) / np.where(total > 0, total, np.nan)
+def printed_size(size, n_classes, width, backbone):
+    """Count parameters as the paper does: all ordered pairs, and a class's pair with itself.
+
+    A pair has a hyperplane, an offset and a weight in the aggregated score. The package stores each
+    pair once, since both orders have the same hyperplane up to its sign.
+    """
+    in_pairs = n_classes * (n_classes - 1) // 2 * (width + 1)
+    return backbone + size - in_pairs + n_classes**2 * (width + 2)
 
 
-def _bounds(table, rows, runs):
+def is_usual(row):
+    """Whether a row has the common settings of its data set."""
+    return {**row.data_set.parameters, **row.parameters} == dict(row.data_set.parameters)
+
+
+def _bounds(table, rows, runner):
     """Bound on forgetting in the last task, and what share of the largest bound it is."""
-    columns = ["bound", "drift", "paper's bound", "share of the largest bound", "paper's share"]
+    columns = ["paper", *MODES, f"drift, {TRAINED}"]
+    columns += [f"share, {one}" for one in ("paper", *MODES)]
     lines = _head("Bound on forgetting in the last task", table.rows_are, *columns)
-    chosen = {row.label: on_printed_split(row, runs) for row in rows}
-    bounds = {label: [run.bound for run in one] for label, one in chosen.items()}
-    most = max((np.mean(values) for values in bounds.values() if values), default=nan)
+    bounds = {
+        mode: {row.label: mean_over_seeds(runner, row, mode, "bound") for row in rows}
+        for mode in MODES
+    }
+    most = {m: max((b for b in bounds[m].values() if b is not None), default=nan) for m in MODES}
     most_printed = max(row.bound for row in rows)
     for row in rows:
-        drifts = [run.drift for run in chosen[row.label]]
-        share = np.mean(bounds[row.label]) / most if drifts else nan
-        cells = [_magnitude(bounds[row.label]), _magnitude(drifts), f"{row.bound:.6g}"]
-        cells += [_number(share, ".4g"), f"{row.bound / most_printed:.4g}"]
+        ours = {mode: bounds[mode][row.label] for mode in MODES}
+        drift = mean_over_seeds(runner, row, TRAINED, "drift")
+        cells = [_magnitude(one) for one in (row.bound, *ours.values(), drift)]
+        cells.append(_magnitude(row.bound / most_printed))
+        cells += [_magnitude(None if ours[m] is None else ours[m] / most[m]) for m in MODES]
         lines.append(_line(row.label, *cells))
     return [
         *lines,
@@ -181,42 +187,38 @@ def _bounds(table, rows, runs):
     ]
 
 
-def _averages(table, rows, runs):
-    """Average incremental accuracies: ours, the paper's, the difference."""
-    lines = _head("Average incremental accuracy", table.rows_are, "ours", "paper", "difference")
+def _averages(table, rows, runner):
+    """Average incremental accuracies: the paper's, ours in both modes."""
+    lines = _head("Average incremental accuracy", table.rows_are, "paper", *MODES)
     for row in rows:
-        averages = [run.accuracies.mean() for run in on_printed_split(row, runs)]
-        printed = printed_average(row)
-        cells = [_spread(averages), _number(printed), _difference(averages, printed)]
-        lines.append(_line(row.label, *cells))
+        ours = [mean_over_seeds(runner, row, mode, "accuracies") for mode in MODES]
+        cells = ("-" if one is None else _number(100 * one.mean()) for one in ours)
+        lines.append(_line(row.label, _number(printed_average(row)), *cells))
     return lines
 
 
-def _matrices(table, rows, runs):
-    """Accuracy on each group of classes after each task: ours (paper's)."""
-    lines = []
-    for row in rows:
-        chosen = on_printed_split(row, runs)
-        lines += ["", *_matrix(row, chosen)] if chosen else []
-    return lines[1:]
+def _matrices(table, rows, runner):
+    """Accuracy on each group of classes after each task: closed form / trained (paper's)."""
+    return [line for row in rows for line in ["", *_matrix(row, runner)]][1:]
 
 
-def _matrix(row, chosen):
+def _matrix(row, runner):
     """One matrix: test classes are rows, tasks are columns."""
-    ours = mean_percent([run.matrix for run in chosen])
-    printed = printed_matrix(row.data_set)
-    title = f"Groups of classes, {row.label}, ours (paper)"
-    lines = _head(title, "test classes", *task_names(row.data_set), "average")
-    for j, classes in enumerate(chosen[0].classes):
-        cells = [""] * j + list(map(_beside, ours[j:, j], printed[j:, j]))
-        average = _beside(ours[j:, j].mean(), CIFAR_GROUP_AVERAGES[_scenario(row.data_set)][j])
-        lines.append(_line(classes, *cells, average))
-    after = mean_percent([run.accuracies for run in chosen])
-    cells = map(_beside, after, row.accuracies)
-    return [*lines, _line("all so far", *cells, _beside(after.mean(), printed_average(row)))]
+    printed, data_set = printed_matrix(row.data_set), row.data_set
+    ours = [mean_over_seeds(runner, row, mode, "matrix") for mode in MODES]
+    ours = [np.full_like(printed, nan) if one is None else 100 * one for one in ours]
+    title = f"Groups of classes, {row.label}, closed form / trained (paper)"
+    lines = _head(title, "test classes", *report_names(data_set), "average")
+    for j, average in enumerate(CIFAR_GROUP_AVERAGES[_scenario(data_set)]):
+        first = data_set.first_task_classes + (j - 1) * data_set.classes_per_task if j else 0
+        last = data_set.first_task_classes + j * data_set.classes_per_task - 1
+        means = (one[j:, j].mean() for one in ours)
+        cells = [""] * j + list(map(_beside, *(one[j:, j] for one in (*ours, printed))))
+        lines.append(_line(f"{first}-{last}", *cells, _beside(*means, average)))
+    return lines
 
 
-def _methods(table, rows, runs):
+def _methods(table, rows, runner):
     """Parameters and average incremental accuracies that the paper prints of other methods."""
     scenarios = ("S2", "S5", "S10")
     lines = _head("Printed parameters and average incremental accuracy", "method", *scenarios)
@@ -225,11 +227,11 @@ def _methods(table, rows, runs):
     return lines
 
 
-# Functions of the table, its rows and their runs, by what the tables call them.
+# Functions of the table, its rows and the runner, by what the tables call them.
 SECTIONS = {
     "finals": _finals,
     "tasks": _tasks,
-    "costs": _costs,
+    "sizes": _sizes,
     "bounds": _bounds,
     "averages": _averages,
     "matrices": _matrices,
@@ -250,52 +252,25 @@ def _number(value, form=".2f"):
     return "-" if isnan(value) else format(value, form)
 
 
-def _beside(ours, printed):
-    """Our figure, and the printed one in parentheses where there is one."""
-    return _number(ours) if isnan(printed) else f"{_number(ours)} ({printed:.2f})"
+def _magnitude(value):
+    """A number of any size."""
+    return "-" if value is None or isnan(value) else f"{value:.4g}"
 
 
-def _spread(values):
-    """Mean and standard deviation over seeds, in percent."""
-    if len(values) == 0 or np.isnan(values).any():
+def _beside(closed, trained, printed):
+    """Our two figures, and the printed one in parentheses where there is one."""
+    ours = f"{_number(closed, '.1f')} / {_number(trained, '.1f')}".replace("- / -", "-")
+    return ours if isnan(printed) else f"{ours} ({printed:.2f})"
+
+
+def spread(values):
+    """Mean and standard deviation over seeds, of values in percent."""
+    if len(values) == 0:
         return "-"
-    spread = f" ± {100 * np.std(values):.2f}" if len(values) > 1 else ""
-    return f"{100 * np.mean(values):.2f}{spread}"
-
-
-def _difference(values, printed):
-    """Ours minus the paper's, in points."""
-    return _number(100 * np.mean(values) - printed if len(values) else nan, "+.2f")
-
-
-def _right(chosen):
-    """Mean number of right answers after the last task, and of all."""
-    if not chosen:
-        return "-"
-    sizes = [run.n_test.sum() for run in chosen]
-    right = np.mean([size * run.final for size, run in zip(sizes, chosen, strict=True)])
-    return f"{right:.1f} / {np.mean(sizes):g}"
-
-
-def _means_over_folds(runs):
-    """Final accuracy of each seed, the mean over its folds."""
-    seeds = dict.fromkeys(run.seed for run in runs)
-    return [np.mean([run.final for run in runs if run.seed == seed]) for seed in seeds]
-
-
-def _magnitude(values):
-    """Mean and standard deviation over seeds of numbers of any size."""
-    if not values:
-        return "-"
-    spread = f" ± {np.std(values):.2g}" if len(values) > 1 else ""
-    return f"{np.mean(values):.4g}{spread}"
+    deviation = f" ± {np.std(values):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{deviation}"
 
 
 def _scenario(data_set):
     """S2, S5 or S10."""
-    return f"S{data_set.n_tasks - 1}"
-
-
-def _is_usual(row):
-    """Whether a row has the common settings of its data set."""
-    return row.model == "paper" and row.settings == row.data_set.parameters
+    return f"S{data_set.n_reports - 1}"

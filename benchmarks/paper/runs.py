@@ -1,43 +1,50 @@
-"""Run the rows of a table, and keep the figures of every single run."""
+"""Run the rows of a table, and record the figures of every single run."""
 
+import csv
 import sys
-import time
+import warnings
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from math import isqrt
 from numbers import Integral
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-from benchmarks.paper.data_sets import DEEP_P, UnavailableError, load_splits, thin
-from ffnb_sklearn import Bands, FFNBClassifier, class_incremental_tasks, evaluate_stream
+from benchmarks.lib.data import read_arrays, test_masks
+from benchmarks.lib.report import read_records
+from benchmarks.paper.data_sets import DEEP_P, load_splits, thin
+from benchmarks.paper.tables import CLOSED
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
+from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 # What --quick leaves: rows of a table, epochs, training and test samples of a class.
 QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
 
+# A run is told apart by these columns of its record.
+KEY = ("stream", "features", "pretraining", "model", "changes", "split", "seed")
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One model on one split with one seed.
+    """Figures of one model on one split with one seed.
 
-    `matrix` has the accuracy on the classes of task j after task i, `accuracies` those over all
-    classes so far (nan for tasks of a joint model), and `sizes` the numbers of parameters. `bound`
-    and `drift` are those of the last task.
+    `accuracies` are those over all classes so far, after each report (nan for a joint model before
+    the last), and `matrix`, of CIFAR-100, those on the classes of each report (columns). `sizes`
+    are the numbers of parameters after each task, and `epochs` its number of epochs. `bound` and
+    `drift` are those of the last task.
     """
 
-    row: str
-    split: str
-    seed: int
-    classes: tuple[str, ...]
-    matrix: np.ndarray
-    n_test: np.ndarray
     accuracies: np.ndarray
-    seconds: np.ndarray
-    epochs: np.ndarray
+    matrix: np.ndarray
     sizes: np.ndarray
+    epochs: np.ndarray
     bound: float = np.nan
     drift: float = np.nan
 
@@ -46,25 +53,23 @@ class Run:
         """Accuracy after the last task."""
         return self.accuracies[-1]
 
-    def records(self):
-        """One record per task, for a file."""
-        for i, accuracy in enumerate(self.accuracies):
-            last = i == len(self.accuracies) - 1
-            yield {
-                "row": self.row,
-                "split": self.split,
-                "seed": self.seed,
-                "task": i + 1,
-                "classes": self.classes[i],
-                "n_test": int(self.n_test[: i + 1].sum()),
-                "accuracy": accuracy,
-                "accuracy_of_each_task": " ".join(f"{a:.6f}" for a in self.matrix[i, : i + 1]),
-                "seconds": self.seconds[i],
-                "epochs": self.epochs[i],
-                "parameters": self.sizes[i],
-                "bound": self.bound if last else np.nan,
-                "drift": self.drift if last else np.nan,
-            }
+    def as_record(self):
+        """Return the figures as text."""
+        form = {"sizes": ".0f", "epochs": ".0f", "bound": ".6g", "drift": ".6g"}
+        return {
+            name: " ".join(format(one, form.get(name, ".6f")) for one in np.ravel(values))
+            for name, values in vars(self).items()
+        }
+
+    @classmethod
+    def of_record(cls, record):
+        """Return the run of a record."""
+        figures = {
+            name: np.array(record[name].split(), dtype=float) for name in cls.__dataclass_fields__
+        }
+        n_groups = isqrt(figures["matrix"].size)
+        figures["matrix"] = figures["matrix"].reshape(n_groups, n_groups)
+        return cls(**figures | {name: figures[name].item() for name in ("bound", "drift")})
 
 
 @dataclass(frozen=True)
@@ -73,144 +78,148 @@ class Plan:
 
     folder: Path
     seeds: tuple[int, ...]
-    features: str
-    device: str
-    max_epochs: int = 0
+    cifar: str = "cifar100_b50.npz"
+    device: str = "cpu"
+    jobs: int = 1
     quick: bool = False
 
 
 class Runner:
-    """Runs rows, and keeps the runs, since tables share rows."""
+    """Runs rows, and writes each run to a file at once; an interrupted command goes on from there.
 
-    def __init__(self, plan):
-        self.plan = plan
-        self._runs = {}
-        self._splits = {}
+    Without a file the runs are kept in memory. Tables share runs.
+    """
 
-    def run_table(self, table):
-        """Run the rows of a table."""
-        runs, missing = {}, {}
-        for row in self.rows(table):
-            start = time.perf_counter()
-            try:
-                runs[row.label] = self._run_row(row)
-                said = f"{100 * np.mean([run.final for run in runs[row.label]]):.2f} %"
-            except UnavailableError as reason:
-                runs[row.label], missing[row.label] = [], str(reason)
-                said = f"missing: {reason}"
-            seconds = time.perf_counter() - start
-            print(f"{table.name}, {row.label}: {said}, {seconds:.1f} s", file=sys.stderr)
-        return runs, missing
+    def __init__(self, plan, path=None):
+        self.plan, self._path = plan, path
+        records = read_records([path] if path is not None and path.is_file() else [])
+        self._runs = {tuple(one[name] for name in KEY): Run.of_record(one) for one in records}
 
-    def rows(self, table):
-        """Rows of a table that are run: few, at even distances, where it is to be quick."""
-        if not self.plan.quick or len(table.rows) <= QUICK_ROWS:
-            return list(table.rows)
-        chosen = np.linspace(0, len(table.rows) - 1, QUICK_ROWS).round().astype(int)
-        return [table.rows[i] for i in chosen]
+    def run(self, rows):
+        """Make the runs of rows that are not there yet."""
+        missing = {}
+        for row in rows:
+            for mode, split, seed in product(row.modes, self.splits(row), self.seeds(row)):
+                key = self.key(row, mode, split, seed)
+                if key not in self._runs:
+                    missing.setdefault(key, (row, mode, split, seed))
+        calls = (delayed(measure)(key, self.plan, *one) for key, one in missing.items())
+        n_jobs, unordered = self.plan.jobs, "generator_unordered"
+        for number, (key, run) in enumerate(Parallel(n_jobs, return_as=unordered)(calls), start=1):
+            self._runs[key] = run
+            self._write(dict(zip(KEY, key, strict=True)) | run.as_record())
+            print(f"{number} / {len(missing)}", *key, f"{run.final:.2%}", file=sys.stderr)
 
-    def _run_row(self, row):
-        return [
-            replace(self._run(row, split, seed), row=row.label)
-            for seed in self.plan.seeds[: 1 if row.one_seed else None]
-            for split in self._load(row, seed)
-        ]
+    def runs(self, row, mode, splits):
+        """Return the recorded runs of a row in a mode: of each seed that has all these splits."""
+        if mode not in row.modes:
+            return []
+        known = []
+        for seed in self.seeds(row):
+            runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
+            known += [runs] if None not in runs else []
+        return known
 
-    def _load(self, row, seed):
-        """Splits of the row's data set, loaded once."""
+    def seeds(self, row):
+        """Seeds of a row."""
+        return self.plan.seeds[: row.n_seeds]
+
+    def splits(self, row):
+        """Names of the splits of a row."""
+        if self.plan.quick or row.only_printed or row.data_set.name == "cifar":
+            return [row.data_set.split]
+        return split_names(self.plan.folder / f"{row.data_set.name}.npz")
+
+    def key(self, row, mode, split, seed):
+        """Return the values of `KEY` of a run."""
         data_set = row.data_set
-        key = data_set.name, row.pretrained, seed
-        if key not in self._splits:
-            splits = load_splits(
-                data_set,
-                self.plan.folder,
-                features=self.plan.features,
-                pretraining=row.pretrained,
-                seed=seed,
-                device=self.plan.device,
-                only_printed=self.plan.quick,
-            )
-            if self.plan.quick:
-                splits = [thin(split, *QUICK_SAMPLES) for split in splits]
-            self._splits[key] = splits
-        return self._splits[key]
+        stream = f"{data_set.name}, {data_set.classes_per_task} per task"
+        features = Path(self.plan.cifar).stem if data_set.name == "cifar" else row.features
+        features += ", few samples" if self.plan.quick else ""
+        published = FFNBClassifier.as_published().get_params()
+        given = sorted(parameters_of(row, mode, self.plan.quick).items())
+        changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
+        return stream, features, str(row.pretraining), row.model, changes, split, str(seed)
 
-    def _run(self, row, split, seed):
-        """One run, unless another table had it."""
-        settings = sorted(row.settings.items())
-        key = (row.data_set.title, row.model, *settings, row.pretrained, split.name, seed)
-        if key not in self._runs:
-            model, joint = build_model(
-                row,
-                split.X.shape[1],
-                seed=seed,
-                device=self.plan.device,
-                max_epochs=self.plan.max_epochs,
-            )
-            measure = _fit_jointly if joint else _stream
-            self._runs[key] = measure(model, row, split, seed)
-        return self._runs[key]
+    def _write(self, record):
+        """Append a record to the file, if there is one."""
+        if self._path is None:
+            return
+        is_new = not self._path.is_file()
+        with open(self._path, "a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(record))
+            if is_new:
+                writer.writeheader()
+            writer.writerow(record)
 
 
-def _stream(model, row, split, seed):
+def parameters_of(row, mode, quick=False):
+    """Return the parameters of a row in a mode; none for the default model."""
+    if row.model.startswith("default"):
+        return {}
+    epochs = 0 if mode == CLOSED else row.epochs or row.data_set.epochs
+    epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
+    return {**row.data_set.parameters, **row.parameters, "bands__max_epochs": epochs}
+
+
+def build_model(row, mode, *, seed, device="cpu", quick=False):
+    """Return the estimator of a row in a mode."""
+    common = {"random_state": seed, "device": device}
+    if row.model.startswith("default"):
+        return FFNBClassifier().set_params(**common)
+    model = FFNBClassifier.as_published(**parameters_of(row, mode, quick), **common)
+    if model.n_layers > 1 and isinstance(model.p, Integral):
+        # Layers above the first are too narrow for the printed number.
+        model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))
+    if row.model != "algorithm 1":
+        return model
+    known = NaiveIncrementalClassifier().get_params(deep=False)
+    given = model.get_params(deep=False) | model.bands.get_params()
+    return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given})
+
+
+def measure(key, plan, row, mode, name, seed):
+    """Return the key and the figures of one run."""
+    features = plan.cifar if row.data_set.name == "cifar" else row.features
+    load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
+    split = thin(load[name], *QUICK_SAMPLES) if plan.quick else load[name]
+    model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
+    learn = _fit_jointly if row.model.endswith("joint") else _stream
+    return key, learn(model, row, split)
+
+
+def _stream(model, row, split):
     """Let a model learn task after task."""
-    stream = _stream_parameters(row.data_set)
-    result = evaluate_stream(Logged(model), split.X, split.y, split.X_test, split.y_test, **stream)
+    data_set = row.data_set
+    options, every = data_set.stream, data_set.tasks_per_report
+    with warnings.catch_warnings():
+        # Few samples, of --quick, have nothing left beside the axes that are kept.
+        warnings.simplefilter("ignore", EmptyNullSpaceWarning)
+        result = evaluate_stream(
+            Logged(model), split.X, split.y, split.X_test, split.y_test, **options
+        )
     logged = result.estimator
     run = Run(
-        row=row.label,
-        split=split.name,
-        seed=seed,
-        classes=tuple(f"{task[0]}-{task[-1]}" for task in result.task_classes),
-        matrix=result.accuracy_matrix,
-        n_test=result.n_test_per_task,
-        accuracies=result.accuracies,
-        seconds=result.fit_seconds,
-        epochs=np.array(logged.epochs_),
+        accuracies=result.accuracies[every - 1 :: every],
+        matrix=result.accuracy_matrix if data_set.name == "cifar" else np.empty((0, 0)),
         sizes=np.array(logged.sizes_),
+        epochs=np.array(logged.epochs_),
     )
     # The paper prints bounds on skeletons alone.
-    if row.data_set.name == "cifar" or row.model != "paper" or model.bands.batch_norm:
+    if data_set.name == "cifar" or row.model != "paper" or model.bands.batch_norm:
         return run
-    newest = class_incremental_tasks(split.y, **stream)[-1]
+    newest = class_incremental_tasks(split.y, **options)[-1]
     bound = logged.estimator_.forgetting_bound(np.delete(split.X, newest, axis=0))
     return replace(run, bound=bound.bound, drift=bound.drift)
 
 
-def _fit_jointly(model, row, split, seed):
-    """Let a model learn all classes at once: figures of the last task are all there are."""
-    start = time.perf_counter()
+def _fit_jointly(model, row, split):
+    """Let a model learn all classes at once: figures after the last report are all there are."""
     model.fit(split.X, split.y)
-    seconds = time.perf_counter() - start
-    right = model.predict(split.X_test) == split.y_test
-    tasks = class_incremental_tasks(split.y_test, **_stream_parameters(row.data_set))
-    n_tasks = len(tasks)
-    labels = [np.unique(split.y_test[task]) for task in tasks]
-    matrix = np.full((n_tasks, n_tasks), np.nan)
-    matrix[-1] = [right[task].mean() for task in tasks]
-    return Run(
-        row=row.label,
-        split=split.name,
-        seed=seed,
-        classes=tuple(f"{task[0]}-{task[-1]}" for task in labels),
-        matrix=matrix,
-        n_test=np.array([len(task) for task in tasks]),
-        accuracies=_only_last(n_tasks, right.mean()),
-        seconds=_only_last(n_tasks, seconds),
-        epochs=_only_last(n_tasks, getattr(model, "n_iter_", 0)),
-        sizes=_only_last(n_tasks, getattr(model, "n_parameters_", np.nan)),
-    )
-
-
-def _only_last(n_tasks, value):
-    return np.array([np.nan] * (n_tasks - 1) + [value])
-
-
-def _stream_parameters(data_set):
-    return {
-        "classes_per_task": data_set.classes_per_task,
-        "first_task_classes": data_set.first_task_classes,
-    }
+    accuracies = np.full(row.data_set.n_reports, np.nan)
+    accuracies[-1] = model.score(split.X_test, split.y_test)
+    sizes, epochs = [model.n_parameters_], [model.n_iter_]
+    return Run(accuracies, np.empty((0, 0)), np.array(sizes), np.array(epochs))
 
 
 class Logged(BaseEstimator):
@@ -225,8 +234,8 @@ class Logged(BaseEstimator):
             self.estimator_ = clone(self.estimator)
             self.sizes_, self.epochs_ = [], []
         self.estimator_.partial_fit(X, y)
-        self.sizes_.append(getattr(self.estimator_, "n_parameters_", float("nan")))
-        self.epochs_.append(getattr(self.estimator_, "n_iter_", 0))
+        self.sizes_.append(self.estimator_.n_parameters_)
+        self.epochs_.append(self.estimator_.n_iter_)
         return self
 
     def predict(self, X):
@@ -234,32 +243,7 @@ class Logged(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-def build_model(row, n_features, *, seed, device, max_epochs=0):
-    """Return the estimator of a row, and whether it learns all classes at once.
-
-    Raises `UnavailableError` if p leaves no axis of the inputs, or Algorithm 1 has no epoch.
-    """
-    common = {"random_state": seed, "device": device}
-    if row.model.startswith("default"):
-        return FFNBClassifier().set_params(**common), row.model == "default joint"
-    model = FFNBClassifier.as_published(**row.data_set.parameters, **common)
-    model.set_params(**_as_parameters({"max_epochs": max_epochs, **row.parameters}))
-    p = model.p
-    if isinstance(p, Integral):
-        if p >= n_features:
-            raise UnavailableError(f"p={p} leaves none of {n_features} axes")
-        # Layers above the first are too narrow for the printed number.
-        model.set_params(p=(p, *[DEEP_P] * (model.n_layers - 1)))
-    if row.model != "algorithm 1":
-        return model, row.model == "paper joint"
-    if not model.bands.max_epochs:
-        raise UnavailableError("Algorithm 1 has no closed form; --epochs trains it")
-    known = NaiveIncrementalClassifier().get_params(deep=False)
-    given = model.get_params(deep=False) | model.bands.get_params()
-    return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given}), False
-
-
-def _as_parameters(settings):
-    """Return settings by the names of the paper as parameters of the estimator."""
-    options = Bands().get_params()
-    return {f"bands__{k}" if k in options else k: value for k, value in settings.items()}
+@cache
+def split_names(path):
+    """Return the names of the splits of a file."""
+    return list(test_masks(read_arrays(path), path))

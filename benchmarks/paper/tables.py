@@ -6,7 +6,18 @@ from itertools import product
 from math import nan
 
 from benchmarks.paper import printed
-from benchmarks.paper.data_sets import CIFAR, FPHA, SBU, DataSet, Pretraining
+from benchmarks.paper.data_sets import (
+    CIFAR,
+    FPHA,
+    FPHA_BY_CLASS,
+    NONE,
+    SBU,
+    DataSet,
+    Pretraining,
+)
+
+# A row is measured without fine-tuning and with Algorithm 2; the paper's figures have it.
+CLOSED, TRAINED = "closed form", "trained"
 
 
 @dataclass(frozen=True)
@@ -14,28 +25,23 @@ class Row:
     """A row of a table: a model, how it differs from the common settings, printed figures.
 
     `model` is a model of `runs.build_model`, and `parameters` differ from those of the data set.
-    A `Study` gives the row to each of its data sets. Printed accuracies are in percent after each
-    task, nan where there is none. One seed is enough where the others would change nothing.
+    A `Study` gives a row without a data set to each of its data sets. Printed accuracies are in
+    percent after each report, nan where there is none. `epochs` replaces the data set's number,
+    `n_seeds` limits the seeds, and a row of several splits may run on the printed split alone.
     """
 
     label: str
     data_set: DataSet | None = None
     model: str = "paper"
     parameters: Mapping = field(default_factory=dict)
-    pretraining: Pretraining | None = None
+    pretraining: Pretraining = NONE
+    features: str = "gcn-narrow"
     accuracies: tuple[float, ...] = ()
     bound: float = nan
-    one_seed: bool = False
-
-    @property
-    def settings(self):
-        """Parameters that are printed, or that the row changes."""
-        return {**self.data_set.parameters, **self.parameters}
-
-    @property
-    def pretrained(self):
-        """What the backbone is trained on."""
-        return self.pretraining or self.data_set.pretraining
+    modes: tuple[str, ...] = (CLOSED, TRAINED)
+    epochs: int | None = None
+    n_seeds: int | None = None
+    only_printed: bool = False
 
     @property
     def final(self):
@@ -67,7 +73,8 @@ class Study:
 
     `sources` maps a data set to the label of its printed table, and `notes` such a label to a note
     on its figures. A table has those of `rows` that are printed, in their order; with `unprinted`
-    also the others, and behind them `own_rows`.
+    also the others, and behind them `own_rows`. Studies of FPHA have tasks of five classes, and
+    with `by_class` also tasks of one.
     """
 
     name: str
@@ -79,30 +86,33 @@ class Study:
     sections: tuple[str, ...] = ("finals", "tasks")
     notes: Mapping[str, str] = field(default_factory=dict)
     unprinted: bool = False
+    by_class: bool = False
 
     def table(self, data_set):
         """Return the table of one data set."""
         source = self.sources[data_set.name]
         rows = {row.label: row for row in self.rows}
-        figures = printed_figures(source, data_set.n_tasks)
+        figures = printed_figures(source, data_set.n_reports)
         chosen = [replace(rows[label], **cells) for label, cells in figures.items()]
         if self.unprinted:
             chosen += [row for label, row in rows.items() if label not in figures]
         notes = (data_set.note, self.notes.get(source, ""))
         return Table(
-            f"{data_set.name}-{self.name}",
+            f"{data_set.prefix}-{self.name}",
             f"{self.title}, {data_set.title}",
             self.rows_are,
             source,
-            tuple(replace(row, data_set=data_set) for row in (*chosen, *self.own_rows)),
+            tuple(
+                replace(row, data_set=row.data_set or data_set) for row in (*chosen, *self.own_rows)
+            ),
             self.sections,
             tuple(note for note in notes if note),
         )
 
 
-def printed_figures(source, n_tasks):
+def printed_figures(source, n_reports):
     """Figures of a printed table: attributes of `Row`, by the label of the row."""
-    unknown = (nan,) * (n_tasks - 1)
+    unknown = (nan,) * (n_reports - 1)
     bounds = printed.BOUNDS.get(source, {})
     accuracies = printed.ACCURACIES.get(source, {})
     return {label: {"accuracies": cells} for label, cells in accuracies.items()} | {
@@ -128,19 +138,31 @@ def _switches(**named):
 
 _COVARIANCE = {"off": "identity", "on": "class"}
 _ON_OFF = {"off": False, "on": True}
-_NOT_TUNED, _TUNED = {"max_epochs": 0}, {}
-_BASELINES = (Row("Algorithm 1", model="algorithm 1"), Row("joint", model="paper joint"))
-_DEFAULT_JOINT = Row("joint, default parameters", model="default joint")
+_BASELINES = (
+    # As many epochs as the paper has.
+    Row("Algorithm 1", model="algorithm 1", modes=(TRAINED,), epochs=250, only_printed=True),
+    Row("joint", model="paper joint"),
+)
+_DEFAULT_JOINT = Row("joint, default parameters", model="default joint", modes=(CLOSED,))
 _P_VALUES = (15, 25, 30, 35, 45, 50, 55, 60, 75, 90, 105, 120)
 
 # Without pretraining, but without the pretraining people too.
-_EVERYONE, _NOBODY, _SAME_STREAM = Pretraining("all"), Pretraining(), Pretraining("all", 0.0)
+_EVERYONE, _SAME_STREAM = Pretraining("all"), Pretraining("all", 0.0)
 
 _SHIFTED = (
     "From T3 on, figures of the paper are printed one task too early where its backbone is not "
     "pretrained: they are multiples of 1/38, 1/43 and so on, the test sequences after T4, T5, ..., "
     "and the last is printed twice."
 )
+
+
+def _tuned(label, pretraining):
+    """Two rows, without and with fine-tuning."""
+    return (
+        Row(f"{label} / off", pretraining=pretraining, modes=(CLOSED,)),
+        Row(f"{label} / on", pretraining=pretraining, modes=(TRAINED,)),
+    )
+
 
 STUDIES = (
     Study(
@@ -150,7 +172,32 @@ STUDIES = (
         {"sbu": "table1", "fpha": "table12"},
         (*_rows("p", _P_VALUES, "p={}"), *_BASELINES),
         (_DEFAULT_JOINT,),
-        sections=("finals", "tasks", "costs"),
+        sections=("finals", "tasks", "sizes"),
+        by_class=True,
+    ),
+    Study(
+        "ridges",
+        "Settings that the paper does not print: both ridges",
+        "gamma / epsilon",
+        {"sbu": "", "fpha": ""},
+        own_rows=tuple(
+            replace(row, n_seeds=2)
+            for row in _switches(
+                bands__gamma={f"{one:g}": one for one in (0.1, 1.0, 3.0)},
+                epsilon={f"{one:g}": one for one in (0.01, 0.1, 1.0)},
+            )
+        ),
+        sections=("finals",),
+    ),
+    Study(
+        "rate",
+        "Settings that the paper does not print: the first rate",
+        "rate",
+        {"sbu": "", "fpha": ""},
+        own_rows=tuple(
+            replace(row, n_seeds=2) for row in _rows("bands__learning_rate", (0.001, 0.01, 0.1))
+        ),
+        sections=("finals",),
     ),
     Study(
         "ablation",
@@ -158,21 +205,22 @@ STUDIES = (
         "null-space / class covariances / initialisation",
         {"sbu": "tablecc", "fpha": "tabledd"},
         _switches(
-            null_space=_ON_OFF,
+            bands__null_space=_ON_OFF,
             covariance=_COVARIANCE,
-            init={name: name for name in ("random", "mono", "multi")},
+            bands__init={name: name for name in ("random", "mono", "multi")},
         ),
         notes={
             "tabledd": "The paper crosses multi-task initialisation out and does not print what is "
             "in its place. Printed figures stand beside random; mono is the other reading."
         },
         unprinted=True,
+        by_class=True,
     ),
     Study(
         "layers",
         "Number of layers",
         "feature layers",
-        {"sbu": "tableaa", "fpha": "tablebb", "cifar": ""},
+        {"sbu": "tableaa", "fpha": "tablebb"},
         (Row("1 layer", parameters={"n_layers": 1}), *_rows("n_layers", (2, 3, 4), "{} layers")),
         notes=dict.fromkeys(
             ("tableaa", "tablebb"),
@@ -188,24 +236,15 @@ STUDIES = (
         {"sbu": "tablehh", "fpha": "tableii"},
         _rows("band_size", (1, 3, 5, 7, 9)),
         notes={"tableii": "The printed 62.69 of band size 9 is no multiple of 1/575."},
+        by_class=True,
     ),
     Study(
         "pretraining",
         "Pretraining and fine-tuning",
         "pretraining / fine-tuning",
         {"sbu": "table6", "fpha": "table62"},
-        (
-            Row("off / off", parameters=_NOT_TUNED, pretraining=_NOBODY),
-            Row("off / on", parameters=_TUNED, pretraining=_NOBODY),
-            Row("on / off", parameters=_NOT_TUNED, pretraining=_EVERYONE),
-            Row("on / on", parameters=_TUNED, pretraining=_EVERYONE),
-        ),
-        (
-            Row("base / off", parameters=_NOT_TUNED, pretraining=Pretraining("base")),
-            Row("base / on", parameters=_TUNED, pretraining=Pretraining("base")),
-            Row("off, same stream / off", parameters=_NOT_TUNED, pretraining=_SAME_STREAM),
-            Row("off, same stream / on", parameters=_TUNED, pretraining=_SAME_STREAM),
-        ),
+        (*_tuned("off", NONE), *_tuned("on", _EVERYONE)),
+        (*_tuned("base", Pretraining("base")), *_tuned("off, same stream", _SAME_STREAM)),
         notes={"table6": _SHIFTED},
     ),
     Study(
@@ -214,15 +253,12 @@ STUDIES = (
         "pretraining",
         {"fpha": "table6w"},
         (
-            Row("no pretraining", pretraining=_NOBODY),
+            Row("no pretraining"),
             Row("pretraining on 25 %", pretraining=Pretraining("all", 0.25)),
             Row("pretraining on 50 %", pretraining=Pretraining("all", 0.5)),
             Row("pretraining on 100 %", pretraining=_EVERYONE),
         ),
-        (
-            Row("no pretraining, same stream", pretraining=_SAME_STREAM),
-            Row("base classes", pretraining=Pretraining("base")),
-        ),
+        (Row("no pretraining, same stream", pretraining=_SAME_STREAM),),
     ),
     Study(
         "classifier",
@@ -240,8 +276,9 @@ STUDIES = (
         "Activation against the bound on forgetting",
         "activation",
         {"sbu": "tableiii", "fpha": "tableiii2"},
-        _rows("activation", ("tanh", "sigmoid", "relu")),
+        _rows("bands__activation", ("tanh", "sigmoid", "relu")),
         sections=("bounds", "finals"),
+        by_class=True,
     ),
     Study(
         "p-bound",
@@ -258,16 +295,28 @@ STUDIES = (
         "weight decay",
         {"sbu": "tableiiiibis", "fpha": "tableiiiiibis"},
         tuple(
-            Row(f"1e-{k}", parameters={"weight_decay": float(f"1e-{k}")}) for k in range(8, 1, -1)
+            Row(
+                f"1e-{k}",
+                parameters={"bands__weight_decay": float(f"1e-{k}")},
+                modes=(TRAINED,),
+                epochs=250,
+                n_seeds=2,
+                only_printed=True,
+            )
+            for k in range(8, 1, -1)
         ),
         sections=("bounds", "finals"),
+        notes=dict.fromkeys(
+            ("tableiiiibis", "tableiiiiibis"),
+            "250 epochs of Algorithm 2 per task, as in the paper.",
+        ),
     ),
     Study(
         "batch-norm",
         "Batch normalisation and class covariances",
         "batch normalisation / class covariances",
         {"sbu": "table6aaaa", "fpha": "table6bbbb"},
-        _switches(batch_norm=_ON_OFF, covariance=_COVARIANCE),
+        _switches(bands__batch_norm=_ON_OFF, covariance=_COVARIANCE),
     ),
 )
 
@@ -278,9 +327,9 @@ def _cifar_table(scenario):
     figures = {"data_set": data_set, "accuracies": printed.CIFAR_ACCURACIES[scenario]}
     rows = (
         # Minutes a run.
-        Row("fine-tuned", one_seed=True, **figures),
-        Row("closed form", parameters=_NOT_TUNED, **figures),
-        Row("default parameters", model="default", **figures),
+        Row("two feature layers", n_seeds=1, **figures),
+        Row("one feature layer", parameters={"n_layers": 1}, n_seeds=1, **figures),
+        Row("default parameters", model="default", modes=(CLOSED,), n_seeds=1, **figures),
     )
     slip = {
         "S5": "Two printed figures are slips, by the others of the table: the average of classes "
@@ -298,41 +347,25 @@ def _cifar_table(scenario):
 
 
 def _cifar_methods():
-    """Average incremental and final accuracies of all streams, beside printed methods."""
-    rows = [
-        Row(
-            f"{label}, {scenario}",
-            data_set=data_set,
-            accuracies=printed.CIFAR_ACCURACIES[scenario],
-            **choice,
-        )
-        for label, choice in (
-            ("default parameters", {"model": "default"}),
-            ("published, closed form", {"parameters": _NOT_TUNED}),
-        )
-        for scenario, data_set in CIFAR.items()
-    ]
-    rows.append(Row("default parameters, joint", CIFAR["S10"], "default joint"))
+    """Average incremental accuracies of other methods, as the paper prints them."""
+    joint = replace(_DEFAULT_JOINT, data_set=CIFAR["S10"], n_seeds=1)
     return Table(
         "cifar-methods",
         "CIFAR100-B50 beside other methods",
-        "method and stream",
+        "method",
         "tab:cifar100_b50",
-        tuple(rows),
-        ("finals", "averages", "methods"),
-        (CIFAR["S10"].note,),
+        (joint,),
+        ("finals", "methods"),
     )
 
 
 def paper_tables():
     """All tables, by name."""
-    data_sets = (SBU, FPHA, CIFAR["S10"])
     tables = [
         study.table(data_set)
+        for data_set in (SBU, FPHA, FPHA_BY_CLASS)
         for study in STUDIES
-        for data_set in data_sets
-        if data_set.name in study.sources
+        if data_set.name in study.sources and (data_set is not FPHA_BY_CLASS or study.by_class)
     ]
-    cifar = (_cifar_table(scenario) for scenario in CIFAR)
-    tables += [*cifar, _cifar_methods()]
+    tables += [*(_cifar_table(scenario) for scenario in CIFAR), _cifar_methods()]
     return {table.name: table for table in tables}

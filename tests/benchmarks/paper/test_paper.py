@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.paper import ladder, paper, printed, report
-from benchmarks.paper.data_sets import CIFAR, FPHA, SBU
-from benchmarks.paper.runs import UnavailableError, build_model
-from benchmarks.paper.tables import Row, paper_tables
+from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU
+from benchmarks.paper.runs import Plan, Runner, build_model
+from benchmarks.paper.tables import CLOSED, TRAINED, Row, paper_tables
 from ffnb_sklearn import FFNBClassifier
 
 TABLES = paper_tables()
@@ -17,33 +17,27 @@ TABLES = paper_tables()
 # Test sequences of fold 4 after each task.
 SBU_TESTED = np.cumsum([10, 10, 8, 10, 5, 5, 10, 7])
 
-# Weights of the backbone: 33 and 30 for each of its 60 and 168 outputs.
-BACKBONE_WEIGHTS = {"table1": 1980, "table12": 5040}
-
-
-def printed_size(model, backbone):
-    """Count parameters as the paper does: all ordered pairs, and a class's pair with itself.
-
-    A pair has a hyperplane, an offset and a weight in the aggregated score. The package stores each
-    pair once, since both orders have the same hyperplane up to its sign.
-    """
-    n_classes, width = len(model.classes_), len(model.get_feature_names_out())
-    in_pairs = n_classes * (n_classes - 1) // 2 * (width + 1)
-    return backbone + model.n_parameters_ - in_pairs + n_classes**2 * (width + 2)
-
 
 @pytest.mark.parametrize(
-    ("source", "width", "reported"), [("table1", 60, range(8)), ("table12", 168, range(0, 41, 5))]
+    ("source", "width", "data_set"), [("table1", 60, SBU), ("table12", 168, FPHA_BY_CLASS)]
 )
-def test_printed_sizes_are_those_of_as_published_with_one_layer(source, width, reported):
+def test_printed_sizes_are_those_of_as_published_with_one_layer(source, width, data_set):
     rng, counted = np.random.default_rng(0), []
     model = FFNBClassifier.as_published(p=10, bands__max_epochs=0)
-    for last in reported:
+    weights, per_class, sizes = printed.SIZES[source]
+    # The printed figures are those after the first class of each report.
+    for last in range(
+        0, data_set.n_reports * data_set.classes_per_report, data_set.tasks_per_report
+    ):
         seen = len(model.classes_) if counted else 0
         y = np.repeat(np.arange(seen, last + 1), 4)
         model.partial_fit(rng.normal(size=(len(y), width)), y)
-        counted.append(printed_size(model, BACKBONE_WEIGHTS[source]))
-    assert tuple(counted) == printed.COSTS[source]["parameters"]
+        n_classes = last + 1
+        assert len(model.get_feature_names_out()) == per_class * n_classes
+        counted.append(
+            report.printed_size(model.n_parameters_, n_classes, per_class * n_classes, weights)
+        )
+    assert tuple(counted) == sizes
 
 
 def test_every_printed_table_is_there_and_complete():
@@ -54,7 +48,7 @@ def test_every_printed_table_is_there_and_complete():
         figures = {**printed.ACCURACIES, **printed.BOUNDS}.get(table.source, {})
         assert set(figures) <= {row.label for row in table.rows}
         for row in table.rows:
-            assert len(row.accuracies) in (0, row.data_set.n_tasks)
+            assert len(row.accuracies) in (0, row.data_set.n_reports)
             assert all(math.isnan(cell) or 0 <= cell <= 100 for cell in row.accuracies)
             assert row.label not in figures or not math.isnan(row.final)
 
@@ -93,40 +87,65 @@ def test_printed_cifar_matrices_agree_with_their_averages(scenario, n_tasks):
 
 def test_every_row_builds_its_model_from_as_published():
     for table in TABLES.values():
-        for row in table.rows:
-            if row.model == "algorithm 1":
-                with pytest.raises(UnavailableError, match="--epochs"):
-                    build_model(row, 200, seed=0, device="cpu")
-            model, joint = build_model(row, 200, seed=0, device="cpu", max_epochs=3)
-            assert joint == row.model.endswith("joint")
+        for row, mode in ((one, mode) for one in table.rows for mode in one.modes):
+            model = build_model(row, mode, seed=0)
             if row.model == "paper":
-                expected = FFNBClassifier.as_published(**row.data_set.parameters, device="cpu")
-                options = expected.bands.get_params()
-                for name, value in {"max_epochs": 3, **row.parameters}.items():
-                    expected.set_params(**{f"bands__{name}" if name in options else name: value})
-                expected.set_params(random_state=0)
+                given = {**row.data_set.parameters, **row.parameters}
+                expected = FFNBClassifier.as_published(**given, random_state=0, device="cpu")
+                epochs = row.epochs or row.data_set.epochs
+                expected.set_params(bands__max_epochs=0 if mode == CLOSED else epochs)
                 expected.set_params(p=model.p)
                 assert str(model.get_params()) == str(expected.get_params())
+                assert np.atleast_1d(model.p)[0] == given["p"]
 
 
-def test_a_row_that_leaves_no_axis_says_so():
-    with pytest.raises(UnavailableError, match="leaves none of 40 axes"):
-        build_model(Row("p", SBU), 40, seed=0, device="cpu")
+def test_a_stream_of_one_class_per_task_is_reported_every_five(shared_data):
+    row = Row("p=75", FPHA_BY_CLASS, modes=(CLOSED,))
+    runner = Runner(Plan(shared_data, (0,), quick=True))
+    runner.run([row])
+    ((run,),) = runner.runs(row, CLOSED, ["official"])
+    assert (len(run.accuracies), len(run.sizes)) == (9, 45)
+    assert run.accuracies[0] > run.final > 0.5
+
+
+def test_an_interrupted_command_goes_on_where_it_stopped(shared_data, tmp_path, capsys):
+    path, plan = tmp_path / "sbu.csv", Plan(shared_data, (0,), quick=True)
+    rows = [Row("p=45", SBU, modes=(CLOSED,)), Row("p=45", SBU)]
+    Runner(plan, path).run(rows[:1])
+    first = path.read_text(encoding="utf-8")
+    assert capsys.readouterr().err.startswith("1 / 1 sbu, 1 per task")
+    # The second row shares the closed form with the first one.
+    runner = Runner(plan, path)
+    runner.run(rows)
+    assert capsys.readouterr().err.startswith("1 / 1 sbu, 1 per task")
+    assert path.read_text(encoding="utf-8").startswith(first)
+    again = Runner(plan, path)
+    for mode in (CLOSED, TRAINED):
+        ((made,),), ((found,),) = (one.runs(rows[1], mode, ["fold 4"]) for one in (runner, again))
+        for name, values in vars(made).items():
+            assert_allclose(getattr(found, name), values, rtol=1e-5, atol=1e-6)
 
 
 def test_quick_run_prints_a_table_and_writes_page_and_runs(shared_data, tmp_path, capsys):
     out, results = tmp_path / "page.md", tmp_path / "results"
-    arguments = ["--quick", "--data", str(shared_data), "--out", str(out)]
-    paper.main([*arguments, "--table", "sbu-classifier", "--results", str(results)])
+    arguments = ["--quick", "--data", str(shared_data), "--results", str(results)]
+    paper.main([*arguments, "--table", "sbu-classifier", "--out", str(out)])
     page = out.read_text(encoding="utf-8")
-    assert "### Final accuracy\n\n| classifier | ours | paper | difference | right |" in page
+    assert "| classifier | paper | closed form | trained | trained - paper |" in page
     assert "| one-vs-all | " in capsys.readouterr().out
-    assert (results / "paper_sbu-classifier.csv").read_text(encoding="utf-8").startswith("row,")
+    # The same page again, from the recorded runs alone.
+    paper.main([*arguments, "--table", "sbu-classifier", "--out", str(out), "--recorded"])
+    again = out.read_text(encoding="utf-8")
+    assert again.partition("- date")[2] == page.partition("- date")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([], "--list names them"), (["--table", "none"], "no table none")],
+    [
+        ([], "--list names the tables"),
+        (["--table", "none"], "no table none"),
+        (["--table", "sbu-p", "--rows", "p=16"], "--rows takes rows of sbu-p"),
+    ],
 )
 def test_wrong_command_lines_are_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
@@ -135,30 +154,19 @@ def test_wrong_command_lines_are_refused(arguments, message, capsys):
 
 
 def test_the_ladder_starts_at_the_published_model_and_ends_at_the_default():
-    parameters, features = ladder.settings_of(ladder.START, "fpha")
-    published = FFNBClassifier.as_published(**FPHA.parameters).get_params()
-    assert features == "gcn-narrow"
-    assert all(str(published[name]) == str(value) for name, value in parameters.items())
-    parameters, features = ladder.settings_of(ladder.RUNGS[-1], "fpha")
-    assert features == "gcn"
-    assert all(ladder.DEFAULT[name] == value for name, value in parameters.items())
+    row = ladder.row_of(ladder.START, FPHA)
+    assert (row.features, dict(row.parameters)) == ("gcn-narrow", dict(FPHA.parameters))
+    row = ladder.row_of(ladder.RUNGS[-1], FPHA)
+    assert (row.features, row.modes) == ("gcn", (CLOSED,))
+    found = build_model(row, CLOSED, seed=0).get_params()
+    compared = found.keys() - ladder.NOT_OF_THE_MODEL
+    assert {name for name in compared if found[name] != ladder.DEFAULT[name]} == set()
 
 
 def test_steps_of_the_ladder_compare_with_the_last_kept_rung():
-    finals = {"as_published": 0.5, "ridge from the moments": 0.7, "skip connection": 0.6}
-    finals["epsilon of 0.1 instead of 0.01"] = 0.9
-    records = [
-        {
-            "set": "fpha",
-            "split": "official",
-            "rung": rung,
-            "seed": 0,
-            "max_epochs": 0,
-            "final": one,
-        }
-        for rung, one in finals.items()
-    ]
+    finals = {"as_published": 50.0, "ridge from the moments": 70.0, "skip connection": 60.0}
+    finals["printed bias, without the factor 1/2"] = 90.0
+    values = {(rung, "FPHA", CLOSED): np.array([one]) for rung, one in finals.items()}
     rungs = [rung for rung in ladder.RUNGS if rung.label in finals]
-    steps = ladder.steps_of(ladder.by_cell(records), rungs, ladder.CLOSED)
-    found = [steps[label] for label in list(finals)[1:]]
-    assert_allclose(found, [20.0, -10.0, 40.0])
+    steps = ladder.steps_of(values, rungs, CLOSED)
+    assert_allclose([steps[label] for label in list(finals)[1:]], [20.0, -10.0, 40.0])
