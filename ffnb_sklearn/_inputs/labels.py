@@ -30,18 +30,8 @@ def _kind(labels, name):
     raise ValueError(
         f"Unknown label type: {name} must hold numbers, strings or booleans, and objects only if "
         f"all are strings; got dtype {labels.dtype} of {sorted(one.__name__ for one in types)}. "
-        f"Convert them, by {name}.astype({_type_for(labels)})."
+        f"Convert them, such as by {name}.astype(str) or {name}.astype(int)."
     )
-
-
-def _type_for(labels):
-    """Return the name of the type that objects can be converted to."""
-    kinds = {_kind_of_one(label) for label in labels.tolist()}
-    if kinds == {"bool"}:
-        return "bool"
-    if kinds == {"number"} and all(isinstance(label, Integral) for label in labels.tolist()):
-        return "int"
-    return "float" if kinds == {"number"} and labels.dtype.kind == "O" else "str"
 
 
 def _check_present(labels, name):

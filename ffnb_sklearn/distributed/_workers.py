@@ -101,8 +101,8 @@ def statistics_of(plan, shard):
 def added(plan, parts):
     """Merge the statistics of several groups of shards; only wide sparse rows are truncated."""
     projection = plan.blank._state.projection
-    wide = projection is not None and projection.keeps_sparse
-    return _merged(plan, parts, shard_rank(plan.model) if wide else None)
+    is_wide = projection is not None and projection.keeps_sparse
+    return _merged(plan, parts, shard_rank(plan.model) if is_wide else None)
 
 
 def whole(plan, parts):
@@ -133,8 +133,9 @@ def _merged(plan, parts, max_rank):
 
 def _parts(shard):
     """Return the samples, labels and weights of a shard, as they are given."""
-    if not isinstance(shard, (list, tuple)) or len(shard) not in (2, 3):
-        size = f" of {len(shard)}" if isinstance(shard, (list, tuple)) else ""
+    is_sequence = isinstance(shard, (list, tuple))
+    if not is_sequence or len(shard) not in (2, 3):
+        size = f" of {len(shard)}" if is_sequence else ""
         raise TypeError(
             f"a shard must be (X, y) or (X, y, sample_weight); got {type(shard).__name__}{size}."
         )
@@ -162,8 +163,6 @@ def _codes(plan, y):
         raise ValueError(CHANGED)
     n_neurons = len(plan.band.band.weights)
     positions, _ = label_positions(y, plan.arrived)
-    new = positions - (len(plan.arrived) - n_neurons)
-    codes = np.zeros((len(y), n_neurons))
-    members = np.flatnonzero(new >= 0)
-    codes[members, new[members]] = 1.0
+    # The neurons belong to the classes that arrived last.
+    codes = np.eye(len(plan.arrived))[positions, -n_neurons:]
     return as_tensor(codes, device=plan.device)

@@ -238,47 +238,25 @@ n_persons, n_joints, n_dims)
 
     def _check_sequences(self, X, *, reset):
         """Return the sequences as float64 arrays of shape (n_frames, n_persons, n_joints, d)."""
-        if self.frame_shape is None:
-            expected = None if reset else self.frame_shape_
-            return _check_list(X, expected)
-        shape = _check_frame_shape(self.frame_shape)
-        if reset:
-            rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
-        else:
-            rows = validate_data(self, X, dtype=np.float64, reset=False)
-        if rows.shape[1] % np.prod(shape):
-            raise ValueError(
-                f"The number of columns must be a multiple of prod(frame_shape) = "
-                f"{np.prod(shape)}, got {rows.shape[1]}."
-            )
-        return list(rows.reshape(len(rows), -1, *shape))
-
-
-def _check_frame_shape(frame_shape):
-    """Return the frame shape as (n_persons, n_joints, n_dims)."""
-    shape = tuple(frame_shape)
-    valid = all(isinstance(n, Integral) and n >= 1 for n in shape)
-    if not valid or len(shape) not in (2, 3):
-        raise ValueError(
-            "frame_shape must be (n_joints, n_dims) or (n_persons, n_joints, n_dims), "
-            f"got {frame_shape!r}."
-        )
-    shape = (1,) * (3 - len(shape)) + shape
-    _check_plausible("frame_shape", shape)
-    return shape
-
-
-def _check_plausible(name, shape):
-    """Raise if axes of a frame seem to be in another order, such as that of graph networks."""
-    n_persons, _, n_dims = shape
-    if n_persons > _MOST_PERSONS or n_dims > _MOST_COORDINATES:
-        raise ValueError(
-            f"{name} must have frames of the axes (n_persons, n_joints, n_dims), of at most "
-            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got shape {shape}, "
-            f"{n_persons} persons and {n_dims} coordinates. The axes of a sequence are (n_frames, "
-            "n_joints, n_dims) or (n_frames, n_persons, n_joints, n_dims); transpose arrays that "
-            "have another order."
-        )
+        if self.frame_shape is not None:
+            shape = tuple(self.frame_shape)
+            valid = all(isinstance(n, Integral) and n >= 1 for n in shape)
+            if not valid or len(shape) not in (2, 3):
+                raise ValueError(
+                    "frame_shape must be (n_joints, n_dims) or (n_persons, n_joints, n_dims), "
+                    f"got {self.frame_shape!r}."
+                )
+            if reset:
+                rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
+            else:
+                rows = validate_data(self, X, dtype=np.float64, reset=False)
+            if rows.shape[1] % np.prod(shape):
+                raise ValueError(
+                    f"The number of columns must be a multiple of prod(frame_shape) = "
+                    f"{np.prod(shape)}, got {rows.shape[1]}."
+                )
+            X = rows.reshape(len(rows), -1, *shape)
+        return _check_list(X, None if reset else self.frame_shape_)
 
 
 def _check_list(X, expected):
@@ -302,19 +280,20 @@ def _check_list(X, expected):
 
 def _check_sequence(i, sequence):
     """Return one sequence as a float64 array of 4 dimensions."""
-    frames = check_array(
-        sequence,
-        dtype=np.float64,
-        ensure_2d=False,
-        allow_nd=True,
-        ensure_min_samples=0,
-        input_name=f"Sequence {i}",
-    )
+    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
+    frames = check_array(sequence, dtype=np.float64, input_name=f"Sequence {i}", **options)
     if frames.ndim not in (3, 4) or 0 in frames.shape:
         raise ValueError(
             f"Sequence {i} must have shape (n_frames, n_joints, n_dims) or (n_frames, n_persons, "
             f"n_joints, n_dims) without a zero, got {frames.shape}."
         )
     frames = frames if frames.ndim == 4 else frames[:, np.newaxis]
-    _check_plausible(f"Sequence {i}", frames.shape[1:])
+    _, n_persons, _, n_dims = frames.shape
+    if n_persons > _MOST_PERSONS or n_dims > _MOST_COORDINATES:
+        raise ValueError(
+            f"Sequence {i} must have the axes (n_frames, n_joints, n_dims) or (n_frames, "
+            f"n_persons, n_joints, n_dims), at most {_MOST_PERSONS} persons and "
+            f"{_MOST_COORDINATES} coordinates; got {n_persons} persons and {n_dims} coordinates in "
+            f"the shape {frames.shape}. Transpose arrays that have another order of axes."
+        )
     return frames

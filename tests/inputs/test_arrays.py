@@ -29,18 +29,13 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_column_of_targets_warns_at_the_line_of_the_user(name):
-    with pytest.warns(DataConversionWarning, match="column-vector y") as found:
-        model = MODELS[name]().fit(X, pd.DataFrame({"label": Y}))
-    assert [warning.filename for warning in found] == [__file__]
-    assert_array_equal(model.classes_, [0, 1])
-
-
-@pytest.mark.parametrize("name", ["classifier", "pipeline", "naive"])
-def test_so_it_does_in_partial_fit(name):
-    with pytest.warns(DataConversionWarning) as found:
-        MODELS[name]().partial_fit(X, Y[:, None])
-    assert [warning.filename for warning in found] == [__file__]
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_column_of_targets_warns_at_the_line_of_the_user(name, method):
+    for column in (pd.DataFrame({"label": Y}), Y[:, None]):
+        with pytest.warns(DataConversionWarning, match="column-vector y") as found:
+            model = getattr(MODELS[name](), method)(X, column)
+        assert [warning.filename for warning in found] == [__file__]
+        assert_array_equal(model.classes_, [0, 1])
 
 
 @pytest.mark.parametrize("as_list", [False, True])

@@ -161,12 +161,7 @@ def test_declared_labels_must_be_told_from_those_of_the_same_call():
         ([True, 1], "target must hold labels of one kind; got bool and number"),
         (["a", None], "Input target contains NaN: the label at position 1 is missing, None"),
         ([["a"], [1]], "target must hold labels of one kind; got number and str"),
-        (
-            np.array([1, 2], dtype=object),
-            r"object of \['int'\]. Convert them, by target.astype\(int",
-        ),
-        (np.array([1, 2.0], dtype=object), r"Convert them, by target.astype\(float\)"),
-        (np.array([True], dtype=object), r"Convert them, by target.astype\(bool\)"),
+        (np.array([1, 2], dtype=object), r"of \['int'\]. Convert them, such as by target.astype"),
         (np.array(["a", 1], dtype=object), r"Unknown label type: .* of \['int', 'str'\]"),
         (np.array([b"a"]), r"Unknown label type: target must hold .* of \['bytes'\]"),
         (np.array(["2001"], dtype="M8[Y]"), "Unknown label type: target must hold .* datetime64"),

@@ -351,7 +351,6 @@ def test_real_interactions_are_told_apart(shared_data):
         ({"length_unit": np.inf}, "'length_unit' parameter|length_unit"),
         ({"frame_shape": (3,)}, r"frame_shape must be .* got \(3,\)"),
         ({"frame_shape": (0, 3)}, r"frame_shape must be .* got \(0, 3\)"),
-        ({"frame_shape": (300, 25, 2)}, "frame_shape must .* 300 persons and 2 coordinates"),
         ({"frame_shape": 15}, "'frame_shape' parameter"),
     ],
 )
@@ -382,9 +381,13 @@ def changed(index, value):
         (np.ones((4, 30)), ValueError, r"Sequence 0 must have shape .* got \(30,\)"),
         (np.ones((4, 5, 3)), ValueError, r"Sequence 0 must have shape .* got \(5, 3\)"),
         # Axes in the order of graph networks, or with the joints last.
-        (np.ones((1, 3, 300, 25, 2)), ValueError, r"0 must .* \(n_persons, n_joints.* 300 persons"),
+        (np.ones((1, 3, 300, 25, 2)), ValueError, "0 must .* n_persons, n_joints.* 300 persons"),
         (np.ones((1, 3, 300, 25)), ValueError, "1 persons and 25 coordinates"),
-        (np.ones((1, 30, 3, 25)), ValueError, r"0 must .*\(1, 3, 25\), 1 persons and 25 coord"),
+        (
+            np.ones((1, 30, 3, 25)),
+            ValueError,
+            r"0 must .* 1 persons and 25 coord.*\(30, 1, 3, 25\)",
+        ),
         (np.ones((1, 30, 25, 3, 2)), ValueError, "25 persons and 2 coordinates"),
         (changed(1, np.ones((0, 5, 3))), ValueError, r"Sequence 1 .* got \(0, 5, 3\)"),
         (changed(2, np.ones((4, 6, 3))), ValueError, r"Sequence 2 has frames of shape \(1, 6, 3\)"),
