@@ -90,18 +90,6 @@ class MomentumSteps:
             )
         return float(total) / n_samples
 
-    def descend(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
-    ) -> list[float]:
-        """Take epochs until the losses stall, and return the mean loss of each."""
-        losses = list[float]()
-        for _ in self.epochs(losses):
-            losses.append(self.epoch(loss, n_samples, rng))
-        return losses
-
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:
         """Yield once per epoch until the losses stall or the watcher ends the descent.
 
