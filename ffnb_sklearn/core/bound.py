@@ -86,7 +86,9 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         old = _old_energy(features, band)
         # The older rows would pass on a change of the layer below.
         inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
-        layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
+        response = band.response(below)
+        change = band.output(response) - band.output(0.0 * response)
+        layers.append(LayerBound(inherited, float(change.square().sum()), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 
 
@@ -110,12 +112,6 @@ def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
     inside = torch.linalg.vector_norm(left.project(below))
     seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
     return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
-
-
-def _drift(band: Band, below: torch.Tensor) -> float:
-    """Return the squared change of a layer's outputs: the newest band against silence."""
-    response = band.response(below)
-    return float((band.output(response) - band.output(0.0 * response)).square().sum())
 
 
 def _old_energy(features: FeatureMap, newest: Band) -> float:

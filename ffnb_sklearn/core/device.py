@@ -58,10 +58,7 @@ class _WritableView:
 
 
 def as_tensor(
-    array: npt.ArrayLike,
-    *,
-    device: torch.device | None = None,
-    dtype: torch.dtype = torch.float64,
+    array: npt.ArrayLike, *, device: torch.device | None = None, dtype: torch.dtype = torch.float64
 ) -> torch.Tensor:
     """Put an array-like of any memory layout, byte order and dtype on a device; None is the CPU.
 

@@ -22,12 +22,7 @@ from .features.old_classes import extend_moments
 from .messages import level_of_user
 from .model import Model, Settings, Task
 
-__all__ = [
-    "Draft",
-    "append_band",
-    "append_drafts",
-    "draft_bands",
-]
+__all__ = ["Draft", "append_band", "append_drafts", "draft_bands"]
 
 
 @dataclass(frozen=True)

@@ -236,11 +236,7 @@ class DiagonalPlusGram:
 
 
 def longest_rows(
-    rows: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
     """Return the longest principal rows of the scatter of rows R of shape (n, d), longest first.
 
@@ -275,11 +271,7 @@ def longest_rows_of_products(
 
 
 def longest_rows_of_gram(
-    lower: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter, given its lower triangle, as `longest_rows`.
 

@@ -198,11 +198,7 @@ class Model:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
                 solution = solve(
-                    self.features,
-                    self._levelled(),
-                    self.settings,
-                    device=device,
-                    seed=self.seed,
+                    self.features, self._levelled(), self.settings, device=device, seed=self.seed
                 )
             self._solved.append(solution)
         return self._solved[0]

@@ -17,20 +17,10 @@ from .classifier.heads.ridge import OneVsAllRidge
 from .classifier.novelty import InverseCovariance, RelativeDistances
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
-from .linalg import (
-    ENERGY_ROUNDING,
-    column_energies,
-    is_few,
-    longest_rows_of_products,
-)
+from .linalg import ENERGY_ROUNDING, column_energies, is_few, longest_rows_of_products
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
-__all__ = [
-    "SparseInputs",
-    "class_moments",
-    "sparse_likeness",
-    "sparse_scores",
-]
+__all__ = ["SparseInputs", "class_moments", "sparse_likeness", "sparse_scores"]
 
 # Bytes of a factor or of the result of one product with planes or axes.
 _PRODUCT_BYTES = 32e6

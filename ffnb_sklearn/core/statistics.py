@@ -364,9 +364,7 @@ def merge_classes(
     return tuple(moments)
 
 
-def _centred(
-    chunk: tuple[torch.Tensor, torch.Tensor],
-) -> tuple[float, torch.Tensor, torch.Tensor]:
+def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Return the weight, the mean and the rows of the scatter of some samples."""
     features, weights = chunk
     mean = weights @ features / weights.sum()

@@ -167,8 +167,7 @@ class FeatureMap:
         for band in self.bands:
             n_neurons = len(band.weights)
             if runs and band.goes_with(runs[-1][0]):
-                band, n_before = runs.pop()
-                n_neurons += n_before
+                n_neurons += runs.pop()[1]
             runs.append((band, n_neurons))
         return runs
 

@@ -8,13 +8,7 @@ import torch
 
 from ..settings import Descent
 
-__all__ = [
-    "EpochWatcher",
-    "MomentumSteps",
-    "has_stalled",
-    "multi_class_hinge",
-    "rate_factor",
-]
+__all__ = ["EpochWatcher", "MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
@@ -61,10 +55,7 @@ class MomentumSteps:
                 one.sub_(velocity, alpha=self.rate)
 
     def epoch(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
+        self, loss: Callable[[torch.Tensor], torch.Tensor], n_samples: int, rng: np.random.Generator
     ) -> float:
         """Take a step per mini-batch of one pass over the samples, and return their mean loss.
 
