@@ -1,17 +1,11 @@
 r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
-Before the task its neurons are silent: their rows are zero. Its training ends in rows
-:math:`W_l = (\Phi_l \alpha_l)^\top`. Let :math:`\beta_{l-1}` be the residual coordinates of
-previous samples X in the input of layer l. If the Lipschitz constant of the activation is at most
-1,
+Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`, for
+which the printed bound holds without a sum over steps (docs/theory/paper.rst has the proof, and the
+printed sum):
 
-.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
-          \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2
-          \prod_{k'=0}^{k-1} \|W_{l-k'}^{old}\|_F^2 .
-
-This is the printed bound for one step from :math:`\alpha^0 = 0`. The printed sum over the steps of
-a descent also bounds the change from its first to its last step, times 2 for tanh: see the lemma
-in docs/theory/paper.rst. The form for one step is tighter.
+.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
+          = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1} .
 """
 
 from dataclasses import dataclass, replace
@@ -92,7 +86,9 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         old = _old_energy(features, band)
         # The older rows would pass on a change of the layer below.
         inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
-        layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
+        response = band.response(below)
+        change = band.output(response) - band.output(0.0 * response)
+        layers.append(LayerBound(inherited, float(change.square().sum()), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 
 
@@ -116,12 +112,6 @@ def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
     inside = torch.linalg.vector_norm(left.project(below))
     seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
     return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
-
-
-def _drift(band: Band, below: torch.Tensor) -> float:
-    """Return the squared change of a layer's outputs: the newest band against silence."""
-    response = band.response(below)
-    return float((band.output(response) - band.output(0.0 * response)).square().sum())
 
 
 def _old_energy(features: FeatureMap, newest: Band) -> float:

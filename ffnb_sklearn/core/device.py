@@ -20,27 +20,15 @@ __all__ = ["as_array", "as_tensor", "few_threads", "plain_torch", "resolve_devic
 OPERATIONS_PER_THREAD = 2e9
 
 
-def _available_devices() -> list[str]:
-    """Return the names of the devices of this machine."""
-    names = ["cpu"]
-    names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        names.append("mps")
-    return names
-
-
 def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
 
     "auto" is the current CUDA device if there is one, else the CPU; never "mps", which has no
     float64 arithmetic. Raise `ValueError` if the value is another one, or a device that this
     machine lacks.
-
-    >>> from ffnb_sklearn.core.device import resolve_device
-    >>> resolve_device("cpu")
-    device(type='cpu')
     """
-    available = _available_devices()
+    available = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    available += ["mps"] if torch.backends.mps.is_available() else []
     has_cuda = "cuda:0" in available
     if device == "auto":
         return torch.device("cuda" if has_cuda else "cpu")
@@ -70,10 +58,7 @@ class _WritableView:
 
 
 def as_tensor(
-    array: npt.ArrayLike,
-    *,
-    device: torch.device | None = None,
-    dtype: torch.dtype = torch.float64,
+    array: npt.ArrayLike, *, device: torch.device | None = None, dtype: torch.dtype = torch.float64
 ) -> torch.Tensor:
     """Put an array-like of any memory layout, byte order and dtype on a device; None is the CPU.
 

@@ -14,41 +14,26 @@ from .features.feature_map import Band
 from .features.nullspace import (
     EmptyNullSpaceWarning,
     NullSpace,
+    above_rounding,
     largest_useful_p,
     null_space,
-    rank_of,
 )
 from .features.old_classes import extend_moments
 from .messages import level_of_user
 from .model import Model, Settings, Task
 
-__all__ = [
-    "Draft",
-    "append_band",
-    "append_drafts",
-    "draft_bands",
-]
+__all__ = ["Draft", "append_band", "append_drafts", "draft_bands"]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The band of one layer before a model has it.
+    """The band of one layer, counted from 1, before a model has it.
 
-    Attributes
-    ----------
-    layer : int
-        Its layer, counted from 1.
-    rows : Tensor of shape (n_neurons, d)
-        W, within the open axes.
-    responses, corrections : Tensor of shape (n_samples, n_neurons)
-        Responses of the task's samples, by default to rows that were not fitted to them; and the
-        difference between these responses and W z.
-    reach : Tensor of shape ()
-        Inverse unit of the rows in a descent: that of `FittedRows`, or 1 in absolute units.
-    scale : float
-        Factor of the outputs, which gives them the unit of the inputs; 1 in absolute units.
-    open_axes : NullSpace
-        Axes left by previous tasks.
+    The rows W lie within the open axes. `responses` are those of the task's samples, by default to
+    rows that were not fitted to them, and `corrections` their difference from W z; both have the
+    shape (n_samples, n_neurons). `reach` is the inverse unit of the rows in a descent: that of
+    `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs, which gives them the
+    unit of the inputs; 1 in absolute units.
     """
 
     layer: int
@@ -152,7 +137,7 @@ def _warn_of_rounding(
     warnings.warn(
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
         f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
-        f"{rank_of(past)} there, and the new samples have nothing in the other "
+        f"{len(above_rounding(past))} there, and the new samples have nothing in the other "
         f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which "
         f"trains no bands. The largest useful p is {largest_useful_p(past, below)}.",
         EmptyNullSpaceWarning,

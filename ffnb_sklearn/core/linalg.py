@@ -1,17 +1,9 @@
 r"""Linear algebra: Gram matrices, Cholesky factors with diagnosis, solves, principal rows.
 
 Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
-The longest few rows of a large scatter come from a randomised subspace iteration [1]_: with random
-directions :math:`\Omega`, a quarter more than the rows requested, and an orthonormal basis U of
-:math:`R S \Omega`, they are the principal rows of :math:`U^\top R`. Strong axes are exact; axes
-that differ little from the next ones are mixed. The rest of the scatter,
-:math:`R^\top (I - U U^\top) R`, is positive semi-definite, as with exact rows. The result is a
-function of S alone.
-
-References
-----------
-.. [1] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness: probabilistic
-   algorithms for constructing approximate matrix decompositions. SIAM Review 53(2), 2011.
+The longest few rows of a large scatter come from a randomised subspace iteration (N. Halko, P. G.
+Martinsson and J. A. Tropp. Finding structure with randomness. SIAM Review 53(2), 2011). Strong axes
+are exact; axes that differ little from the next ones are mixed. The result is a function of S.
 """
 
 import warnings
@@ -144,24 +136,14 @@ def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
-    If R has fewer rows than columns, the Woodbury identity needs only the Gram matrix of the
-    rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning independent of
-    the scales of the features.
+    If R, of shape (m, d), has fewer rows than columns, the Woodbury identity needs only the Gram
+    matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning
+    independent of the scales of the features. The entries of the diagonal are positive and the
+    scale c is not negative; `name` is that of the matrix in messages.
 
-    Parameters
-    ----------
-    diagonal : Tensor of shape (d,)
-        Positive entries.
-    rows : Tensor of shape (m, d)
-        R.
-    name : str
-        Name of the matrix in messages.
-    scale : float, default=1.0
-        c, not negative.
-    gram : Tensor of shape (k, k) or None, default=None
-        Lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
-        :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled
-        copy of the rows, but overflows sooner.
+    `gram` is the lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
+    :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled copy
+    of the rows, but overflows sooner.
     """
 
     def __init__(
@@ -254,11 +236,7 @@ class DiagonalPlusGram:
 
 
 def longest_rows(
-    rows: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
     """Return the longest principal rows of the scatter of rows R of shape (n, d), longest first.
 
@@ -293,11 +271,7 @@ def longest_rows_of_products(
 
 
 def longest_rows_of_gram(
-    lower: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter, given its lower triangle, as `longest_rows`.
 

@@ -92,12 +92,6 @@ class Task:
             part = _SomeSamples(samples, rows)
         return Task(part, self.classes[rows], self.weights[rows])
 
-    def weighted(self, rows: torch.Tensor) -> torch.Tensor:
-        """Multiply the row of each sample, of shape (n_samples, d), by the root of its weight."""
-        if bool((self.weights == 1.0).all()):
-            return rows
-        return rows * self.weights.sqrt()[:, None]
-
 
 @dataclass(frozen=True)
 class Model:
@@ -105,14 +99,10 @@ class Model:
 
     Attributes
     ----------
-    settings : Settings
-        Settings of the last task.
-    seed : int
-        Seed of every random draw.
-    features : FeatureMap
-        Map from an input to all features.
-    moments : tuple of ClassMoments
-        Moments of each class, over all features.
+    settings, seed : Settings, int
+        Settings of the last task, and the seed of every random draw.
+    features, moments : FeatureMap, tuple of ClassMoments
+        Map from an input to all features, and the moments of each class over them.
     null_space_dims : tuple of tuple of int
         Number of residual axes, per task with new bands and per layer.
     n_newest : int
@@ -208,11 +198,7 @@ class Model:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
                 solution = solve(
-                    self.features,
-                    self._levelled(),
-                    self.settings,
-                    device=device,
-                    seed=self.seed,
+                    self.features, self._levelled(), self.settings, device=device, seed=self.seed
                 )
             self._solved.append(solution)
         return self._solved[0]

@@ -73,7 +73,15 @@ def merge_models(
     moments = merge_classes(left.moments, new, settings.rank, device=device, pairs=pairs)
     n_spare = _n_spare(left, len(moments))
     if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
-        _warn_of_spare_neurons(n_spare, end, len(moments))
+        warnings.warn(
+            f"{n_spare} of the {end} features are neurons that {len(moments)} classes learned once "
+            "would not have. A merge keeps the neurons of both models, those of classes that both "
+            "know included, so the features and the time of a prediction grow with every merge. "
+            "With band_size=0 a merge adds no features, and equals one fit; or merge models of "
+            "different classes.",
+            MergedBandsWarning,
+            stacklevel=level_of_user(),
+        )
     return replace(
         left,
         moments=moments,
@@ -105,19 +113,6 @@ def _n_spare(model: Model, n_classes: int) -> int:
     settings = model.settings
     n_trained = sum(len(band.weights) for band in model.features.bands)
     return n_trained - n_classes * settings.band_size * len(settings.p)
-
-
-def _warn_of_spare_neurons(n_spare: int, n_features: int, n_classes: int) -> None:
-    """Warn of neurons that two models have for the same classes."""
-    warnings.warn(
-        f"{n_spare} of the {n_features} features are neurons that {n_classes} classes learned once "
-        "would not have. A merge keeps the neurons of both models, those of classes that both know "
-        "included, so the features and the time of a prediction grow with every merge. With "
-        "band_size=0 a merge adds no features, and equals one fit; or merge models of different "
-        "classes.",
-        MergedBandsWarning,
-        stacklevel=level_of_user(),
-    )
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:

@@ -18,6 +18,7 @@ from .drafts import append_drafts, draft_bands
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
+from .features.shared_band import SharedBand
 from .model import Model, Task, updated_moments
 from .sparse import SparseInputs
 from .statistics import Array, ClassMoments, merge_classes, principal_rows
@@ -67,9 +68,8 @@ class ShardBand:
 
 def only_inputs(model: Model) -> Model:
     """Return a model that measures psi_0 alone."""
-    features = model.features
-    inputs = FeatureMap(features.n_inputs, features.shared.without_neurons())
-    return replace(model, features=inputs)
+    n_inputs = model.features.n_inputs
+    return replace(model, features=FeatureMap(n_inputs, SharedBand.empty(n_inputs)))
 
 
 def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict[int, ClassMoments]:
@@ -107,11 +107,10 @@ def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMo
 def learn_band(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> tuple[Model, ShardBand]:
-    """Append the band of a task, from the sums over its samples.
+    """Append the band of a task, from the sums over its samples, as `pooled` returns them.
 
-    `moments` are those of the inputs by class number, as `pooled` returns them; the numbers of new
-    classes continue those of the known classes. The moments of the task are still to be added to
-    the model. Raise `ValueError` if `p` leaves no axis for new neurons.
+    The moments of the task are still to be added to the model. Raise `ValueError` if `p` leaves no
+    axis for new neurons.
     """
     task, settings = _stand_ins(moments, device), model.settings
     if settings.sees_past:
@@ -121,7 +120,7 @@ def learn_band(
     (draft,), band = drafts, extended.features.bands[-1]
     moment = task.X[:0]
     if settings.init != "random" and settings.left_out:
-        moment = task.weighted(task.X)
+        moment = task.X * task.weights.sqrt()[:, None]
         if settings.init == "multi":
             moment = torch.cat([model.past(0, device), moment])
         moment = principal_rows(moment)
@@ -158,9 +157,8 @@ def learn_moments(
 ) -> Model:
     """Learn a task from the truncated moments of its classes, by class number.
 
-    The model has the settings of the task and its band, if it has one. The numbers of new classes
-    continue those of the known classes. The result is that of `ffnb_sklearn.core.learning.learn` on
-    the samples, up to rounding.
+    The model has the settings of the task and its band, if it has one. The result is that of
+    `ffnb_sklearn.core.learning.learn` on the samples, up to rounding.
     """
     new = sorted(moments.items())
     rank, pairs = model.settings.rank, model.features.shared.pairs()

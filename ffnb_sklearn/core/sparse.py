@@ -1,12 +1,8 @@
 r"""Wide sparse inputs without a dense copy: moments, scores and likeness by sparse products.
 
-Of many samples X only products with a few dense columns are computed, of X and of its transpose:
-
-- The longest principal rows of the scatter of a class come from the subspace iteration of
-  `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.
-- A classifier sees a sample through its planes and its own axes alone, a few at a time.
-- Squared distances in an inverse covariance :math:`\Delta^{-1} - V^\top V`, which the Woodbury
-  identity gives, are sums over the entries of a sample, and the squared responses of V.
+Only products of the samples X, and of its transpose, with a few dense columns are computed. Squared
+distances in an inverse covariance :math:`\Delta^{-1} - V^\top V` are sums over the entries of a
+sample, and the squared responses of V.
 """
 
 from abc import ABC, abstractmethod
@@ -21,20 +17,10 @@ from .classifier.heads.ridge import OneVsAllRidge
 from .classifier.novelty import InverseCovariance, RelativeDistances
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
-from .linalg import (
-    ENERGY_ROUNDING,
-    column_energies,
-    is_few,
-    longest_rows_of_products,
-)
+from .linalg import ENERGY_ROUNDING, column_energies, is_few, longest_rows_of_products
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
-__all__ = [
-    "SparseInputs",
-    "class_moments",
-    "sparse_likeness",
-    "sparse_scores",
-]
+__all__ = ["SparseInputs", "class_moments", "sparse_likeness", "sparse_scores"]
 
 # Bytes of a factor or of the result of one product with planes or axes.
 _PRODUCT_BYTES = 32e6

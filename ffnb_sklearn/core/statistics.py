@@ -2,13 +2,8 @@ r"""Moments of a class: its weight, its mean, and its scatter as a factor.
 
 The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is stored as
 :math:`S = F^\top F + \mathrm{diag}(v)`. The rows of F are principal axes, each scaled by the
-square root of the scatter along it; v is the diagonal of the part that F leaves out. Without a
-limit on the rank v is zero. With a limit the diagonal of S stays exact, and so does its trace.
-
-The rank "auto" keeps the principal axes that hold most of the trace. Their number depends on the
-scatter alone, so it grows with the class and with the width of its spectrum.
-
-Moments of disjoint samples merge into the moments of their union.
+square root of the scatter along it; v is the diagonal of the part that F leaves out, so the
+diagonal of S stays exact. The rank "auto" keeps the principal axes that hold most of the trace.
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,19 +63,10 @@ FEWEST_AXES, _MOST_AXES = 64, 96
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Moments of the samples of one class.
+    """Moments of the samples of one class: the sum of their weights, and their mean.
 
-    Attributes
-    ----------
-    weight : float
-        Sum of the sample weights; the number of samples if none were given.
-    mean : ndarray of shape (d,)
-        Weighted mean.
-    blocks : tuple of ndarray of shape (r, d_k)
-        F, side by side, in single precision unless the rank is None; the scatter is
-        ``factor.T @ factor + diag(residual)``.
-    residual : ndarray of shape (d,)
-        Diagonal of the part of the scatter that the factor leaves out, never negative.
+    F, of shape (r, d), comes in blocks side by side, in single precision unless the rank is None.
+    The residual is v, of shape (d,) and never negative.
     """
 
     weight: float
@@ -312,11 +298,7 @@ class Scatter:
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
-    """Return orthogonal rows with the same sum of outer products, the longest first.
-
-    They are the eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
-    R comes in one block or in several of the same width.
-    """
+    """Return orthogonal rows with the sum of outer products of blocks of rows, longest first."""
     return Scatter(rows[0].shape[1]).plus(rows).principal_rows()
 
 
@@ -382,9 +364,7 @@ def merge_classes(
     return tuple(moments)
 
 
-def _centred(
-    chunk: tuple[torch.Tensor, torch.Tensor],
-) -> tuple[float, torch.Tensor, torch.Tensor]:
+def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Return the weight, the mean and the rows of the scatter of some samples."""
     features, weights = chunk
     mean = weights @ features / weights.sum()

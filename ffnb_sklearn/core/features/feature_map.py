@@ -38,21 +38,11 @@ def as_slice(columns: Index) -> Index | slice:
 
 @dataclass(frozen=True)
 class Band:
-    """Neurons that one task adds to one layer; they never change afterwards.
+    """Neurons that one task adds to one layer, counted from 1; they never change afterwards.
 
-    Attributes
-    ----------
-    layer : int
-        The layer, counted from 1.
-    weights : ndarray of shape (n_neurons, n_inputs)
-        Rows of W_l, over the features that the layer below had. Later features there have zero
-        weight, which makes W_l block lower triangular.
-    activation : {"relu", "tanh", "sigmoid"}
-        g.
-    batch_norm : BatchNorm or None, default=None
-        Normalisation of the responses before g. It moves with every task, and so do the outputs.
-    scale : float, default=1.0
-        Factor of the outputs of g.
+    The weights are rows of W_l, over the features that the layer below had. Later features there
+    have zero weight, which makes W_l block lower triangular. Batch normalisation of the responses
+    before the activation g moves with every task, and so do the outputs, which are g times `scale`.
     """
 
     layer: int
@@ -148,7 +138,7 @@ class FeatureMap:
 
     def without_shared(self) -> "FeatureMap":
         """Return the map without its shared band, which no other band sees."""
-        return replace(self, shared=self.shared.without_neurons())
+        return replace(self, shared=SharedBand.empty(self.n_inputs))
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute all features of samples, inputs first, newest band last; X without neurons."""
@@ -177,8 +167,7 @@ class FeatureMap:
         for band in self.bands:
             n_neurons = len(band.weights)
             if runs and band.goes_with(runs[-1][0]):
-                band, n_before = runs.pop()
-                n_neurons += n_before
+                n_neurons += runs.pop()[1]
             runs.append((band, n_neurons))
         return runs
 

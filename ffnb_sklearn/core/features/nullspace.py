@@ -14,9 +14,9 @@ __all__ = [
     "EmptyNullSpaceWarning",
     "NullSpace",
     "Past",
+    "above_rounding",
     "largest_useful_p",
     "null_space",
-    "rank_of",
 ]
 
 
@@ -71,9 +71,9 @@ class Past:
         residual = as_tensor(self.residual, device=self.device)
         if self.rows.has_many_rows:
             return self.rows.plus([residual.sqrt().diag()]).principal_rows()
-        axes, mixing = torch.linalg.qr(_above_rounding(self.rows.principal_rows()).T)
+        axes, mixing = torch.linalg.qr(above_rounding(self.rows.principal_rows()).T)
         moment = mixing @ mixing.T + axes.T @ (residual[:, None] * axes)
-        principal: torch.Tensor = _above_rounding(longest_rows_of_gram(moment)) @ axes.T
+        principal: torch.Tensor = above_rounding(longest_rows_of_gram(moment)) @ axes.T
         return principal
 
 
@@ -82,19 +82,8 @@ class NullSpace:
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
     [Eq. 1], so projecting it changes nothing. Only the smaller set of axes is used: with few
-    samples in many dimensions the residual axes are never formed.
-
-    Parameters
-    ----------
-    kept : Tensor of shape (p, d)
-        Rows that span the kept axes; they need not be orthogonal.
-
-    Attributes
-    ----------
-    kept : Tensor of shape (p, d)
-        Kept axes, orthonormal.
-    n_residual : int
-        Number of residual axes, d - p.
+    samples in many dimensions the residual axes are never formed. Rows that span the kept axes need
+    not be orthogonal; the attribute `kept`, of shape (p, d), is orthonormal. `n_residual` is d - p.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
@@ -146,9 +135,12 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
     """
     if not len(past):
         return NullSpace(past)
-    energies, n_features = past.square().sum(1), past.shape[1]
-    n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    return NullSpace(past[:n_kept])
+    if isinstance(p, int):
+        return NullSpace(past[:p])
+    sums = past.square().sum(1).cumsum(0)
+    # Without the slack, rounding of the sum could ask for one axis too many.
+    n_short = int((sums < p * sums[-1] * (1.0 - SUM_ROUNDING)).sum())
+    return NullSpace(past[: min(n_short + 1, past.shape[1] - 1)])
 
 
 def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
@@ -157,23 +149,10 @@ def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
     The samples lie in the span of the past, principal rows of which the longest come first.
     """
     energies = (features @ NullSpace(past).kept.T).square().sum(0)
-    above_rounding = torch.nonzero(energies > SUM_ROUNDING * energies.sum())
-    return int(above_rounding[-1])
+    return int(torch.nonzero(energies > SUM_ROUNDING * energies.sum())[-1])
 
 
-def rank_of(past: torch.Tensor) -> int:
-    """Return the number of principal rows, the longest first, whose energy is not rounding."""
-    return len(_above_rounding(past))
-
-
-def _above_rounding(rows: torch.Tensor) -> torch.Tensor:
+def above_rounding(rows: torch.Tensor) -> torch.Tensor:
     """Return the orthogonal rows whose energy is not rounding."""
     energies = rows.square().sum(1)
     return rows[energies > SUM_ROUNDING * energies.sum()]
-
-
-def _n_holding(share: float, energies: torch.Tensor) -> int:
-    """Return the least number of first energies that hold a share of their sum."""
-    sums = energies.cumsum(0)
-    # Without the slack, rounding of the sum could ask for one axis too many.
-    return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1

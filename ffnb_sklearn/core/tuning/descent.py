@@ -8,13 +8,7 @@ import torch
 
 from ..settings import Descent
 
-__all__ = [
-    "EpochWatcher",
-    "MomentumSteps",
-    "has_stalled",
-    "multi_class_hinge",
-    "rate_factor",
-]
+__all__ = ["EpochWatcher", "MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
@@ -61,10 +55,7 @@ class MomentumSteps:
                 one.sub_(velocity, alpha=self.rate)
 
     def epoch(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
+        self, loss: Callable[[torch.Tensor], torch.Tensor], n_samples: int, rng: np.random.Generator
     ) -> float:
         """Take a step per mini-batch of one pass over the samples, and return their mean loss.
 
@@ -89,18 +80,6 @@ class MomentumSteps:
                 "numbers. Use a smaller one, or features of the scale of the first task."
             )
         return float(total) / n_samples
-
-    def descend(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
-    ) -> list[float]:
-        """Take epochs until the losses stall, and return the mean loss of each."""
-        losses = list[float]()
-        for _ in self.epochs(losses):
-            losses.append(self.epoch(loss, n_samples, rng))
-        return losses
 
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:
         """Yield once per epoch until the losses stall or the watcher ends the descent.

@@ -1,31 +1,11 @@
-r"""Fine-tuning of a task's bands by gradients [Alg. 2].
+"""Fine-tuning of a task's bands by gradients [Alg. 2].
 
-The loss is the multi-class hinge of the aggregated scores,
+Only the coordinates alpha of the new rows move, by descent with momentum and weight decay on
+mini-batches. The step of alpha along the orthonormal residual axes is the projected step of W, so
+the axes are never formed. Every epoch ends with new discriminants from the statistics.
 
-.. math:: E = \frac{1}{\sum_i w_i} \sum_i w_i
-          \max\bigl(0, 1 - s_{y_i}(x_i) + \max_{c \ne y_i} s_c(x_i)\bigr) .
-
-Only the coordinates alpha of the new rows move, :math:`W = (\Phi \alpha)^\top`, by descent with
-momentum and weight decay on mini-batches. The step of :math:`\alpha` along the orthonormal
-residual axes :math:`\Phi` is the projected step of W, so the axes are never formed. Every epoch
-ends with new discriminants from the statistics.
-
-This is the printed algorithm. The settings add to it:
-
-*Relative units.* The unit of a row is the inverse root mean square length of the task's samples in
-the open axes, so that rates mean the same at every scale of the features.
-
-*Folds.* The descent is cross-fitted. Each of four copies of the rows descends on three of four
-folds of the task's samples. The band is the mean of the copies, and each sample responds to the
-copy that has not seen it. Every sample both teaches and judges, but neither the moments of the new
-classes nor the recorded loss use samples that the rows were fitted to.
-
-*Standard errors.* An epoch is better than the start only if its loss is lower by more than two
-standard errors; otherwise a few samples would choose among accidents. The best epoch counts, not
-the last.
-
-*Draws.* If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so
-that a band separates new from old, not only new from new. The paper names this as future work.
+The settings add to the printed algorithm: cross-fitted copies of the rows, draws from old classes,
+and a veto. docs/theory/paper.rst explains them.
 """
 
 from collections.abc import Sequence

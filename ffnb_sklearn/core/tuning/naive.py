@@ -43,22 +43,9 @@ class Outputs:
 class NaiveNetwork:
     """The network after some tasks; functions return a new network.
 
-    Attributes
-    ----------
-    seed : int
-        Seed of every random draw.
-    n_layers : int
-        Layers of bands; every task adds one band to each.
-    scale : float
-        Divisor of the inputs.
-    features : FeatureMap
-        Block lower triangular layers, without a shared band.
-    outputs : tuple of Outputs
-        Outputs of each task, oldest first.
-    n_trainings : int
-        Number of trainings, which selects the stream of mini-batches.
-    loss_curve : tuple of float
-        Mean loss in each epoch of the last training; empty for a single class, which has no loss.
+    The inputs are divided by `scale`. Every task adds one band to each of `n_layers` layers, and an
+    entry to `outputs`. The number of trainings selects the stream of mini-batches. The loss curve
+    is that of the last training; it is empty for a single class, which has no loss.
     """
 
     seed: int
@@ -170,7 +157,9 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    losses = MomentumSteps(parameters, descent, watcher).descend(loss, len(X), rng)
+    move, losses = MomentumSteps(parameters, descent, watcher), list[float]()
+    for _ in move.epochs(losses):
+        losses.append(move.epoch(loss, len(X), rng))
     *rows, weights, offsets = (as_array(one) for one in parameters)
     trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
     old = replace(old, loss_curve=tuple(losses))
