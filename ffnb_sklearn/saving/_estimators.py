@@ -26,7 +26,7 @@ from ..pipeline._pipeline import ContinualPipeline
 from ..skeletons._descriptor import SkeletonDescriptor
 from ._errors import ModelFileError, misfit
 from ._foreign import is_own, read_foreign, write_foreign
-from ._models import read_names, read_state, write_state
+from ._models import MOST_PROJECTED, read_names, read_state, write_state
 from ._networks import OWN_NETWORKS, check_extractor
 from ._parameters import check_columns, check_parameter, rules_of
 
@@ -276,7 +276,8 @@ def _read_fitted(node, estimator):
     width, columns = parts.pop("n_features_in_"), parts.pop("feature_names_in_")
     known = {}
     if width.value is not None:
-        known["n_features_in_"] = width.integer(1)
+        # Names of features are made from this number alone.
+        known["n_features_in_"] = width.integer(1, MOST_PROJECTED)
     if columns.value is not None:
         known["feature_names_in_"] = read_names(columns, known.get("n_features_in_"))
     return known | {name: _read_parameter(made, name, one) for name, one in parts.items()}

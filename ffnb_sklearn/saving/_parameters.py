@@ -38,6 +38,7 @@ __all__ = ["check_columns", "check_parameter", "check_size", "rules_of"]
 _LARGEST = {
     "half_window": 1 << 20,
     "n_features": MOST_PROJECTED,
+    "n_features_in_": MOST_PROJECTED,
     "n_layers": 1 << 10,
     "band_size": 1 << 16,
     "shared_band_size": 1 << 20,
