@@ -7,7 +7,7 @@ give.
 
 import sys
 from collections import defaultdict
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
@@ -40,29 +40,60 @@ _MOST_DRAWN = 2**26
 # the first prediction and takes about 64 bytes per feature, 1 GB.
 MOST_PROJECTED = 1 << 24
 
+# Fields of models that files do not hold: features are stored as bands, and what follows from the
+# moments is not stored.
+_NOT_STORED = {"features", "inputs_past"}
+
 _CONSTRAINTS = FFNBClassifier._parameter_constraints | Bands._parameter_constraints
 
 
 def write_state(state, writer):
     """Return the JSON of a learned state."""
-    is_naive = isinstance(state.model, NaiveNetwork)
-    names, projection = state.feature_names_in, state.projection
+    names, projection, model = state.feature_names_in, state.projection, state.model
+    if projection is not None and projection.n_features > MOST_PROJECTED:
+        raise ValueError(
+            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
+            f" got {projection.n_features} features."
+        )
     return {
-        "projection": None if projection is None else _projection(projection),
-        "repair": None if state.repair is None else written(state.repair, writer, "repair"),
+        "projection": projection
+        and {"seed": int(projection.seed), "n_columns": int(projection.n_columns)},
+        "repair": state.repair and _written(state.repair, writer, "repair"),
         "n_features_in": int(state.n_features_in),
         "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
         "arrived": writer.labels(state.arrived, "classes_"),
         "classes": writer.labels(state.classes, "classes_"),
         "task_classes": [writer.labels(task, "task_classes_") for task in state.task_classes],
-        "model": (_write_network if is_naive else _write_model)(state.model, writer),
+        "model": {
+            "bands": _written(model.features.bands, writer, "a band"),
+            **{name: _written(getattr(model, name), writer, name) for name in _stored(model)},
+        },
     }
+
+
+def _stored(made):
+    """Return the names of the fields of a model that a file holds as they are."""
+    return [one.name for one in fields(made) if one.init and one.name not in _NOT_STORED]
+
+
+def _written(value, writer, where):
+    """Return the JSON of a core object: its fields by name, its arrays by number."""
+    if is_dataclass(value):
+        names = [one.name for one in fields(value)]
+        return {name: _written(getattr(value, name), writer, name) for name in names}
+    if hasattr(value, "_fields"):
+        return {name: _written(one, writer, where) for name, one in value._asdict().items()}
+    if isinstance(value, np.ndarray):
+        return writer.array(value, where)
+    if isinstance(value, tuple | list):
+        return [_written(one, writer, where) for one in value]
+    return writer.plain(value.item() if isinstance(value, np.generic) else value, where)
 
 
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
-    width, names, projection, repair, arrived, classes, tasks, model = node.fields(
-        *("n_features_in", "feature_names_in", "projection", "repair", "arrived", "classes"),
+    projection, repair, width, names, arrived, classes, tasks, model = node.fields(
+        *("projection", "repair", "n_features_in", "feature_names_in", "arrived", "classes"),
         *("task_classes", "model"),
     )
     n_features = width.integer(1)
@@ -80,30 +111,6 @@ def read_state(node, *, naive):
     _check_bookkeeping(state, node)
     read = _read_network if naive else _read_model
     return replace(state, model=read(model, state.n_inputs, len(state.arrived)))
-
-
-def _projection(projection):
-    """Return the JSON of a projection."""
-    if projection.n_features > MOST_PROJECTED:
-        raise ValueError(
-            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
-            f" got {projection.n_features} features."
-        )
-    return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
-
-
-def written(value, writer, where):
-    """Return the JSON of a core object: its fields by name, its arrays by number."""
-    if is_dataclass(value):
-        names = [one.name for one in fields(value)]
-        return {name: written(getattr(value, name), writer, where) for name in names}
-    if hasattr(value, "_fields"):
-        return {name: written(one, writer, where) for name, one in value._asdict().items()}
-    if isinstance(value, np.ndarray):
-        return writer.array(value, where)
-    if isinstance(value, tuple | list):
-        return [written(one, writer, where) for one in value]
-    return writer.plain(value.item() if isinstance(value, np.generic) else value, where)
 
 
 def _read_projection(node, n_features):
@@ -168,21 +175,12 @@ def _is_axis(p):
     return 0 <= p <= sys.maxsize if type(p) is int else type(p) is float and 0.0 < p < 1.0
 
 
-def _write_settings(settings, writer):
-    """Return the JSON of settings."""
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    descent = asdict(values.pop("descent"))
-    return {
-        **{name: writer.plain(value, name) for name, value in values.items()},
-        "descent": {name: writer.plain(value, name) for name, value in descent.items()},
-    }
-
-
 def _read_settings(node):
     """Return settings."""
     nodes = _fields_of(Settings, node)
     descent = _fields_of(Descent, nodes.pop("descent"))
     values, steps = ({name: one.plain() for name, one in some.items()} for some in (nodes, descent))
+    values["p"] = tuple(one.plain() for one in nodes["p"].entries())
     _check_values(node, values | steps)
     settings = Settings(**values, descent=Descent(**steps))
     node.require(
@@ -219,21 +217,10 @@ def _fields_of(made, node):
     return dict(zip(names, node.fields(*names), strict=True))
 
 
-def _write_model(model, writer):
-    """Return the JSON of a model."""
-    names = ("seed", "moments", "null_space_dims", "n_newest", "loss_curve", "left_out")
-    return {
-        "settings": _write_settings(model.settings, writer),
-        "bands": written(model.features.bands, writer, "a band"),
-        **{name: written(getattr(model, name), writer, name) for name in names},
-    }
-
-
 def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
-    settings, seed, bands, moments, dims, n_newest, curve, left_out = node.fields(
-        *("settings", "seed", "bands", "moments", "null_space_dims"),
-        *("n_newest", "loss_curve", "left_out"),
+    bands, settings, seed, moments, dims, n_newest, curve, left_out = node.fields(
+        "bands", *_stored(Model)
     )
     settings = _read_settings(settings)
     n_layers = len(settings.p)
@@ -251,7 +238,7 @@ def _read_model(node, n_inputs, n_classes):
             for one in dims.entries()
         ),
         _read_n_newest(n_newest, [band.layer for band in features.bands], dims, n_classes),
-        tuple(_read_loss(one) for one in curve.entries()),
+        _read_curve(curve),
         _read_left_out(left_out, n_classes),
     )
 
@@ -266,11 +253,11 @@ def _read_n_newest(node, layers, dims, n_classes):
     return number
 
 
-def _read_loss(node):
-    """Return a loss."""
-    loss = node.plain()
-    node.require(type(loss) is float, "a number")
-    return loss
+def _read_curve(node):
+    """Return losses."""
+    losses = tuple(one.plain() for one in node.entries())
+    node.require(all(type(one) is float for one in losses), "a list of numbers")
+    return losses
 
 
 def _read_left_out(node, n_classes):
@@ -337,19 +324,10 @@ def _read_moments(node, n_features):
     )
 
 
-def _write_network(network, writer):
-    """Return the JSON of a naive network."""
-    names = ("seed", "n_layers", "scale", "outputs", "n_trainings", "loss_curve")
-    return {
-        "bands": written(network.features.bands, writer, "a band"),
-        **{name: written(getattr(network, name), writer, name) for name in names},
-    }
-
-
 def _read_network(node, n_inputs, n_classes):
     """Return a naive network of a given number of inputs and classes."""
-    seed, n_layers, scale, bands, outputs, n_trainings, curve = node.fields(
-        "seed", "n_layers", "scale", "bands", "outputs", "n_trainings", "loss_curve"
+    bands, seed, n_layers, scale, outputs, n_trainings, curve = node.fields(
+        "bands", *_stored(NaiveNetwork)
     )
     depth, heads = n_layers.integer(1), outputs.entries()
     read_bands, _ = _read_bands(bands, n_inputs, depth)
@@ -371,7 +349,7 @@ def _read_network(node, n_inputs, n_classes):
         features,
         read,
         n_trainings.integer(),
-        tuple(_read_loss(one) for one in curve.entries()),
+        _read_curve(curve),
     )
 
 
