@@ -18,9 +18,9 @@ import numpy as np
 from numpy.lib import format as npy
 
 from .._atomic import HashedFile
-from ._errors import ModelFileError, misfit
+from ..datasets._base import shown
 
-__all__ = ["is_storable", "read_container", "write_container"]
+__all__ = ["ModelFileError", "is_storable", "misfit", "read_container", "write_container"]
 
 _MARK = b"ffnb_sklearn model, sha256 "
 _DIGEST_LENGTH = 64
@@ -39,8 +39,22 @@ _HEADER = 1 << 10
 # Booleans, integers, floating-point and complex numbers, and strings of fixed length.
 _DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U[1-9]\d{0,8}")
 
+# Most characters of the location of a value that a message repeats; locations can be nested deeply.
+_LONGEST_PLACE = 200
+
 # Flags that a member may have: sizes after the data, and a name in UTF-8.
 _HARMLESS_FLAGS = 0x0808
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, is damaged, has a newer format, or holds no valid model."""
+
+
+def misfit(where, expected, got=None):
+    """Return the error for a part of a file, with a bounded message; None shows no value."""
+    found = "" if got is None else f"; got {shown(got)}"
+    place = where if len(where) <= _LONGEST_PLACE else f"...{where[-_LONGEST_PLACE:]}"
+    return ModelFileError(f"{place} must be {expected}{found}.")
 
 
 def is_storable(dtype):
@@ -105,14 +119,11 @@ def _checked_size(file):
             "digest."
         )
     digest, n_left = hashlib.sha256(), size - _DIGEST_LENGTH
-    while n_left:
-        chunk = file.read(min(_CHUNK, n_left))
-        if not chunk:
-            raise ModelFileError("the file became shorter while it was read.")
+    while n_left and (chunk := file.read(min(_CHUNK, n_left))):
         digest.update(chunk)
         n_left -= len(chunk)
     digest.update(_BLANK)
-    if digest.hexdigest().encode("ascii") != end[len(_MARK) :]:
+    if n_left or digest.hexdigest().encode("ascii") != end[len(_MARK) :]:
         raise ModelFileError("the file is damaged: its digest does not fit its content.")
     return size
 

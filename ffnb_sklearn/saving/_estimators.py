@@ -24,7 +24,7 @@ from ..baselines import NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
 from ..pipeline._pipeline import ContinualPipeline
 from ..skeletons._descriptor import SkeletonDescriptor
-from ._errors import ModelFileError, misfit
+from ._container import ModelFileError, misfit
 from ._foreign import is_own, read_foreign, write_foreign
 from ._models import MOST_PROJECTED, read_names, read_state, write_state
 from ._networks import OWN_NETWORKS, check_extractor

@@ -9,8 +9,7 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
-from ._container import read_container, write_container
-from ._errors import ModelFileError, misfit
+from ._container import ModelFileError, misfit, read_container, write_container
 from ._estimators import read_other, write_other
 from ._values import Node, Reader, Writer
 
@@ -49,10 +48,6 @@ def save(estimator, path):
         that are objects other than strings.
     OSError
         If the file cannot be written.
-
-    See Also
-    --------
-    load : Load the file.
 
     Notes
     -----
@@ -97,8 +92,7 @@ def save(estimator, path):
 def load(path, *, factories=None, trusted=()):
     """Load an estimator that `save` has written, without running code from the file.
 
-    The digest is verified first. Then every part is checked before an object is created from it, by
-    the constructors of a fixed list of classes.
+    The digest is verified first, then every part is checked before an object is created from it.
 
     Parameters
     ----------
@@ -131,23 +125,6 @@ def load(path, *, factories=None, trusted=()):
         If `factories` is not a dictionary, or `trusted` not a list of names and types.
     OSError
         If the file is missing or cannot be read.
-
-    See Also
-    --------
-    save : Write the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import ffnb_sklearn
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "model.ffnb").write_text("something else")
-    ...     try:
-    ...         ffnb_sklearn.load(Path(folder, "model.ffnb"))
-    ...     except ffnb_sklearn.exceptions.ModelFileError:
-    ...         print("no model")
-    no model
     """
     if factories is not None and not isinstance(factories, Mapping):
         raise TypeError(

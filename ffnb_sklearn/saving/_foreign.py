@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_selector
 from sklearn.preprocessing import OneHotEncoder
 
-from ._errors import ModelFileError, misfit
+from ._container import ModelFileError, misfit
 from ._parameters import check_parameter, check_size, rules_of
 
 __all__ = ["is_own", "read_foreign", "write_foreign"]

@@ -11,8 +11,7 @@ import sys
 import numpy as np
 import torch
 
-from ._container import is_storable
-from ._errors import misfit
+from ._container import is_storable, misfit
 
 __all__ = ["NUMBER_TYPES", "Node", "Reader", "Writer"]
 
@@ -213,15 +212,9 @@ class Node:
 
     def labels(self):
         """Return labels or names: a one-dimensional array."""
-        if type(self.value) is dict and "strings" in self.value:
-            (strings,) = self.fields("strings")
-            found = np.empty(len(strings.entries()), dtype=object)
-            found[:] = [one.text() for one in strings.entries()]
-            return found
-        (index,) = self.fields("array")
-        array = self.reader.take(index.value, self.where)
-        self.require(array.ndim == 1, "a one-dimensional array")
-        return array
+        found = self.plain()
+        self.require(type(found) is np.ndarray and found.ndim == 1, "a one-dimensional array")
+        return found
 
     def plain(self):
         """Return the value that `Writer.plain` has written."""
@@ -253,6 +246,12 @@ def _read_dict(node):
 
 def _read_array(node):
     return node.reader.take(node.value, node.where)
+
+
+def _read_strings(node):
+    found = np.empty(len(node.entries()), dtype=object)
+    found[:] = [one.text() for one in node.entries()]
+    return found
 
 
 def _read_scalar(node):
@@ -295,7 +294,7 @@ _KINDS = {
     "tuple": lambda node: tuple(one.plain() for one in node.entries()),
     "dict": _read_dict,
     "array": _read_array,
-    "strings": lambda node: Node({"strings": node.value}, node.where, node.reader).labels(),
+    "strings": _read_strings,
     "scalar": _read_scalar,
     "tensor": _read_tensor,
     "generator": _read_generator,
