@@ -1,6 +1,7 @@
 """Atomic replacement of files: a reader finds the old file or the new file, never a part."""
 
 import errno
+import functools
 import hashlib
 import os
 import secrets
@@ -113,21 +114,17 @@ def _mode_of_new_files(path):
         sample.unlink(missing_ok=True)
 
 
-def _stem(path):
-    """Return the part of a name that its temporary files repeat."""
-    return path.name[:_LONGEST_STEM]
-
-
 def _partial_name(path):
     """Return a new name for a temporary file."""
-    return path.with_name(f".{_stem(path)}.{secrets.token_hex(_TOKEN_BYTES)}.partial")
+    return path.with_name(f".{path.name[:_LONGEST_STEM]}.{secrets.token_hex(_TOKEN_BYTES)}.partial")
 
 
 def _open_partial(path):
     """Create a temporary file, and lock it to show other writers that it is in use."""
     while True:
         partial = _partial_name(path)
-        file = open(partial, "xb", opener=_private)  # noqa: SIM115 - the caller closes it
+        # Only the owner can read the file, which the caller closes.
+        file = open(partial, "xb", opener=functools.partial(os.open, mode=0o600))  # noqa: SIM115
         locked = _lock(file)
         # Another writer may take the file for a leftover of a killed writer before it is locked:
         # it then has the lock and removes the file, or has removed the file.
@@ -135,11 +132,6 @@ def _open_partial(path):
             return partial, file
         file.close()
         partial.unlink(missing_ok=True)
-
-
-def _private(name, flags):
-    """Open a file that only its owner can read; an opener for `open`."""
-    return os.open(name, flags, 0o600)
 
 
 def _lock(file):
@@ -158,8 +150,8 @@ def _lock(file):
 
 def _remove_leftovers(path):
     """Remove the temporary files of writers that no longer exist."""
-    token = "[0-9a-f]" * (2 * _TOKEN_BYTES)
-    for leftover in path.parent.glob(f".{escape(_stem(path))}.{token}.partial"):
+    stem, token = escape(path.name[:_LONGEST_STEM]), "[0-9a-f]" * (2 * _TOKEN_BYTES)
+    for leftover in path.parent.glob(f".{stem}.{token}.partial"):
         with suppress(OSError):
             if fcntl is None:
                 leftover.unlink()

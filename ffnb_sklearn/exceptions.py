@@ -6,7 +6,7 @@ from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .core.revision import MergedBandsWarning
 from .pipeline._freezing import FrozenTransformerWarning
-from .saving._errors import ModelFileError
+from .saving._container import ModelFileError
 
 __all__ = [
     "ConcurrentLearningError",

@@ -46,7 +46,7 @@ def give_same_output(one, other):
     if type(one) is not type(other):
         return False
     if _is_plain_estimator(one):
-        return give_same_output(_parts(one), _parts(other))
+        one, other = _parts(one), _parts(other)
     if type(one) is dict:
         return one.keys() == other.keys() and all(give_same_output(one[k], other[k]) for k in one)
     if type(one) in (list, tuple):
@@ -64,8 +64,7 @@ def _is_plain_estimator(value):
     return (
         isinstance(value, BaseEstimator)
         and not isinstance(value, (dict, list, tuple, np.ndarray))
-        and kind.__reduce__ is object.__reduce__
-        and kind.__reduce_ex__ is object.__reduce_ex__
+        and (kind.__reduce__, kind.__reduce_ex__) == (object.__reduce__, object.__reduce_ex__)
         and isinstance(value.__getstate__(), dict)
     )
 
@@ -73,5 +72,4 @@ def _is_plain_estimator(value):
 def _parts(estimator):
     """Return the parameters and fitted attributes of an estimator that determine its output."""
     left_out = _LEFT_OUT | getattr(type(estimator), "not_in_output", set())
-    state = estimator.__getstate__()
-    return {name: value for name, value in state.items() if name not in left_out}
+    return {k: value for k, value in estimator.__getstate__().items() if k not in left_out}

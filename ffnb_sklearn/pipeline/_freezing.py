@@ -1,7 +1,6 @@
 """Warning of transformers that learn from the first task of a stream alone."""
 
 import warnings
-from itertools import chain
 
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -79,36 +78,24 @@ def warn_of_frozen(steps):
 
 def _learners(transformer):
     """Return the parts of a transformer, or itself, whose fit depends on the samples."""
-    if isinstance(transformer, (str, FrozenEstimator, type(None))):
-        return []
     # A transformer need not be an estimator of scikit-learn, whose tags and parameters exist. If
     # the check fails in any way, the transformer may learn.
     try:
-        parts = _parts(transformer)
-        if parts is None:
-            return [transformer] if _learns(transformer) else []
-        return list(chain.from_iterable(map(_learners, parts)))
+        return list(_learning_parts(transformer))
     except Exception:
         return [transformer]
 
 
-def _parts(transformer):
-    """Return the transformers that a transformer consists of; None if it has no parts."""
+def _learning_parts(transformer):
+    """Yield the parts of a transformer, or itself, whose fit depends on the samples."""
+    if isinstance(transformer, (str, FrozenEstimator, type(None))):
+        return
     lists = [getattr(transformer, name) for name in _PARTS if hasattr(transformer, name)]
-    if len(lists) != 1 or not _is_list_of_parts(lists[0]):
-        return None
-    return [part[1] for part in lists[0]] + [getattr(transformer, "remainder", None)]
-
-
-def _is_list_of_parts(value):
-    """Return whether a value is a list of tuples of a name, a transformer and possibly columns."""
-    return isinstance(value, (list, tuple)) and all(
-        isinstance(part, tuple)
-        and len(part) in (2, 3)
-        and isinstance(part[0], str)
-        and (part[1] is None or isinstance(part[1], str) or hasattr(part[1], "fit"))
-        for part in value
-    )
+    if len(lists) == 1:
+        for part in (*(part[1] for part in lists[0]), getattr(transformer, "remainder", None)):
+            yield from _learning_parts(part)
+    elif _learns(transformer):
+        yield transformer
 
 
 def _learns(transformer):

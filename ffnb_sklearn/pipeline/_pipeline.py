@@ -39,21 +39,31 @@ def _last_step_has(method):
     return check
 
 
-def _inherited(method):
-    """Make an `available_if` check that a `Pipeline` with the same steps has `method`."""
-    return lambda pipeline: hasattr(super(ContinualPipeline, pipeline), method)
-
-
-def _of_one_state(name):
-    """Make the method of `Pipeline` that reads the steps once, whatever other threads learn."""
+def _of_pipeline(name, call):
+    """Make a method of `Pipeline` that calls ``call(pipeline, inherited, *args, **kwargs)``."""
     inherited = getattr(Pipeline, name)
 
-    @available_if(_inherited(name))
+    @available_if(lambda pipeline: hasattr(super(ContinualPipeline, pipeline), name))
     @wraps(inherited)
     def method(self, *args, **kwargs):
-        return getattr(super(ContinualPipeline, copy(self)), name)(*args, **kwargs)
+        return call(self, inherited, *args, **kwargs)
 
     return method
+
+
+def _of_one_state(pipeline, inherited, *args, **kwargs):
+    """Read the steps once, whatever other threads learn."""
+    return inherited(copy(pipeline), *args, **kwargs)
+
+
+def _in_copies(pipeline, inherited, *args, **kwargs):
+    """Fit copies of all steps, then replace the steps at once."""
+    with learning_lock(pipeline):
+        pipeline._check()
+        steps = [step for *_, step in pipeline._iter()]
+        result = learned_in_copies(pipeline, steps, lambda draft: inherited(draft, *args, **kwargs))
+    # `fit` has returned the draft.
+    return pipeline if isinstance(result, ContinualPipeline) else result
 
 
 def _fit_transform(transformer, X, y, params, watched):
@@ -90,9 +100,9 @@ def _explained(name):
 class ContinualPipeline(DocumentedMixin, Pipeline):
     """Pipeline with `partial_fit`: transformers are fitted once, the last step keeps learning.
 
-    The first call of `partial_fit` fits the transformers and starts the last step. Every
-    later call only transforms X, then passes the result to `partial_fit` of the last step.
-    Everything else is as in :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
+    The first call of `partial_fit` fits the transformers and starts the last step. Later calls only
+    transform X and pass it to `partial_fit` of the last step. Everything else is as in
+    :class:`sklearn.pipeline.Pipeline`: `fit` fits every step anew.
 
     Parameters
     ----------
@@ -122,29 +132,20 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
     Notes
     -----
-    *Transformers are frozen after the first task.* The last step has learned from the features
-    that the transformers computed then. Refitting a transformer would change the features of all
-    earlier tasks, whose data are gone. So choose transformers that are stateless
-    (:class:`~sklearn.preprocessing.Normalizer`,
-    :class:`~sklearn.feature_extraction.text.HashingVectorizer`, a trained backbone), or that
-    depend on the number of features alone
-    (:class:`~sklearn.random_projection.SparseRandomProjection`). Only `fit` refits transformers, or
-    `partial_fit` after all classes have been forgotten.
+    *Transformers are frozen after the first task*, because the last step has learned from the
+    features that they computed then. Only `fit` refits them, or `partial_fit` after all classes
+    have been forgotten. So choose transformers that are stateless, that depend on the number of
+    features alone, or that were fitted before and are wrapped in
+    :class:`sklearn.frozen.FrozenEstimator`; without it, the first call fits them again.
 
     *The first call of* `partial_fit` *issues one* `FrozenTransformerWarning` if there are other
-    transformers, also inside a `Pipeline`, `FeatureUnion` or `ColumnTransformer`. To avoid the
-    warning for a transformer of your own, set its tag ``requires_fit=False`` if it learns nothing,
-    or a class attribute ``frozen_on_purpose = True``, as in `TorchFeatureExtractor`.
-
-    *Transformers that are already fitted* are fitted again by the first call, as in
-    `Pipeline.fit`. Wrap them in :class:`sklearn.frozen.FrozenEstimator` to keep them.
+    transformers, however deep in other steps. For a transformer of your own, set its tag
+    ``requires_fit=False`` if it learns nothing, or a class attribute ``frozen_on_purpose = True``.
 
     *A call is a transaction.* It changes copies of the steps, which replace the steps all at once
-    when nothing can fail any more. So after an error each step is as it was before, and another
-    thread that predicts meanwhile uses the steps before the call or the steps after it. Inspect
-    `named_steps`, because the instances that were passed are never changed. While a call learns, a
-    second call in another thread raises `ConcurrentLearningError`. Do not call methods that fit
-    single steps meanwhile.
+    when nothing can fail any more. After an error each step is as it was before, and another thread
+    that predicts meanwhile uses either all old steps or all new steps. Inspect `named_steps`,
+    because the instances that were passed are never changed.
 
     Examples
     --------
@@ -188,10 +189,9 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             All labels that may occur in any call, passed to the last step if given. Some
             classifiers need them at the first call.
         **params : dict
-            Without metadata routing: arguments of the steps as `step__name`, such as
-            `clf__sample_weight`. With metadata routing: metadata that the steps have
-            requested. Arguments of the `fit` of transformers have an effect at the first
-            call only.
+            Arguments of the steps as `step__name`, such as `clf__sample_weight`; with metadata
+            routing, metadata that the steps have requested. Arguments of the `fit` of transformers
+            have an effect at the first call only.
 
         Returns
         -------
@@ -201,10 +201,9 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Raises
         ------
         ValueError
-            If a name in `params` is not a step, or a step raises for its input. Nothing
-            has changed then.
+            If a name in `params` is not a step, or a step raises for its input.
         ConcurrentLearningError
-            If the pipeline is learning in another thread. This call has changed nothing.
+            If the pipeline is learning in another thread.
 
         Warns
         -----
@@ -212,8 +211,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             At the first call, if a transformer learns from the samples of this call alone.
         """
         with learning_lock(self):
-            self._validate_params()
-            self._validate_steps()
+            self._check()
             routed = self._route_partial_fit(params)
             is_first = not self.__sklearn_is_fitted__()
             changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
@@ -222,6 +220,11 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             task = (X, y, classes, routed, is_first)
             learned_in_copies(self, changed, lambda draft: draft._learn_task(*task))
         return self
+
+    def _check(self):
+        """Raise unless the parameters and the steps are valid."""
+        self._validate_params()
+        self._validate_steps()
 
     @with_callbacks
     def _learn_task(self, X, y, classes, routed, is_first):
@@ -297,8 +300,8 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
 
         Returns
         -------
-        routing : MetadataRouter
-            The routing of :class:`sklearn.pipeline.Pipeline`, and the routing of `partial_fit`.
+        MetadataRouter
+            As of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
         """
         router = super().get_metadata_routing()
         last = self.steps[-1][0]
@@ -311,77 +314,18 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             pair.mapping.add(caller="partial_fit", callee="transform")
         return router
 
-    def fit(self, X, y=None, **params):
-        """Fit every step anew, as :class:`sklearn.pipeline.Pipeline` does.
+    fit = _of_pipeline("fit", _in_copies)
+    fit_transform = _of_pipeline("fit_transform", _in_copies)
+    fit_predict = _of_pipeline("fit_predict", _in_copies)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, as the first step takes them.
-        y : array-like of shape (n_samples,), default=None
-            Targets.
-        **params : dict
-            Arguments of the steps or metadata, as in :meth:`sklearn.pipeline.Pipeline.fit`.
-
-        Returns
-        -------
-        self : ContinualPipeline
-            The fitted pipeline. It is unchanged if an error is raised.
-        """
-        self._fit_all("fit", X, y, params)
-        return self
-
-    @available_if(_inherited("fit_transform"))
-    def fit_transform(self, X, y=None, **params):
-        """Fit every step anew, and transform the rows with the last step.
-
-        Parameters
-        ----------
-        X, y, **params
-            As in `fit`.
-
-        Returns
-        -------
-        Xt : ndarray of shape (n_samples, n_features_out)
-            The transformed rows.
-        """
-        return self._fit_all("fit_transform", X, y, params)
-
-    @available_if(_inherited("fit_predict"))
-    def fit_predict(self, X, y=None, **params):
-        """Fit every step anew, and predict the rows with the last step.
-
-        Parameters
-        ----------
-        X, y, **params
-            As in `fit`.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            The predictions.
-        """
-        return self._fit_all("fit_predict", X, y, params)
-
-    def _fit_all(self, name, X, y, params):
-        """Fit copies of all steps by a method of `Pipeline`, then replace the steps at once."""
-
-        def fit(draft):
-            return getattr(super(), name)(X, y, **params)
-
-        with learning_lock(self):
-            self._validate_params()
-            self._validate_steps()
-            return learned_in_copies(self, [step for *_, step in self._iter()], fit)
-
-    predict = _of_one_state("predict")
-    predict_proba = _of_one_state("predict_proba")
-    predict_log_proba = _of_one_state("predict_log_proba")
-    decision_function = _of_one_state("decision_function")
-    score_samples = _of_one_state("score_samples")
-    score = _of_one_state("score")
-    transform = _of_one_state("transform")
-    inverse_transform = _of_one_state("inverse_transform")
+    predict = _of_pipeline("predict", _of_one_state)
+    predict_proba = _of_pipeline("predict_proba", _of_one_state)
+    predict_log_proba = _of_pipeline("predict_log_proba", _of_one_state)
+    decision_function = _of_pipeline("decision_function", _of_one_state)
+    score_samples = _of_pipeline("score_samples", _of_one_state)
+    score = _of_pipeline("score", _of_one_state)
+    transform = _of_pipeline("transform", _of_one_state)
+    inverse_transform = _of_pipeline("inverse_transform", _of_one_state)
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
@@ -409,8 +353,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         Parameters
         ----------
         other : ContinualPipeline
-            Fitted pipeline with the same fitted transformers and a last step of the same
-            kind. It is not changed.
+            Fitted pipeline with the same fitted transformers. It is not changed.
 
         Returns
         -------
@@ -422,8 +365,7 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         TypeError
             If `other` is not a `ContinualPipeline`.
         ValueError
-            If the transformers differ. The last steps have then learned different
-            features, so merging them is meaningless.
+            If the transformers differ: the last steps have then learned other features.
         """
         check_is_fitted(self)
         if not isinstance(other, ContinualPipeline):
@@ -432,25 +374,15 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             )
         check_is_fitted(other)
         with learning_lock(self):
-            self._check_mergeable(other)
+            own, others = ([step for *_, step in p._iter(with_final=False)] for p in (self, other))
+            if len(own) != len(others) or not all(map(give_same_output, own, others)):
+                raise ValueError(
+                    "other must have the same fitted transformers as this pipeline; they differ in "
+                    f"number, type, parameters or state: {own} and {others}. Share them, for "
+                    "example as sklearn.frozen.FrozenEstimator."
+                )
             learned_in_copies(self, [self[-1]], lambda draft: draft[-1].merge(other[-1]))
         return self
-
-    def _check_mergeable(self, other):
-        """Raise if the transformers of another pipeline differ."""
-        own, others = ([step for _, _, step in p._iter(with_final=False)] for p in (self, other))
-        if len(own) != len(others):
-            raise ValueError(
-                f"other must have the same fitted transformers as this pipeline, {own}; got "
-                f"{others}."
-            )
-        for step, its in zip(own, others, strict=True):
-            if not give_same_output(step, its):
-                raise ValueError(
-                    "other must have the same fitted transformers as this pipeline; they differ "
-                    f"in type, parameters or state: {step} and {its}. Share them, for example as "
-                    "sklearn.frozen.FrozenEstimator."
-                )
 
 
 def make_continual_pipeline(*steps, memory=None, verbose=False):
@@ -461,9 +393,9 @@ def make_continual_pipeline(*steps, memory=None, verbose=False):
     *steps : estimators
         Transformers, then the last step.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache of the fitted transformers.
+        Cache, as in `ContinualPipeline`.
     verbose : bool or int, default=False
-        Whether to print the time that each step took.
+        Whether to print times, as in `ContinualPipeline`.
 
     Returns
     -------

@@ -1,17 +1,16 @@
 """Save an estimator to a file, and load it."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 import numpy
 import sklearn
 import torch
+from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
-from ._container import read_container, write_container
-from ._errors import ModelFileError, misfit
-from ._estimators import read_estimator, read_other, write_other
+from ._container import ModelFileError, misfit, read_container, write_container
+from ._estimators import read_other, write_other
 from ._values import Node, Reader, Writer
 
 __all__ = ["load", "save"]
@@ -31,15 +30,17 @@ def save(estimator, path):
     ----------
     estimator : estimator
         `FFNBClassifier`, `Bands`, `NaiveIncrementalClassifier`, `TorchFeatureExtractor`,
-        `SkeletonDescriptor`, or a `ContinualPipeline` of these and of scikit-learn's
-        `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `Normalizer`, `HashingVectorizer`,
-        `FeatureHasher` and `FrozenEstimator`. The estimator may be fitted or
-        not, and is not changed.
+        `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
+        `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
+        `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
+        too. The estimator may be fitted or not, and is not changed.
     path : str or path
         File to write. An existing file is replaced.
 
     Raises
     ------
+    ImportError
+        If a step is stored with skops, and skops is not installed.
     TypeError
         If the estimator, a step or a parameter has another type.
     ValueError
@@ -47,10 +48,6 @@ def save(estimator, path):
         that are objects other than strings.
     OSError
         If the file cannot be written.
-
-    See Also
-    --------
-    load : Load the file.
 
     Notes
     -----
@@ -75,7 +72,7 @@ def save(estimator, path):
     """
     writer = Writer(write_other)
     root = writer.plain(estimator, "the estimator")
-    if type(root) is not dict or root.keys() != {"estimator"}:
+    if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
     content = {
         "format": _VERSION,
@@ -86,17 +83,16 @@ def save(estimator, path):
             "torch": str(torch.__version__),
         },
         "generators": writer.generators,
-        "estimator": root["estimator"],
+        "estimator": root,
     }
     with replaced_file(path) as file:
         write_container(file, content, writer.arrays)
 
 
-def load(path, *, factories=None):
+def load(path, *, factories=None, trusted=()):
     """Load an estimator that `save` has written, without running code from the file.
 
-    The digest is verified first. Then every part is checked before an object is created from it, by
-    the constructors of a fixed list of classes.
+    The digest is verified first, then every part is checked before an object is created from it.
 
     Parameters
     ----------
@@ -106,6 +102,10 @@ def load(path, *, factories=None):
         Values of `backbone` for `TorchFeatureExtractor`, by the dotted name in the file. They are
         needed because a factory is code, and the file holds no code. `ConvNet` and `SkeletonGCN`
         need no entry.
+    trusted : list of str or type, default=()
+        Types and functions that steps stored with skops may have, beyond data and the estimators of
+        scikit-learn that compute with arrays alone. Only pass what the error for a file names, and
+        only if you trust its author: loading imports these types and gives them the file's content.
 
     Returns
     -------
@@ -118,38 +118,24 @@ def load(path, *, factories=None):
     ------
     ModelFileError
         If the file is damaged, truncated, not a model file, has a newer format, or does not hold a
-        valid model; or if a factory is missing in `factories`.
+        valid model; or if a factory is missing in `factories`, or a type in `trusted`.
+    ImportError
+        If the file has a step that is stored with skops, and skops is not installed.
     TypeError
-        If `factories` is not a dictionary.
+        If `factories` is not a dictionary, or `trusted` not a list of names and types.
     OSError
         If the file is missing or cannot be read.
-
-    See Also
-    --------
-    save : Write the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import ffnb_sklearn
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "model.ffnb").write_text("something else")
-    ...     try:
-    ...         ffnb_sklearn.load(Path(folder, "model.ffnb"))
-    ...     except ffnb_sklearn.exceptions.ModelFileError:
-    ...         print("no model")
-    no model
     """
     if factories is not None and not isinstance(factories, Mapping):
         raise TypeError(
             "factories must be a dictionary of factories by their names in the file; got "
             f"{factories!r}."
         )
+    names = _names_of(trusted)
     with open(path, "rb") as file:
         try:
             content, arrays = read_container(file)
-            return _estimator_of(content, arrays, dict(factories or {}))
+            return _estimator_of(content, arrays, dict(factories or {}), names)
         except ModelFileError as error:
             raise ModelFileError(f"{str(path)!r}: {error}") from error
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
@@ -159,24 +145,31 @@ def load(path, *, factories=None):
             raise ModelFileError(f"{str(path)!r}: is nested too deeply.") from error
 
 
-def _estimator_of(content, arrays, factories):
+def _names_of(trusted):
+    """Return the set of the dotted names of types."""
+    if not isinstance(trusted, list | tuple | set):
+        raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
+    return {one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted}
+
+
+def _estimator_of(content, arrays, factories, trusted):
     """Return the estimator in a container."""
-    reader = Reader(arrays, read_other, factories)
     found = content.get("format") if type(content) is dict else None
     if type(found) is int and found > _VERSION:
-        version = None
-        with suppress(TypeError, KeyError):
-            version = content["written_by"]["ffnb_sklearn"]
+        written_by = content.get("written_by")
+        version = written_by.get("ffnb_sklearn") if type(written_by) is dict else None
         raise ModelFileError(
             f"the file has format {min(found, 10**9)}, which is newer than {_VERSION}, the newest "
             f"that this version of ffnb_sklearn reads. Version {str(version)[:40]} has written it."
         )
     if type(found) is not int or found < 1:
         raise misfit("the format", f"a number from 1 to {_VERSION}", found)
+    reader = Reader(arrays, read_other, factories, trusted)
     node = Node(content, "model", reader)
     _, written_by, generators, root = node.fields("format", "written_by", "generators", "estimator")
     written_by.require(type(written_by.value) is dict, "versions by name")
     reader.generators = generators.entries()
-    estimator = read_estimator(root)
+    estimator = root.plain()
+    root.require(isinstance(estimator, BaseEstimator), "an estimator")
     reader.check_all_taken()
     return estimator

@@ -7,7 +7,8 @@ give.
 
 import sys
 from collections import defaultdict
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
@@ -27,7 +28,7 @@ from ..core.model import Model
 from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
 from ..core.tuning.naive import NaiveNetwork, Outputs
-from ._errors import misfit
+from ._container import misfit
 
 __all__ = ["MOST_PROJECTED", "read_names", "read_state", "write_state"]
 
@@ -40,32 +41,51 @@ _MOST_DRAWN = 2**26
 # the first prediction and takes about 64 bytes per feature, 1 GB.
 MOST_PROJECTED = 1 << 24
 
+# Fields that files do not hold, because they follow from the others.
+_DERIVED = {
+    Model: ["inputs_past"],
+    FeatureMap: ["n_inputs", "shared"],
+    RandomProjection: ["n_features"],
+}
+
 _CONSTRAINTS = FFNBClassifier._parameter_constraints | Bands._parameter_constraints
 
 
 def write_state(state, writer):
     """Return the JSON of a learned state."""
-    is_naive = isinstance(state.model, NaiveNetwork)
-    names, projection = state.feature_names_in, state.projection
-    return {
-        "projection": None if projection is None else _projection(projection),
-        "repair": None if state.repair is None else written(state.repair, writer, "repair"),
-        "n_features_in": int(state.n_features_in),
-        "feature_names_in": None if names is None else writer.labels(names, "feature_names_in_"),
-        "arrived": writer.labels(state.arrived, "classes_"),
-        "classes": writer.labels(state.classes, "classes_"),
-        "task_classes": [writer.labels(task, "task_classes_") for task in state.task_classes],
-        "model": (_write_network if is_naive else _write_model)(state.model, writer),
-    }
+    n_features = state.n_features_in
+    if state.projection is not None and n_features > MOST_PROJECTED:
+        raise ValueError(
+            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
+            f" got {n_features} features."
+        )
+    return _written(state, writer, "the learned state")
+
+
+def _written(value, writer, where):
+    """Return the JSON of a core object: its fields by name, its arrays by number."""
+    if is_dataclass(value):
+        names = _stored(type(value))
+        return {name: _written(getattr(value, name), writer, name) for name in names}
+    if isinstance(value, tuple | list):
+        return [_written(one, writer, where) for one in value]
+    return writer.plain(value.item() if isinstance(value, np.generic) else value, where)
+
+
+def _stored(made):
+    """Return the names of the fields of a dataclass that a file holds."""
+    return [one.name for one in fields(made) if one.init and one.name not in _DERIVED.get(made, ())]
+
+
+def _fields_of(made, node):
+    """Return the stored fields of a dataclass in their order."""
+    return node.fields(*_stored(made))
 
 
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
-    width, names, projection, repair, arrived, classes, tasks, model = node.fields(
-        *("n_features_in", "feature_names_in", "projection", "repair", "arrived", "classes"),
-        *("task_classes", "model"),
-    )
-    n_features = width.integer(1)
+    width, names, projection, repair, model, arrived, classes, tasks = _fields_of(State, node)
+    n_features, seen = width.integer(1), _labels(arrived)
     projected = projection.optional(lambda one: _read_projection(one, n_features))
     state = State(
         n_features,
@@ -73,42 +93,18 @@ def read_state(node, *, naive):
         projected,
         repair.optional(lambda one: _read_repair(one, n_features, projected)),
         None,
-        _labels(arrived),
-        _labels(classes),
-        tuple(_labels(one) for one in tasks.entries()),
+        seen,
+        _labels(classes, seen),
+        tuple(_labels(one, seen) for one in tasks.entries()),
     )
     _check_bookkeeping(state, node)
     read = _read_network if naive else _read_model
     return replace(state, model=read(model, state.n_inputs, len(state.arrived)))
 
 
-def _projection(projection):
-    """Return the JSON of a projection."""
-    if projection.n_features > MOST_PROJECTED:
-        raise ValueError(
-            f"samples of more than {MOST_PROJECTED} features cannot be saved with their projection;"
-            f" got {projection.n_features} features."
-        )
-    return {"seed": int(projection.seed), "n_columns": int(projection.n_columns)}
-
-
-def written(value, writer, where):
-    """Return the JSON of a core object: its fields by name, its arrays by number."""
-    if is_dataclass(value):
-        names = [one.name for one in fields(value)]
-        return {name: written(getattr(value, name), writer, where) for name in names}
-    if hasattr(value, "_fields"):
-        return {name: written(one, writer, where) for name, one in value._asdict().items()}
-    if isinstance(value, np.ndarray):
-        return writer.array(value, where)
-    if isinstance(value, tuple | list):
-        return [written(one, writer, where) for one in value]
-    return writer.plain(value.item() if isinstance(value, np.generic) else value, where)
-
-
 def _read_projection(node, n_features):
     """Return a projection of samples of a given width onto fewer columns."""
-    seed, n_columns = node.fields("seed", "n_columns")
+    seed, n_columns = _fields_of(RandomProjection, node)
     node.require(n_features <= MOST_PROJECTED, f"None above {MOST_PROJECTED} features")
     width = n_columns.integer(N_TERMS, n_features)
     n_columns.require(width in (n_features, width // N_TERMS * N_TERMS), f"a multiple of {N_TERMS}")
@@ -117,7 +113,7 @@ def _read_projection(node, n_features):
 
 def _read_repair(node, n_features, projection):
     """Return a repair of columns, which changes at least one."""
-    offset, scale = node.fields("offset", "scale")
+    offset, scale = _fields_of(ColumnRepair, node)
     repair = ColumnRepair(
         offset.optional(lambda one: one.array(n_features)),
         scale.optional(lambda one: one.array(n_features, least=0.0)),
@@ -136,24 +132,19 @@ def read_names(node, n_features):
     return names
 
 
-def _labels(node):
-    """Return at least one label, without duplicates."""
+def _labels(node, known=None):
+    """Return at least one label, without duplicates and of the kind of other labels."""
     labels = node.labels()
     if not len(labels) or len(np.unique(labels)) != len(labels):
         raise misfit(node.where, "one label or more, none of them twice")
     try:
-        return check_labels(labels, None, node.where)
+        return check_labels(labels, known, node.where)
     except ValueError as error:
         raise misfit(node.where, "labels of a kind that can be learned") from error
 
 
 def _check_bookkeeping(state, node):
     """Check that the labels of the tasks, of the model and of the columns are consistent."""
-    for labels in (state.classes, *state.task_classes):
-        try:
-            check_labels(labels, state.arrived, node.where)
-        except ValueError as error:
-            raise misfit(node.where, "of labels of one kind") from error
     in_tasks = np.concatenate(state.task_classes) if state.task_classes else state.arrived[:0]
     if not np.array_equal(np.sort(in_tasks), np.sort(state.arrived)):
         raise misfit(f"{node.where}.task_classes", "the labels that have arrived, each once")
@@ -168,21 +159,12 @@ def _is_axis(p):
     return 0 <= p <= sys.maxsize if type(p) is int else type(p) is float and 0.0 < p < 1.0
 
 
-def _write_settings(settings, writer):
-    """Return the JSON of settings."""
-    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
-    descent = asdict(values.pop("descent"))
-    return {
-        **{name: writer.plain(value, name) for name, value in values.items()},
-        "descent": {name: writer.plain(value, name) for name, value in descent.items()},
-    }
-
-
 def _read_settings(node):
     """Return settings."""
-    nodes = _fields_of(Settings, node)
-    descent = _fields_of(Descent, nodes.pop("descent"))
+    nodes = dict(zip(_stored(Settings), _fields_of(Settings, node), strict=True))
+    descent = dict(zip(_stored(Descent), _fields_of(Descent, nodes.pop("descent")), strict=True))
     values, steps = ({name: one.plain() for name, one in some.items()} for some in (nodes, descent))
+    values["p"] = tuple(one.plain() for one in nodes["p"].entries())
     _check_values(node, values | steps)
     settings = Settings(**values, descent=Descent(**steps))
     node.require(
@@ -213,34 +195,14 @@ def _check_values(node, values):
     node.require(axes and plain, "valid values of settings")
 
 
-def _fields_of(made, node):
-    """Return the values of an object by the names of the fields of a dataclass, which it has."""
-    names = [one.name for one in fields(made)]
-    return dict(zip(names, node.fields(*names), strict=True))
-
-
-def _write_model(model, writer):
-    """Return the JSON of a model."""
-    names = ("seed", "moments", "null_space_dims", "n_newest", "loss_curve", "left_out")
-    return {
-        "settings": _write_settings(model.settings, writer),
-        "bands": written(model.features.bands, writer, "a band"),
-        **{name: written(getattr(model, name), writer, name) for name in names},
-    }
-
-
 def _read_model(node, n_inputs, n_classes):
     """Return a model of a given number of inputs and classes."""
-    settings, seed, bands, moments, dims, n_newest, curve, left_out = node.fields(
-        *("settings", "seed", "bands", "moments", "null_space_dims"),
-        *("n_newest", "loss_curve", "left_out"),
-    )
-    settings = _read_settings(settings)
+    settings, seed, network, moments, dims, n_newest, curve, left_out = _fields_of(Model, node)
+    settings, number = _read_settings(settings), seed.integer(0, _LARGEST_SEED)
     n_layers = len(settings.p)
-    read_bands, widths = _read_bands(bands, n_inputs, n_layers)
-    number = seed.integer(0, _LARGEST_SEED)
-    features = FeatureMap(n_inputs, _drawn_band(node, n_inputs, settings, number), read_bands)
-    bands.require(settings.band_size or not features.bands, "empty with band_size=0")
+    bands, widths = _read_bands(network, n_inputs, n_layers)
+    network.require(settings.band_size or not bands, "empty with band_size=0")
+    features = FeatureMap(n_inputs, _drawn_band(node, n_inputs, settings, number), bands)
     return Model(
         settings,
         number,
@@ -251,7 +213,7 @@ def _read_model(node, n_inputs, n_classes):
             for one in dims.entries()
         ),
         _read_n_newest(n_newest, [band.layer for band in features.bands], dims, n_classes),
-        tuple(_read_loss(one) for one in curve.entries()),
+        _read_curve(curve),
         _read_left_out(left_out, n_classes),
     )
 
@@ -266,18 +228,18 @@ def _read_n_newest(node, layers, dims, n_classes):
     return number
 
 
-def _read_loss(node):
-    """Return a loss."""
-    loss = node.plain()
-    node.require(type(loss) is float, "a number")
-    return loss
+def _read_curve(node):
+    """Return losses."""
+    losses = tuple(one.plain() for one in node.entries())
+    node.require(all(type(one) is float for one in losses), "a list of numbers")
+    return losses
 
 
 def _read_left_out(node, n_classes):
     """Return the left-out likeness of the first classes, or of all."""
     read = []
     for one in node.entries():
-        values, known = one.fields("values", "n_classes")
+        values, known = _fields_of(LeftOutLikeness, one)
         likeness = LeftOutLikeness(values.array(None), known.integer())
         ascending = bool((np.diff(likeness.values) >= 0.0).all())
         values.require(ascending and (likeness.values <= 0.0).all(), "ascending and not positive")
@@ -298,10 +260,8 @@ def _read_bands(node, n_inputs, n_layers):
     """Return the bands and the width of every layer; a band reads only features before it."""
     # The widths of the file are only compared with arrays; no memory is allocated from them.
     bands, widths = [], defaultdict(int, {0: n_inputs})
-    for one in node.entries():
-        layer, weights, activation, norm, scale = one.fields(
-            "layer", "weights", "activation", "batch_norm", "scale"
-        )
+    for one in _fields_of(FeatureMap, node)[0].entries():
+        layer, weights, activation, norm, scale = _fields_of(Band, one)
         number, rows = layer.integer(1, n_layers), weights.array(None, None)
         width = widths[number - 1]
         # A band of the first layer reads all inputs; other bands read the neurons that existed
@@ -309,7 +269,7 @@ def _read_bands(node, n_inputs, n_layers):
         seen = rows.shape[1] == width if number == 1 else rows.shape[1] <= width
         if not len(rows) or not seen:
             raise misfit(weights.where, f"rows over {width} features")
-        batch_norm = None if norm.value is None else _read_norm(norm, len(rows))
+        batch_norm = norm.optional(partial(_read_norm, n_neurons=len(rows)))
         factor = scale.number(0.0, above=True)
         bands.append(Band(number, rows, activation.text(*ACTIVATIONS), batch_norm, factor))
         widths[number] += len(rows)
@@ -318,13 +278,13 @@ def _read_bands(node, n_inputs, n_layers):
 
 def _read_norm(node, n_neurons):
     """Return the running statistics of batch normalisation."""
-    mean, variance = node.fields("mean", "variance")
+    mean, variance = _fields_of(BatchNorm, node)
     return BatchNorm(mean.array(n_neurons), variance.array(n_neurons, least=0.0))
 
 
 def _read_moments(node, n_features):
     """Return the moments of a class."""
-    weight, mean, blocks, residual = node.fields("weight", "mean", "blocks", "residual")
+    weight, mean, blocks, residual = _fields_of(ClassMoments, node)
     parts = tuple(one.array(None, None) for one in blocks.entries())
     holds = len({len(part) for part in parts}) == 1
     if not holds or sum(part.shape[1] for part in parts) != n_features:
@@ -337,47 +297,31 @@ def _read_moments(node, n_features):
     )
 
 
-def _write_network(network, writer):
-    """Return the JSON of a naive network."""
-    names = ("seed", "n_layers", "scale", "outputs", "n_trainings", "loss_curve")
-    return {
-        "bands": written(network.features.bands, writer, "a band"),
-        **{name: written(getattr(network, name), writer, name) for name in names},
-    }
-
-
 def _read_network(node, n_inputs, n_classes):
     """Return a naive network of a given number of inputs and classes."""
-    seed, n_layers, scale, bands, outputs, n_trainings, curve = node.fields(
-        "seed", "n_layers", "scale", "bands", "outputs", "n_trainings", "loss_curve"
-    )
+    seed, n_layers, scale, network, outputs, n_trainings, curve = _fields_of(NaiveNetwork, node)
     depth, heads = n_layers.integer(1), outputs.entries()
-    read_bands, _ = _read_bands(bands, n_inputs, depth)
-    features = FeatureMap(n_inputs, SharedBand.empty(n_inputs), read_bands)
+    bands, _ = _read_bands(network, n_inputs, depth)
     # Every task has added a band to each layer.
-    layers = [band.layer for band in features.bands]
-    bands.require(
-        len(layers) == depth * len(heads)
-        and all(layer == index % depth + 1 for index, layer in enumerate(layers)),
-        "a band per layer and task",
-    )
-    widths = np.cumsum([len(band.weights) for band in features.bands[depth - 1 :: depth]])
+    expected = [layer for _ in heads for layer in range(1, min(depth, len(bands)) + 1)]
+    network.require([band.layer for band in bands] == expected, "a band per layer and task")
+    widths = np.cumsum([len(band.weights) for band in bands[depth - 1 :: depth]])
     read = tuple(_read_outputs(one, width) for one, width in zip(heads, widths, strict=True))
     outputs.require(sum(len(one.offsets) for one in read) == n_classes, f"of {n_classes} classes")
     return NaiveNetwork(
         seed.integer(0, _LARGEST_SEED),
         depth,
         scale.number(0.0, above=True),
-        features,
+        FeatureMap(n_inputs, SharedBand.empty(n_inputs), bands),
         read,
         n_trainings.integer(),
-        tuple(_read_loss(one) for one in curve.entries()),
+        _read_curve(curve),
     )
 
 
 def _read_outputs(node, width):
     """Return the outputs of one task over the neurons that the last layer had at the time."""
-    weights, offsets = node.fields("weights", "offsets")
+    weights, offsets = _fields_of(Outputs, node)
     rows = weights.array(None, int(width))
     if not len(rows):
         raise misfit(weights.where, "of one class or more")

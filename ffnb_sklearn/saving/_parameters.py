@@ -1,4 +1,4 @@
-"""The parameters that a file may hold, with every name that a file may use.
+"""The parameters and fitted attributes that a file may hold, with every name that it may use.
 
 Parameters decide what an estimator does long after it was loaded: a dotted name is imported, a path
 is opened, a pattern is matched against texts, and a number allocates memory. So a file cannot hold
@@ -16,29 +16,35 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils._param_validation import Options
 
 from .._estimators.bands import Bands
 from .._estimators.base import ClassIncrementalClassifier
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
 from ..datasets._base import shown
-from ..pipeline._pipeline import ContinualPipeline
 from ..skeletons._blocks import BLOCK_SCALES
 from ..skeletons._descriptor import SkeletonDescriptor
 from ._models import MOST_PROJECTED
 from ._values import NUMBER_TYPES
 
-__all__ = ["check_columns", "check_parameter"]
+__all__ = ["check_columns", "check_parameter", "check_size", "rules_of"]
 
-# Largest values of numbers that allocate memory or build layers before any sample confirms them.
+# Largest values of numbers that allocate memory, build layers or start processes before any sample
+# confirms them.
 _LARGEST = {
     "n_features": MOST_PROJECTED,
+    "n_features_in_": MOST_PROJECTED,
     "n_layers": 1 << 10,
     "band_size": 1 << 16,
     "shared_band_size": 1 << 20,
+    "degree": 16,
+    "n_components": 1 << 20,
+    "n_jobs": 1 << 10,
+    "sample_steps": 1 << 10,
 }
 
 # Largest number of columns of a `SkeletonDescriptor`; a row then takes 32 MB.
@@ -81,19 +87,30 @@ def _is_number(value):
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def _is_count(value, least=0):
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+
+
 def _is_size(value):
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0
+    return _is_count(value, 1)
+
+
+def _is_shape(value):
+    # The product of Python's integers cannot overflow.
+    return isinstance(value, tuple) and all(type(one) is int and one > 0 for one in value)
 
 
 def _is_name(value):
     return isinstance(value, str)
 
 
+def _is_array(value, kinds="biufc"):
+    return isinstance(value, np.ndarray) and value.dtype.kind in kinds
+
+
 def _is_numeric(value):
     """Return whether a value is an array or a tensor of numbers."""
-    if isinstance(value, torch.Tensor):
-        return True
-    return isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+    return isinstance(value, torch.Tensor) or _is_array(value)
 
 
 def _is_list(holds):
@@ -101,8 +118,8 @@ def _is_list(holds):
     return lambda value: isinstance(value, list | tuple | np.ndarray) and all(map(holds, value))
 
 
-def _is_dict(key_holds, holds):
-    """Make a test for dictionaries whose keys and values hold."""
+def _is_dict(holds, key_holds=_is_name):
+    """Make a test for dictionaries whose values and keys hold."""
     return lambda value: (
         isinstance(value, dict) and all(key_holds(key) and holds(one) for key, one in value.items())
     )
@@ -157,6 +174,15 @@ def _is_range_of_ngrams(value):
     )
 
 
+def _is_vocabulary(value):
+    # The columns of a sparse array are not checked when it is made.
+    return _is_dict(_is_count)(value) and sorted(value.values()) == list(range(len(value)))
+
+
+def _is_estimator(value):
+    return isinstance(value, BaseEstimator)
+
+
 def _is_step(value):
     """Return whether a value is a name and an estimator, None or "passthrough"."""
     return (
@@ -167,11 +193,8 @@ def _is_step(value):
     )
 
 
-def _is_estimator(value):
-    return isinstance(value, BaseEstimator)
-
-
 _NONE = _Rule("None", lambda value: value is None)
+_COUNT = _Rule("an integer of at least 0", _is_count)
 _ONE_DEVICE = _Rule(
     "the name of a device",
     lambda value: isinstance(value, str) and _DEVICE.fullmatch(value) is not None,
@@ -182,8 +205,34 @@ _NUMBER_TYPE = _Rule(
     "a type of numbers",
     lambda value: value in NUMBER_TYPES.values() or _is_option(*NUMBER_TYPES)(value),
 )
+_PER_FEATURE = _Rule("None or one number per feature", _none_or(lambda one: _is_array(one, "f")))
 
-# Rules by class and parameter; they apply to subclasses.
+# Parameters of every class that turns texts into counts.
+_TEXTS = {
+    # Other inputs are files.
+    "input": _Rule("'content'", _is_option("content")),
+    "encoding": _Rule(
+        f"one of {', '.join(sorted(_ENCODINGS))}",
+        lambda value: isinstance(value, str) and value.lower() in _ENCODINGS,
+    ),
+    "strip_accents": _Rule("None, 'ascii' or 'unicode'", _none_or(_is_option("ascii", "unicode"))),
+    "preprocessor": _NONE,
+    "tokenizer": _NONE,
+    "analyzer": _Rule("'word', 'char' or 'char_wb'", _is_option("word", "char", "char_wb")),
+    "stop_words": _Rule(
+        "None, 'english' or a list of words", _none_or(_is_option("english"), _is_list(_is_name))
+    ),
+    "token_pattern": _Rule(
+        r"None or a pattern that cannot backtrack: a run of characters of one kind, such as "
+        r"'(?u)\b\w\w+\b' or '[a-z]+'",
+        _none_or(_is_pattern),
+    ),
+    "ngram_range": _Rule(f"two integers from 1 to {_LONGEST_NGRAM}", _is_range_of_ngrams),
+    "dtype": _NUMBER_TYPE,
+}
+
+# Rules by class and parameter or fitted attribute, whose name ends in "_". They apply to
+# subclasses. A fitted attribute without a rule is not part of a file.
 _RULES = {
     ClassIncrementalClassifier: {
         "device": _ONE_DEVICE,
@@ -192,55 +241,48 @@ _RULES = {
             "'uniform', 'empirical' or weights by label",
             lambda value: (
                 _is_option("uniform", "empirical")(value)
-                or _is_dict(lambda key: isinstance(key, str) or np.isscalar(key), _is_number)(value)
+                or _is_dict(_is_number, lambda key: _is_name(key) or np.isscalar(key))(value)
             ),
         ),
         "bands": _Rule("None or Bands", _none_or(lambda one: type(one) is Bands)),
     },
-    ContinualPipeline: {
+    Pipeline: {
         "steps": _Rule("a list of names and estimators", _is_list(_is_step)),
         # A cache may run code.
         "memory": _NONE,
+        "transform_input": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
     },
     FrozenEstimator: {"estimator": _Rule("an estimator", _is_estimator)},
-    MinMaxScaler: {"feature_range": _Rule("two numbers", _is_list(_is_number))},
-    FeatureHasher: {"dtype": _NUMBER_TYPE},
-    HashingVectorizer: {
-        # Other inputs are files.
-        "input": _Rule("'content'", _is_option("content")),
-        "encoding": _Rule(
-            f"one of {', '.join(sorted(_ENCODINGS))}",
-            lambda value: isinstance(value, str) and value.lower() in _ENCODINGS,
+    StandardScaler: {
+        **dict.fromkeys(["mean_", "var_", "scale_"], _PER_FEATURE),
+        "n_samples_seen_": _Rule(
+            "a count, or one per feature", lambda one: _is_number(one) or _is_array(one, "iuf")
         ),
-        "strip_accents": _Rule(
-            "None, 'ascii' or 'unicode'", _none_or(_is_option("ascii", "unicode"))
-        ),
-        "preprocessor": _NONE,
-        "tokenizer": _NONE,
-        "analyzer": _Rule("'word', 'char' or 'char_wb'", _is_option("word", "char", "char_wb")),
-        "stop_words": _Rule(
-            "None, 'english' or a list of words",
-            _none_or(_is_option("english"), _is_list(_is_name)),
-        ),
-        "token_pattern": _Rule(
-            r"None or a pattern that cannot backtrack: a run of characters of one kind, such as "
-            r"'(?u)\b\w\w+\b' or '[a-z]+'",
-            _none_or(_is_pattern),
-        ),
-        "ngram_range": _Rule(f"two integers from 1 to {_LONGEST_NGRAM}", _is_range_of_ngrams),
-        "dtype": _NUMBER_TYPE,
     },
+    MinMaxScaler: {
+        "feature_range": _Rule("two numbers", _is_list(_is_number)),
+        **dict.fromkeys(["min_", "scale_", "data_min_", "data_max_", "data_range_"], _PER_FEATURE),
+        "n_samples_seen_": _COUNT,
+    },
+    MaxAbsScaler: {
+        **dict.fromkeys(["scale_", "max_abs_"], _PER_FEATURE),
+        "n_samples_seen_": _COUNT,
+    },
+    FeatureHasher: {"dtype": _NUMBER_TYPE},
+    HashingVectorizer: _TEXTS,
+    CountVectorizer: {**_TEXTS, "vocabulary_": _Rule("columns by word", _is_vocabulary)},
     SkeletonDescriptor: {
         "blocks": _Rule("a list of names of blocks", _is_list(_is_option(*BLOCK_SCALES))),
         "frame_shape": _SIZES,
+        "frame_shape_": _Rule("a shape", _is_shape),
     },
     TorchFeatureExtractor: {
         "backbone_params": _Rule(
             "None or a dictionary of numbers, strings, arrays and collections of these",
-            _none_or(_is_dict(_is_name, _is_plain)),
+            _none_or(_is_dict(_is_plain)),
         ),
         # `fit` opens a path.
-        "weights": _Rule("None or arrays by name", _none_or(_is_dict(_is_name, _is_numeric))),
+        "weights": _Rule("None or arrays by name", _none_or(_is_dict(_is_numeric))),
         "checkpoint": _NONE,
         "head": _Rule("None or a name", _none_or(_is_name)),
         "layers": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
@@ -261,16 +303,52 @@ _RULES = {
             f"None, 'mirror', or MirrorShift of at most {_LARGEST_SHIFT} pixels",
             _none_or(_is_option("mirror"), _is_shift_of_images(MirrorShift, "shift")),
         ),
+        "state_dict_": _Rule("arrays by name", _is_dict(_is_array)),
+        "n_features_out_": _COUNT,
+        "history_": _Rule(
+            "lists of numbers by name", _is_dict(_is_list(lambda one: type(one) is float))
+        ),
+        "n_epochs_": _COUNT,
+        "classes_": _Rule("labels", lambda one: _is_array(one, "biufUO") and one.ndim == 1),
+        "layer_widths_": _Rule(
+            "widths by layer", _is_dict(lambda one: type(one) is int and one > 0)
+        ),
+        "layer_scales_": _Rule(
+            "scales by layer", _is_dict(lambda one: type(one) is float and 0.0 < one < math.inf)
+        ),
+        "pooling_": _Rule(
+            "a kind of pooling", lambda one: _is_option("mean", "max")(one) or _is_size(one)
+        ),
+        "input_shape_": _Rule("None or a shape", _none_or(_is_shape)),
+        "image_values_": _Rule("a kind of numbers", _none_or(_is_option("uint8", "number"))),
+        "network_params_": _Rule(
+            "parameters of a network",
+            lambda one: (
+                isinstance(one, dict)
+                and one.keys() == {"backbone_params", "head"}
+                and isinstance(one["backbone_params"], dict)
+            ),
+        ),
     },
 }
 
 
+def rules_of(made):
+    """Return the rules of a class by parameter and fitted attribute."""
+    return next((_RULES[base] for base in made.__mro__ if base in _RULES), {"memory": _NONE})
+
+
 def check_parameter(made, name, value):
-    """Raise `ValueError` unless a file may hold a value of a parameter of a class."""
-    rules = next((_RULES[base] for base in made.__mro__ if base in _RULES), {})
-    rule = rules.get(name) or _setting(made, name)
+    """Raise `ValueError` unless a file may hold a value of a parameter or attribute of a class."""
+    rule = rules_of(made).get(name) or _setting(made, name)
     if not rule.holds(value):
         raise ValueError(f"{rule.expected} in a file; got {shown(value)}")
+
+
+def check_size(name, value):
+    """Raise `ValueError` if a value is a number that is too large for a parameter of a file."""
+    if _is_number(value) and value > _LARGEST.get(name, math.inf):
+        raise ValueError(f"a number of at most {_LARGEST[name]} in a file; got {shown(value)}")
 
 
 def _setting(made, name):

@@ -11,8 +11,7 @@ import sys
 import numpy as np
 import torch
 
-from ._container import is_storable
-from ._errors import misfit
+from ._container import is_storable, misfit
 
 __all__ = ["NUMBER_TYPES", "Node", "Reader", "Writer"]
 
@@ -98,30 +97,26 @@ class Writer:
             state = generator.get_state(legacy=False)
             if state["bit_generator"] != "MT19937":
                 raise ValueError(f"{where} cannot be saved: a RandomState over another generator.")
+            key, position = state["state"]["key"], int(state["state"]["pos"])
+            entry = [key, position, bool(state["has_gauss"]), float(state["gauss"])]
             self._positions[id(generator)] = len(self.generators)
-            self.generators.append(
-                {
-                    "key": self.array(state["state"]["key"], where),
-                    "position": int(state["state"]["pos"]),
-                    "has_gauss": bool(state["has_gauss"]),
-                    "gauss": self.plain(float(state["gauss"]), where),
-                }
-            )
+            self.generators.append(self.plain(entry, where))
         return self._positions[id(generator)]
 
 
 class Reader:
     """The arrays of a file, each of which belongs to one value.
 
-    ``read_other(kind, node)`` returns a value that is not plain; `factories` has values of
-    parameters by their names in the file.
+    ``read_other(kind, node)`` returns a value that is not plain. `factories` and `trusted` are the
+    arguments of `load`.
     """
 
-    def __init__(self, arrays, read_other, factories):
+    def __init__(self, arrays, read_other, factories, trusted):
         self._arrays = list(arrays)
         self.generators = []
         self.read_other = read_other
         self.factories = factories
+        self.trusted = trusted
 
     def take(self, index, where):
         """Return an array; raise if it has been taken before."""
@@ -178,7 +173,7 @@ class Node:
         """Return None, or the value that a function reads from this node."""
         return None if self.value is None else read(self)
 
-    def integer(self, least=0, most=sys.maxsize):
+    def integer(self, least=0, most=_MOST):
         """Return an integer in a range."""
         holds = type(self.value) is int and least <= self.value <= most
         self.require(holds, f"an integer from {least} to {most}")
@@ -217,16 +212,9 @@ class Node:
 
     def labels(self):
         """Return labels or names: a one-dimensional array."""
-        if type(self.value) is dict and "strings" in self.value:
-            (strings,) = self.fields("strings")
-            found = np.empty(len(strings.entries()), dtype=object)
-            found[:] = [one.text() for one in strings.entries()]
-            return found
-        (index,) = self.fields("array")
-        array = self.reader.take(index.value, self.where)
-        if array.ndim != 1:
-            raise misfit(self.where, "a one-dimensional array")
-        return array
+        found = self.plain()
+        self.require(type(found) is np.ndarray and found.ndim == 1, "a one-dimensional array")
+        return found
 
     def plain(self):
         """Return the value that `Writer.plain` has written."""
@@ -260,17 +248,21 @@ def _read_array(node):
     return node.reader.take(node.value, node.where)
 
 
+def _read_strings(node):
+    found = np.empty(len(node.entries()), dtype=object)
+    found[:] = [one.text() for one in node.entries()]
+    return found
+
+
 def _read_scalar(node):
     array = _read_array(node)
-    if array.ndim:
-        raise misfit(node.where, "a single number")
+    node.require(array.ndim == 0, "a single number")
     return array[()]
 
 
 def _read_tensor(node):
     array = _read_array(node)
-    if array.dtype.kind not in "biufc":
-        raise misfit(node.where, "numbers")
+    node.require(array.dtype.kind in "biufc", "numbers")
     return torch.from_numpy(array)
 
 
@@ -285,28 +277,15 @@ def _read_generator(node):
 
 def _made_generator(node):
     """Return a random generator in a given state."""
-    key, position, has_gauss, gauss = node.fields("key", "position", "has_gauss", "gauss")
+    key, position, has_gauss, gauss = node.entries(4)
     words = key.plain()
     holds = type(words) is np.ndarray and (words.dtype, words.shape) == (np.uint32, (_MT_WORDS,))
-    if not holds:
-        raise misfit(key.where, f"{_MT_WORDS} integers of 32 bits")
+    key.require(holds, f"{_MT_WORDS} integers of 32 bits")
     # The generator reads the word at this position without a check.
-    state = {"key": words, "pos": position.integer(0, _MT_WORDS)}
+    at, flag = position.integer(0, _MT_WORDS), int(has_gauss.flag())
     found = np.random.RandomState(0)
-    found.set_state(
-        {
-            "bit_generator": "MT19937",
-            "state": state,
-            "has_gauss": int(has_gauss.flag()),
-            "gauss": gauss.number(),
-        }
-    )
+    found.set_state(("MT19937", words, at, flag, gauss.number()))
     return found
-
-
-def _read_number_type(node):
-    """Return the NumPy type of numbers that the file names."""
-    return NUMBER_TYPES[node.text(*NUMBER_TYPES)]
 
 
 # Function that reads the content of each kind.
@@ -315,9 +294,9 @@ _KINDS = {
     "tuple": lambda node: tuple(one.plain() for one in node.entries()),
     "dict": _read_dict,
     "array": _read_array,
-    "strings": lambda node: Node({"strings": node.value}, node.where, node.reader).labels(),
+    "strings": _read_strings,
     "scalar": _read_scalar,
     "tensor": _read_tensor,
     "generator": _read_generator,
-    "number_type": _read_number_type,
+    "number_type": lambda node: NUMBER_TYPES[node.text(*NUMBER_TYPES)],
 }

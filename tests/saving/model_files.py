@@ -3,8 +3,12 @@
 import copy
 import hashlib
 import io
+import json
+import zipfile
+from importlib.util import find_spec
 
 import numpy as np
+from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import (
@@ -41,11 +45,18 @@ def pipeline():
     return learned(ContinualPipeline([("scaler", StandardScaler()), ("clf", classifier())]), [2, 3])
 
 
+def foreign_pipeline():
+    """Return a pipeline with a step that is stored with skops."""
+    return learned(ContinualPipeline([("axes", PCA(4)), ("clf", classifier())]), [2, 3])
+
+
 ESTIMATORS = {
     "deep": deep_classifier,
     "naive": naive_classifier,
     "pipeline": pipeline,
 }
+if find_spec("skops"):
+    ESTIMATORS["foreign"] = foreign_pipeline
 
 
 def saved(estimator, path):
@@ -104,3 +115,20 @@ def put(content, path, value):
     else:
         owner[last] = value
     return content
+
+
+def with_text(change):
+    """Make a function that changes the JSON text in the bytes of skops."""
+
+    def changed(data):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        text = json.loads(members["schema.json"])
+        members["schema.json"] = json.dumps(change(text) or text)
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, part in members.items():
+                archive.writestr(name, part)
+        return file.getvalue()
+
+    return changed

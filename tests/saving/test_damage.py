@@ -1,7 +1,6 @@
 """Damaged, foreign, newer and forged files raise ModelFileError, and nothing else."""
 
 import io
-import json
 import pickle
 import zipfile
 from dataclasses import fields
@@ -137,6 +136,9 @@ def test_keys_of_the_state_are_all_needed_and_no_other(original, tmp_path):
 def test_forged_arrays_are_refused(original, tmp_path):
     content, arrays = opened(original)
     for index, array in enumerate(arrays):
+        if array.dtype == np.uint8:
+            # The bytes of skops: an archive may end in other bytes.
+            continue
         forgeries = [array[None], np.array(array.tolist(), dtype="U9")]
         if array.ndim:
             forgeries.append(np.concatenate([array, array[..., :1]], axis=-1))
@@ -188,41 +190,42 @@ def test_numbers_that_no_model_has_are_refused(original, tmp_path):
     assert n_checked > 10
 
 
-def test_forged_layouts_are_refused(original, tmp_path):
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 2305843009213693952)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<f16', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<U999999999', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': '<f8', 'fortran_order': 3, 'shape': (1,)}",
+        f"{{'descr': '<f8', 'fortran_order': False, 'shape': {(1,) * 100}}}",
+        "{'descr': '<f8', 'shape': (1,)}",
+        "__import__('os').getpid()",
+        "",
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_forged_header_of_an_array_is_refused(original, header, version, tmp_path):
     content, arrays = opened(original)
-    layouts = [
-        ["<f8", "C", [2**61]],
-        ["<f8", "C", [0, 2**61]],
-        ["<f8", "C", [-1]],
-        ["<f8", "C", [2**70]],
-        ["<f8", "C", [True]],
-        ["|O8", "C", [1]],
-        ["<f16", "C", [1]],
-        ["<U999999999", "C", [1]],
-        ["<f8", "A", [1]],
-        ["<f8", "C", [1] * 100],
-        ["<f8", "C"],
-        "<f8",
-        None,
-    ]
-    for layout in layouts:
-        for index in (0, len(arrays) - 1):
-            check_refused(_with_layout(content, arrays, index, layout), tmp_path / "model.ffnb")
+    array = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(2 * version, "little")
+    array += header.encode() + b"\0" * 8
+    for name in ("arrays/0.npy", f"arrays/{len(arrays) - 1}.npy"):
+        forged = with_member(closed(content, arrays), name, array)
+        check_refused(forged, tmp_path / "model.ffnb")
 
 
-def _with_layout(content, arrays, index, layout):
-    """Return a file whose list of arrays is forged."""
-    file = io.BytesIO(closed(content, arrays))
-    with zipfile.ZipFile(file) as archive:
-        parts = [(name, archive.read(name)) for name in archive.namelist()]
+def with_member(content, name, data):
+    """Return a file with another member of its archive, and the digest that belongs to it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {one: archive.read(one) for one in archive.namelist()} | {name: data}
         comment = archive.comment
-    whole = json.loads(parts[0][1])
-    whole["arrays"][index] = layout
-    parts[0] = (parts[0][0], json.dumps(whole).encode())
     forged = io.BytesIO()
     with zipfile.ZipFile(forged, "w") as archive:
-        for name, data in parts:
-            archive.writestr(name, data)
+        for one, part in parts.items():
+            archive.writestr(one, part)
         archive.comment = comment
     return signed(forged.getvalue())
 
@@ -232,16 +235,17 @@ def _with_layout(content, arrays, index, layout):
     [
         b"{",
         b"[" * 100_000 + b"]" * 100_000,
-        b'{"arrays": [], "arrays": [], "content": 1}',
-        b'{"arrays": [], "content": NaN}',
-        b'{"arrays": [], "content": ' + b"9" * 5000 + b"}",
+        b'{"format": NaN}',
+        b'{"format": ' + b"9" * 5000 + b"}",
         b"\xff\xfe",
-        b'{"arrays": [], "content": {"format": 1, "format": 1}}',
-        b'{"arrays": [], "content": {"format": true}}',
-        b'{"arrays": [], "content": {"format": "1"}}',
-        b'{"arrays": [], "content": {"format": 1, "estimator": {}}}',
+        b'{"format": 1, "format": 1}',
+        b'{"format": true}',
+        b'{"format": "1"}',
+        b'{"format": 1, "estimator": {}}',
+        b'{"format": 1, "written_by": {}, "generators": [], "estimator": {"tuple": []}}',
+        b"[1]",
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_forged_json_is_refused(text, tmp_path):
     file = io.BytesIO()
@@ -252,7 +256,7 @@ def test_forged_json_is_refused(text, tmp_path):
 
 
 def test_nested_estimators_are_refused(tmp_path):
-    content = {"format": 1, "written_by": {}, "generators": [], "estimator": 0}
+    content = {"format": 1, "written_by": {}, "generators": []}
     nested = 0
     for _ in range(50_000):
         nested = [nested]
@@ -269,6 +273,7 @@ def test_nested_estimators_are_refused(tmp_path):
             "output": None,
             "fitted": "wrong",
         }
+    nested = {"estimator": nested}
     check_refused(closed({**content, "estimator": nested}, []), tmp_path / "model.ffnb")
 
 

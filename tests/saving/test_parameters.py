@@ -136,7 +136,7 @@ def test_projection_of_too_many_features_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_no_parameter_takes_a_free_name_or_code(kind):
-    made = _KINDS[kind].made
+    made = _KINDS[kind]
     names = inspect.signature(made).parameters
     free = {("TorchFeatureExtractor", "head"), ("TorchFeatureExtractor", "backbone")}
     values = ["subprocess:run", "/etc/hostname", len, Path("a"), b"a", {"a": len}, [len], object()]
@@ -150,7 +150,7 @@ def test_no_parameter_takes_a_free_name_or_code(kind):
 
 @pytest.mark.parametrize("kind", _KINDS)
 def test_defaults_can_be_saved(kind):
-    made = _KINDS[kind].made
+    made = _KINDS[kind]
     for name, one in inspect.signature(made).parameters.items():
         if one.default is not one.empty:
             check_parameter(made, name, one.default)

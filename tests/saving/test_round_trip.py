@@ -14,7 +14,6 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
-    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
@@ -179,6 +178,7 @@ def test_steps_that_share_a_random_state_share_it_still(tmp_path):
         None,
         FrozenEstimator(StandardScaler().fit(X)),
         ContinualPipeline([("a", StandardScaler()), ("b", MinMaxScaler())]),
+        Pipeline([("a", StandardScaler()), ("b", None)], transform_input=["X_val"]),
     ],
     ids=str,
 )
@@ -333,8 +333,7 @@ class _Subclass(FFNBClassifier):
     ("estimator", "message"),
     [
         (_Subclass(), "_Subclass"),
-        (Pipeline([("clf", classifier())]), "Pipeline"),
-        (make_continual_pipeline(FunctionTransformer(np.log), classifier()), "FunctionTransformer"),
+        (Pipeline([("clf", _Subclass())]), "step 'clf' cannot be saved: an instance of _Subclass"),
         (
             make_continual_pipeline(HashingVectorizer(tokenizer=str.split), classifier()),
             "tokenizer",
@@ -387,7 +386,8 @@ def test_numpy_reads_the_arrays(tmp_path):
     save(learned(classifier(), [0, 1]), path)
     with np.load(path, allow_pickle=False) as archive:
         assert {"model.json", "arrays/0"} <= set(archive.files)
-        assert archive["arrays/0"].dtype.kind == "i"
+        arrays = [archive[name] for name in archive.files if name != "model.json"]
+    assert any(np.array_equal(array, [0, 1]) for array in arrays)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "ovo", "ova"])

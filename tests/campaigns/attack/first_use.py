@@ -5,17 +5,25 @@ replaced by a value of the same kind, so that many files load. Each is then used
 use it.
 """
 
+import io
+import json
 import os
 import re
 import signal
 import sys
 import warnings
+import zipfile
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
+from importlib.util import find_spec
 from operator import getitem
 
 import numpy as np
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ffnb_sklearn import SkeletonDescriptor, TorchFeatureExtractor, make_continual_pipeline
 from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
@@ -29,6 +37,7 @@ from tests.saving.model_files import (
     places,
     put,
     saved,
+    with_text,
 )
 from tests.separated_classes import X
 
@@ -91,7 +100,23 @@ def skeleton_pipeline():
 _RNG = np.random.default_rng(0)
 _IMAGES = _RNG.integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
 _ROWS = _RNG.random((4, 18))
+_ROWS_MIXED = np.array([["red", 1.0], ["blue", 2.0], ["red", np.nan], ["green", 4.0]], dtype=object)
 _SEQUENCES = _RNG.random((4, 5, 6, 3))
+
+
+def word_pipeline():
+    model = make_continual_pipeline(TfidfVectorizer(), classifier(band_size=0))
+    return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
+
+
+def category_pipeline():
+    columns = ColumnTransformer(
+        [
+            ("colours", OneHotEncoder(handle_unknown="ignore", sparse_output=False), [0]),
+            ("sizes", make_pipeline(SimpleImputer(), StandardScaler()), [1]),
+        ]
+    )
+    return make_continual_pipeline(columns, classifier()).partial_fit(_ROWS_MIXED, [0, 0, 1, 1])
 
 
 def samples(canary):
@@ -103,6 +128,7 @@ def samples(canary):
         (graph_pipeline, _ROWS),
         (skeleton_pipeline, _SEQUENCES),
         (pipeline, X),
+        *([(word_pipeline, texts), (category_pipeline, _ROWS_MIXED)] if find_spec("skops") else []),
     ]
 
 
@@ -142,7 +168,7 @@ def count_used(n_files, folder):
 
 
 def all_forgeries(canary, folder):
-    """Return all forgeries in random order: content, arrays, samples, and a value with its place.
+    """Return all forgeries in random order: a function that makes the file, samples and a name.
 
     Those of the parameters come first, because parameters decide what is interpreted.
     """
@@ -155,27 +181,61 @@ def all_forgeries(canary, folder):
             if path[:1] != ("estimator",) or path[-1] in ("array", "class"):
                 continue
             chosen = parameters if path[-2:-1] == ("parameters",) else others
-            old = reduce(getitem, path, content)
-            values = hostile_values(old, canary)
-            chosen += [(content, arrays, rows, path, value) for value in values]
+            for value in hostile_values(reduce(getitem, path, content), canary):
+                file = partial(_forged, content, arrays, path, value)
+                chosen.append((file, rows, f"{path}={value!r}"))
+        for path in places(content):
+            if path[-1:] != ("foreign",):
+                continue
+            index = reduce(getitem, path, content)[1]["array"]
+            for place, value in _hostile_attributes(arrays[index].tobytes(), canary):
+                file = partial(_forged_attribute, content, arrays, index, place, value)
+                parameters.append((file, rows, f"{place}={value!r}"))
     rng = np.random.default_rng(0)
     return [some[i] for some in (parameters, others) for i in rng.permutation(len(some))]
 
 
-def _is_used(content, arrays, rows, path, value, canary, folder):
-    """Forge a file, load it and use it; return whether it loads."""
+def _forged(content, arrays, path, value):
+    """Return a file with another value at a place of its JSON text."""
     forged = put(content, path, value) if value is not None else _with_null(content, path)
-    with _watched(canary, f"{path}={value!r}"), warnings.catch_warnings():
+    return closed(forged, arrays)
+
+
+def _hostile_attributes(data, canary):
+    """Yield the places of plain values in the bytes of skops, and hostile values for each."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        text = json.loads(archive.read("schema.json"))
+    for place in places(text):
+        node = reduce(getitem, place, text)
+        if isinstance(node, dict) and node.get("__loader__") == "JsonNode":
+            for value in hostile_values(json.loads(node["content"]), canary):
+                yield (*place, "content"), json.dumps(value)
+        elif place[-1:] in (("__class__",), ("__module__",), ("__loader__",)):
+            for value in ("system", "os", "posix", "FunctionNode", "ObjectNode", "TreeNode"):
+                yield place, value
+
+
+def _forged_attribute(content, arrays, index, place, value):
+    """Return a file with another value in the bytes of skops."""
+    change = with_text(lambda text: put(text, place, value))
+    forged = np.frombuffer(change(arrays[index].tobytes()), np.uint8)
+    return closed(content, [*arrays[:index], forged, *arrays[index + 1 :]])
+
+
+def _is_used(file, rows, name, canary, folder):
+    """Forge a file, load it and use it; return whether it loads."""
+    content = file()
+    with _watched(canary, name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            estimator = load_bytes(closed(forged, arrays), folder / "forged.ffnb")
+            estimator = load_bytes(content, folder / "forged.ffnb")
         except ModelFileError:
             return False
         for method in ("transform", "predict", "predict_proba", "get_feature_names_out"):
             try:
                 call = getattr(estimator, method)
                 call() if method == "get_feature_names_out" else call(rows)
-            except (ValueError, TypeError, AttributeError):
+            except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
                 # Parameters that do not fit the samples.
                 continue
     return True
