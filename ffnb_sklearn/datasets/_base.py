@@ -1,6 +1,6 @@
 """Read text files with line numbers, and format messages about files, for all loaders."""
 
-import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ def user_path(path, name):
 def data_folder(data_home):
     """Return `data_home` as a `Path`, or raise if no such folder exists."""
     folder = user_path(data_home, "data_home")
-    if not _is_there(folder.is_dir):
+    if not os.path.isdir(folder):  # unlike `Path.is_dir`, this is False for a name that is too long
         found = shown(str(folder), _LONGEST_PATH)
         raise FileNotFoundError(f"data_home must be an existing folder, got {found}.")
     return folder
@@ -38,20 +38,9 @@ def data_folder(data_home):
 
 def require_file(path, reason):
     """Return `path`, or raise an error that names the file and why it was expected."""
-    if not _is_there(path.is_file):
-        found = shown(str(path), _LONGEST_PATH)[1:-1] if len(str(path)) > _LONGEST_PATH else path
-        raise FileNotFoundError(f"{found}: no such file; {reason}.")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{str(path)[:_LONGEST_PATH]}: no such file; {reason}.")
     return path
-
-
-def _is_there(is_of_kind):
-    """Return the result of `Path.is_dir` or `Path.is_file`; False if the name is too long."""
-    try:
-        return is_of_kind()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
 
 
 def malformed(path, line, message):
@@ -62,24 +51,22 @@ def malformed(path, line, message):
 def read_lines(path):
     """Yield the lines of a text file as bytes, with their numbers, counted from 1.
 
-    LF and CRLF line ends are both accepted. Blank lines at the end of the file are left out; of
-    other blank lines in a row, only the first is yielded. Only one line is in memory, so that a
-    caller that rejects a line does not read the rest of an unsuitable file.
+    LF and CRLF line ends are both accepted, and blank lines at the end of the file are left out.
+    Only one line is in memory, so that a caller that rejects a line does not read the rest.
     """
-    blank, number, is_empty = None, 0, True
+    number, n_blank = 0, 0
     with path.open("rb") as file:
         while line := file.readline(_LONGEST_LINE):
             number += 1
             if len(line) == _LONGEST_LINE:
                 raise malformed(path, number, f"expected fewer than {_LONGEST_LINE} bytes.")
             if not line.strip():
-                blank = blank or number
+                n_blank += 1
                 continue
-            if blank:
-                yield blank, b""
-            blank, is_empty = None, False
+            if n_blank:
+                raise malformed(path, number - n_blank, "expected values, got a blank line.")
             yield number, line.rstrip(b"\r\n")
-    if is_empty:
+    if number == n_blank:
         raise malformed(path, 1, "the file is empty.")
 
 
@@ -91,10 +78,8 @@ def read_frames(path, shape, *, separator=None):
     """
     n_fields = 1 + int(np.prod(shape))
     rows = [_numbers(path, i, line, separator, n_fields) for i, line in read_lines(path)]
-    table = np.array(rows)
-    _check_size(path, table)
-    _check_frame_numbers(path, table[:, 0])
-    return np.ascontiguousarray(table[:, 1:]).reshape(len(table), *shape)
+    _check_frame_numbers(path, [row[0] for row in rows])
+    return np.array([row[1:] for row in rows]).reshape(len(rows), *shape)
 
 
 def shown(value, longest=LONGEST_SHOWN):
@@ -115,42 +100,28 @@ def _numbers(path, number, line, separator, n_fields):
     if len(fields) != n_fields:
         found = len(fields) if len(fields) < n_fields else "more"
         raise malformed(path, number, f"expected {n_fields} values, got {found}.")
+    return [_number(path, number, field) for field in fields]
+
+
+def _number(path, line, field):
+    """Convert one field to a float of at most `_LARGEST` in absolute value."""
     try:
-        if b"_" not in line:  # Python reads 1_0 as 10
-            return [float(field) for field in fields]
+        value = float(field) if b"_" not in field else None  # Python reads 1_0 as 10
     except ValueError:
-        pass
-    wrong = next(field for field in fields if not _is_number(field))
-    raise malformed(path, number, f"expected a number, got {shown(wrong)}.")
-
-
-def _is_number(field):
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return b"_" not in field
-
-
-def _check_size(path, table):
-    """Raise if a number is NaN, infinite, or larger than `_LARGEST` in absolute value."""
-    bad = np.flatnonzero(~(np.abs(table) <= _LARGEST).all(axis=1))
-    if bad.size:
-        found = next(one for one in table[bad[0]] if not abs(one) <= _LARGEST)
-        raise malformed(
-            path, bad[0] + 1, f"expected finite values up to {_LARGEST:g}, got {found:g}."
-        )
+        value = None
+    if value is None:
+        raise malformed(path, line, f"expected a number, got {shown(field)}.")
+    if not abs(value) <= _LARGEST:
+        raise malformed(path, line, f"expected finite values up to {_LARGEST:g}, got {value:g}.")
+    return value
 
 
 def _check_frame_numbers(path, frames):
     """Raise unless frame numbers are increasing integers, which detects a file pasted twice."""
-    fraction = np.flatnonzero(frames != np.floor(frames))
-    if fraction.size:
-        i = fraction[0]
-        raise malformed(path, i + 1, f"expected an integer frame number, got {frames[i]:g}.")
-    falling = 1 + np.flatnonzero(np.diff(frames) <= 0)
-    if falling.size:
-        i = falling[0]
-        raise malformed(
-            path, i + 1, f"frame number {frames[i]:.15g} does not exceed {frames[i - 1]:.15g}."
-        )
+    for i, frame in enumerate(frames):
+        if not frame.is_integer():
+            raise malformed(path, i + 1, f"expected an integer frame number, got {frame:g}.")
+        if i and frame <= frames[i - 1]:
+            raise malformed(
+                path, i + 1, f"frame number {frame:.15g} does not exceed {frames[i - 1]:.15g}."
+            )

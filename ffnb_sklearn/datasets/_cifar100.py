@@ -1,12 +1,10 @@
 """Loader of CIFAR-100."""
 
-from pathlib import Path
-
 import numpy as np
 from sklearn.utils import Bunch
 
 from ffnb_sklearn.datasets._base import data_folder, require_file, shown
-from ffnb_sklearn.datasets._plain_pickle import read_pickle, uint8_array
+from ffnb_sklearn.datasets._plain_pickle import image_rows, read_pickle
 
 N_CLASSES, N_SUPERCLASSES, N_VALUES = 100, 20, 3072
 
@@ -72,61 +70,60 @@ def load_cifar100(data_home):
     folder = data_folder(data_home)
     nested = folder / "cifar-100-python"
     folder = nested if nested.is_dir() else folder
-    meta, train, test = (_unpickle(folder / name) for name in ("meta", "train", "test"))
-    parts = [_images_and_labels(folder / "train", train), _images_and_labels(folder / "test", test)]
+    target_names, superclass_names = _read_names(folder / "meta")
+    parts = [_read_images(folder / name) for name in ("train", "test")]
     data, target, superclass = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return Bunch(
         data=data,
         target=target,
-        target_names=_names(folder / "meta", meta, "fine_label_names", N_CLASSES),
+        target_names=target_names,
         superclass=superclass,
-        superclass_names=_names(folder / "meta", meta, "coarse_label_names", N_SUPERCLASSES),
+        superclass_names=superclass_names,
         train=np.arange(len(data)) < len(parts[0][0]),
         DESCR=DESCR,
     )
 
 
-def _unpickle(path: Path):
-    """Return the dictionary that a file holds, with its keys as text.
-
-    The official files have bytes; files that a later Python has read and saved again have either.
-    """
-    require_file(path, "expected the files train, test and meta of the python version")
-    with path.open("rb") as file:
-        try:
-            content = read_pickle(file)
-        except ValueError as error:
-            raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
-    return {k.decode("latin-1") if isinstance(k, bytes) else k: v for k, v in content.items()}
+def _read_names(path):
+    """Return the names of the classes and of the superclasses."""
+    fine, coarse = _entries(path, "fine_label_names", "coarse_label_names")
+    return (
+        _names(path, "fine_label_names", fine, N_CLASSES),
+        _names(path, "coarse_label_names", coarse, N_SUPERCLASSES),
+    )
 
 
-def _entry(path, content, key):
-    if key not in content:
-        raise ValueError(f"{path}: the entry {key!r} is missing.")
-    return content[key]
-
-
-def _images_and_labels(path, content):
-    """Return the checked images, classes and superclasses of one file."""
-    record = _entry(path, content, "data")
+def _read_images(path):
+    """Return the images, classes and superclasses of one file."""
+    record, fine, coarse = _entries(path, "data", "fine_labels", "coarse_labels")
     try:
-        data = uint8_array(record)
+        data = image_rows(record, N_VALUES)
     except ValueError as error:
         raise ValueError(f"{path}: entry 'data' {error}.") from None
-    if data.ndim != 2 or data.shape[1] != N_VALUES:
-        raise ValueError(
-            f"{path}: entry 'data' must have shape (n_images, {N_VALUES}), got {data.shape}."
-        )
-    fine = _labels(path, content, "fine_labels", len(data), N_CLASSES)
-    coarse = _labels(path, content, "coarse_labels", len(data), N_SUPERCLASSES)
-    return data, fine, coarse
+    fine = _labels(path, "fine_labels", fine, len(data), N_CLASSES)
+    return data, fine, _labels(path, "coarse_labels", coarse, len(data), N_SUPERCLASSES)
 
 
-def _labels(path, content, key, n_images, n_classes):
+def _entries(path, *keys):
+    """Return some entries of the dictionary that a file holds.
+
+    The keys in the official files are bytes. A later Python may have saved the files with text.
+    """
+    require_file(path, "expected the files train, test and meta of the python version")
+    try:
+        content = read_pickle(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: not a CIFAR-100 pickle, or cut short: {error}.") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a dictionary, got {type(content).__name__}.")
+    for key in keys:
+        if key not in content and key.encode() not in content:
+            raise ValueError(f"{path}: the entry {key!r} is missing.")
+    return [content[key] if key in content else content[key.encode()] for key in keys]
+
+
+def _labels(path, key, labels, n_images, n_classes):
     """Return one list of labels as an array, after checking its length and its range."""
-    labels = _entry(path, content, key)
     if not isinstance(labels, list) or len(labels) != n_images:
         raise ValueError(f"{path}: entry {key!r} must be a list of {n_images} labels.")
     for i, label in enumerate(labels):
@@ -138,9 +135,8 @@ def _labels(path, content, key, n_images, n_classes):
     return np.array(labels, dtype=np.int64)
 
 
-def _names(path, content, key, n_names):
+def _names(path, key, names, n_names):
     """Return one list of class names as text."""
-    names = _entry(path, content, key)
     valid = isinstance(names, list) and all(
         isinstance(name, bytes | str) and name.isascii() for name in names
     )

@@ -18,9 +18,10 @@ from ffnb_sklearn.datasets._base import (
 
 N_JOINTS = 21
 
-# With these limits, every number fits an int64, and every action fits a folder name.
-NUMBER = rb"\d{1,9}"
-SEQUENCE = rb"Subject_(%b)/(\w{1,200})/(%b)" % (NUMBER, NUMBER)
+# Lines of the split file. With these limits, every number fits an int64, and every action fits a
+# folder name.
+_HEADER = rb"(Training|Test)\s+(\d{1,9})\s*"
+_ENTRY = rb"\s*(Subject_(\d{1,9})/(\w{1,200})/\d{1,9})\s+(\d{1,9})\s*"
 
 FINGERS = ("thumb", "index", "middle", "ring", "pinky")
 JOINT_NAMES = (
@@ -127,62 +128,38 @@ def _read_split(path):
     """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
     sections, entries = {}, []
     for number, line in read_lines(path):
-        # A line has two fields; a longer line is split into three.
-        fields = line.split(None, 2)
-        if fields and fields[0] in (b"Training", b"Test"):
-            _open_section(path, number, fields, sections)
+        if header := re.fullmatch(_HEADER, line):
+            name = header[1].decode()
+            if name in sections or name != ("Test" if sections else "Training"):
+                raise malformed(path, number, f"unexpected header {name!r}.")
+            sections[name] = number, int(header[2])
         elif not sections:
             raise malformed(path, number, f"expected 'Training <count>', got {shown(line)}.")
+        elif entry := re.fullmatch(_ENTRY, line):
+            name, subject, action, label = (field.decode() for field in entry.groups())
+            is_train = "Test" not in sections
+            entries.append(_Entry(number, is_train, int(subject), action, name, int(label)))
         else:
-            entries.append(_parse_entry(path, number, fields, b"Test" not in sections))
+            expected = "'Subject_<k>/<action>/<n> <label>' or 'Test <count>'"
+            raise malformed(path, number, f"expected {expected}, got {shown(line)}.")
     _check_counts(path, sections, entries)
-    _check_unique(path, entries)
     return entries
 
 
-def _open_section(path, number, fields, sections):
-    """Record the header of a section: its line and the number of sequences it announces."""
-    expected = b"Test" if sections else b"Training"
-    if fields[0] != expected or expected in sections:
-        raise malformed(path, number, f"unexpected header {shown(fields[0])}.")
-    if len(fields) != 2 or not re.fullmatch(NUMBER, fields[1]):
-        raise malformed(path, number, f"expected '{expected.decode()} <count>'.")
-    sections[expected] = (number, int(fields[1]))
-
-
-def _parse_entry(path, number, fields, train):
-    """Parse a line such as `Subject_1/open_juice_bottle/2 0`."""
-    if len(fields) != 2:
-        raise malformed(path, number, f"expected '<sequence> <label>', got {len(fields)} fields.")
-    match = re.fullmatch(SEQUENCE, fields[0])
-    if match is None:
-        raise malformed(
-            path, number, f"expected 'Subject_<k>/<action>/<n>', got {shown(fields[0])}."
-        )
-    if not re.fullmatch(NUMBER, fields[1]):
-        raise malformed(path, number, f"expected a label >= 0, got {shown(fields[1])}.")
-    subject, action = int(match[1]), match[2].decode()
-    return _Entry(number, train, subject, action, fields[0].decode(), int(fields[1]))
-
-
 def _check_counts(path, sections, entries):
-    for name, train in ((b"Training", True), (b"Test", False)):
-        if name not in sections:
-            raise ValueError(f"{path}: the section {name.decode()!r} is missing.")
-        number, announced = sections[name]
-        found = sum(e.train is train for e in entries)
+    """Raise unless both sections are as long as announced, and list every sequence once."""
+    if "Test" not in sections:
+        raise ValueError(f"{path}: the section 'Test' is missing.")
+    for name, (number, announced) in sections.items():
+        found = sum(e.train is (name == "Training") for e in entries)
         if found != announced:
             raise malformed(
-                path, number, f"{name.decode()!r} announces {announced} sequences, {found} follow."
+                path, number, f"{name!r} announces {announced} sequences, {found} follow."
             )
-
-
-def _check_unique(path, entries):
-    seen = {}
+    lines = {}
     for e in entries:
-        if e.path in seen:
-            raise malformed(path, e.line, f"{e.path!r} is already on line {seen[e.path]}.")
-        seen[e.path] = e.line
+        if lines.setdefault(e.path, e.line) != e.line:
+            raise malformed(path, e.line, f"{e.path!r} is already on line {lines[e.path]}.")
 
 
 def _action_names(path, entries):

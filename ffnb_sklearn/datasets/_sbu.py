@@ -17,32 +17,16 @@ N_PERSONS, N_JOINTS = 2, 15
 _MOST_SHOWN = 5
 
 CLASS_NAMES = (
-    "approaching",
-    "departing",
-    "kicking",
-    "pushing",
-    "shaking_hands",
-    "hugging",
-    "exchanging",
-    "punching",
+    *("approaching", "departing", "kicking", "pushing"),
+    *("shaking_hands", "hugging", "exchanging", "punching"),
 )
 
+_CLASS_FOLDERS = [f"{i:02d}" for i in range(1, 1 + len(CLASS_NAMES))]
+
+_LIMBS = (("shoulder", "elbow", "hand"), ("hip", "knee", "foot"))
 JOINT_NAMES = (
-    "head",
-    "neck",
-    "torso",
-    "left_shoulder",
-    "left_elbow",
-    "left_hand",
-    "right_shoulder",
-    "right_elbow",
-    "right_hand",
-    "left_hip",
-    "left_knee",
-    "left_foot",
-    "right_hip",
-    "right_knee",
-    "right_foot",
+    *("head", "neck", "torso"),
+    *(f"{side}_{part}" for limb in _LIMBS for side in ("left", "right") for part in limb),
 )
 
 # The five folds of the protocol of Yun et al. (2012): every pair of participants is in one fold.
@@ -128,7 +112,8 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     files = [path for pair in _wanted(pairs) for path in _sequence_files(folder / pair)]
     data = [read_frames(path, (N_PERSONS, N_JOINTS, 3), separator=b",") for path in files]
     if coordinates == "original":
-        data = [_to_original(frames) for frames in data]
+        offset, factor = [1280.0, 960.0, 0.0], [-2560.0, -1920.0, 10000 / 7.8125]
+        data = [offset + frames * factor for frames in data]
     pair = np.array([path.parts[-4] for path in files])
     return Bunch(
         data=data,
@@ -157,20 +142,15 @@ def _sequence_files(folder):
     """List the files of one pair, which may lack whole classes, as four pairs of the release do."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder; expected the sequences of this pair.")
-    sequences = [run for label in _folders(folder) for run in _folders(_known_class(label))]
-    if not sequences:
+    files = []
+    for label in _folders(folder):
+        if label.name not in _CLASS_FOLDERS:
+            raise ValueError(f"{label}: expected a class folder 01 to 08, got {label.name!r}.")
+        for run in _folders(label):
+            files.append(require_file(run / "skeleton_pos.txt", "each sequence folder holds one"))
+    if not files:
         raise FileNotFoundError(f"{folder}: no <class>/<sequence> folder in it.")
-    return [
-        require_file(run / "skeleton_pos.txt", "each sequence folder holds one")
-        for run in sequences
-    ]
-
-
-def _known_class(folder):
-    allowed = [f"{i:02d}" for i in range(1, 1 + len(CLASS_NAMES))]
-    if folder.name not in allowed:
-        raise ValueError(f"{folder}: expected a class folder 01 to 08, got {folder.name!r}.")
-    return folder
+    return files
 
 
 def _folders(parent):
@@ -178,8 +158,3 @@ def _folders(parent):
     return sorted(
         path for path in parent.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))
     )
-
-
-def _to_original(frames):
-    """Undo the normalisation that the release applied to its coordinates."""
-    return np.array([1280.0, 960.0, 0.0]) + frames * np.array([-2560.0, -1920.0, 10000 / 7.8125])

@@ -1,12 +1,12 @@
 """Heat map of the accuracy on every task after every task."""
 
-from itertools import count
+from itertools import pairwise
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_accuracy_matrix
-from ._runs import StreamDisplay, as_runs, check_axes, single_classes
+from ._runs import StreamDisplay, as_runs, check_axes
 
 # Smallest cell that can hold a readable number, in points.
 _SMALLEST_CELL = 11.0
@@ -72,8 +72,6 @@ class AccuracyMatrixDisplay(StreamDisplay):
         values_format=None,
         cmap="YlGnBu",
         colorbar=True,
-        im_kw=None,
-        text_kw=None,
     ):
         """Draw the heat map.
 
@@ -91,10 +89,6 @@ class AccuracyMatrixDisplay(StreamDisplay):
             Colours from 0 % to 100 %.
         colorbar : bool, default=True
             Whether to add a colour bar.
-        im_kw : dict, default=None
-            Additional arguments of ``matplotlib.pyplot.imshow``.
-        text_kw : dict, default=None
-            Additional arguments of ``matplotlib.pyplot.text``.
 
         Returns
         -------
@@ -116,25 +110,27 @@ class AccuracyMatrixDisplay(StreamDisplay):
         check_axes(ax)
         matrix = _check_accuracy_matrix(self.accuracy_matrix)
         labels = self._check_labels(len(matrix))
-        _check_include_values(include_values)
+        if include_values not in (True, False, "auto"):
+            raise ValueError(f"include_values must be a bool or 'auto'; got {include_values!r}.")
         _check_values_format(values_format)
         if ax is None:
             ax = _new_axes(len(matrix), colorbar)
 
-        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
-        self.im_ = ax.imshow(np.ma.masked_invalid(matrix), **{**style, **(im_kw or {})})
         self.ax_, self.figure_ = ax, ax.figure
+        self.im_ = ax.imshow(
+            np.ma.masked_invalid(matrix), cmap=cmap, vmin=0.0, vmax=1.0, interpolation="nearest"
+        )
         _decorate(ax, labels, named=self.task_labels is not None)
         if colorbar:
             _add_colorbar(self.im_, ax)
         cell = _cell_points(ax, len(matrix))
-        if _tilt_wide_labels(ax, cell):
+        if _tilt_wide_labels(ax):
             cell = _cell_points(ax, len(matrix))
-        self.text_ = None
         if include_values == "auto":
             include_values = len(matrix) <= _MOST_NUMBERED and cell >= _SMALLEST_CELL
-        if include_values:
-            self.text_ = _write_values(self.im_, matrix, cell, values_format, text_kw or {})
+        self.text_ = (
+            _write_values(self.im_, matrix, cell, values_format) if include_values else None
+        )
         return self
 
     @classmethod
@@ -165,10 +161,15 @@ class AccuracyMatrixDisplay(StreamDisplay):
             If there are no runs, or the runs differ in their number of tasks.
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
-        runs = as_runs(result, argument="result")
-        matrix = _mean_matrix(runs)
+        runs = as_runs(result, "result")
+        sizes = [len(run.accuracy_matrix) for run in runs]
+        if len(set(sizes)) != 1:
+            raise ValueError(
+                f"result must be a run, or runs of the same number of tasks; got {sizes} tasks."
+            )
+        matrix = np.mean([run.accuracy_matrix for run in runs], axis=0)
         if task_labels is None:
-            task_labels = single_classes(runs)
+            task_labels = _single_classes(runs)
         return cls(matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
 
     def _check_labels(self, n_tasks):
@@ -183,29 +184,19 @@ class AccuracyMatrixDisplay(StreamDisplay):
         return [str(label) for label in self.task_labels]
 
 
-def _mean_matrix(runs):
-    """Return the mean of the accuracy matrices of runs; NaN where any of the runs has NaN."""
-    sizes = [len(run.accuracy_matrix) for run in runs]
-    if len(set(sizes)) != 1:
-        raise ValueError(
-            f"result must be a run, or runs of the same number of tasks; got {sizes} tasks."
-        )
-    return np.mean([run.accuracy_matrix for run in runs], axis=0)
-
-
-def _check_include_values(include_values):
-    """Raise if the value is neither a bool nor "auto"."""
-    is_bool = isinstance(include_values, bool | np.bool_)
-    if not is_bool and not (isinstance(include_values, str) and include_values == "auto"):
-        raise ValueError(f"include_values must be a bool or 'auto'; got {include_values!r}.")
+def _single_classes(runs):
+    """Return the label of each task, or None if the runs differ or a task has several classes."""
+    orders = {tuple(tuple(labels.tolist()) for labels in run.task_classes) for run in runs}
+    order = orders.pop()
+    if orders or any(len(labels) != 1 for labels in order):
+        return None
+    return [label for (label,) in order]
 
 
 def _check_values_format(values_format):
     """Raise if percentages, which are floats, do not have this format."""
-    if values_format is None:
-        return
     try:
-        format(100.0, values_format)
+        format(100.0, ".1f" if values_format is None else values_format)
     except (TypeError, ValueError) as error:
         raise ValueError(
             "values_format must be a format of floats such as '.1f', or None; got "
@@ -225,7 +216,8 @@ def _new_axes(n_tasks, colorbar):
 def _decorate(ax, labels, *, named):
     """Name the axes and tasks, and draw white lines between the cells."""
     n_tasks = len(labels)
-    step = next(s for s in _tick_steps() if n_tasks <= s * _MOST_TICKS)
+    round_ones = np.outer(10 ** np.arange(6), [1, 2, 5]).ravel()
+    step = round_ones[np.argmax(n_tasks <= round_ones * _MOST_TICKS)]
     # Numbers have ticks at round numbers; names have ticks from the first task on.
     ticks = np.arange(0 if named else step - 1, n_tasks, step)
     shown = [labels[t] for t in ticks]
@@ -239,12 +231,6 @@ def _decorate(ax, labels, *, named):
     ax.grid(which="minor", color="white", linewidth=min(2.0, 24.0 / n_tasks))
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
-
-
-def _tick_steps():
-    """Yield 1, 2, 5, 10, 20, 50 and so on."""
-    for power in count():
-        yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
 def _add_colorbar(image, ax):
@@ -267,37 +253,28 @@ def _cell_points(ax, n_tasks):
     return min(box.width, box.height) / figure.dpi * 72.0 / n_tasks
 
 
-def _tilt_wide_labels(ax, cell):
-    """Tilt the task names if they are wider than the cells, and return whether they are."""
+def _tilt_wide_labels(ax):
+    """Tilt the task names of drawn axes if they overlap, and return whether they do."""
     labels = ax.get_xticklabels()
-    widest = max(label.get_fontsize() * 0.65 * len(label.get_text()) for label in labels)
-    spacing = cell * (np.diff(ax.get_xticks())[0] if len(labels) > 1 else 1)
-    if widest > spacing:
+    boxes = [label.get_window_extent() for label in labels]
+    is_wide = any(left.x1 >= right.x0 for left, right in pairwise(boxes))
+    if is_wide:
         for label in labels:
             label.set(rotation=45, horizontalalignment="right", rotation_mode="anchor")
-    return widest > spacing
+    return is_wide
 
 
-def _write_values(image, matrix, cell, values_format, text_kw):
+def _write_values(image, matrix, cell, values_format):
     """Write the accuracies into the cells, dark on light cells and light on dark cells."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.text import Text
-
-    text_kw = normalize_kwargs(text_kw, Text)
     if values_format is None:
         values_format = ".1f" if cell >= 25.0 else ".0f"
     # "100.0" is five characters wide, each about 0.6 of the font size.
-    size = float(np.clip(0.28 * cell, 4.5, 12.0))
+    style = {"ha": "center", "va": "center", "fontsize": float(np.clip(0.28 * cell, 4.5, 12.0))}
     texts = np.full(matrix.shape, None, dtype=object)
     for i, j in np.argwhere(~np.isnan(matrix)):
         red, green, blue, _ = image.cmap(image.norm(matrix[i, j]))
         is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
-        style = {
-            "horizontalalignment": "center",
-            "verticalalignment": "center",
-            "fontsize": size,
-            "color": "white" if is_dark else "0.15",
-        }
         value = format(100.0 * matrix[i, j], values_format)
-        texts[i, j] = image.axes.text(j, i, value, **{**style, **text_kw})
+        color = "white" if is_dark else "0.15"
+        texts[i, j] = image.axes.text(j, i, value, color=color, **style)
     return texts

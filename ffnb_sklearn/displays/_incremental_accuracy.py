@@ -1,12 +1,10 @@
 """Curves of the accuracy over all classes learned so far."""
 
-from numbers import Real
-
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ..metrics import _check_fractions
-from ._runs import StreamDisplay, as_runs, check_axes, curve_of, single_classes
+from ._runs import StreamDisplay, as_runs, check_axes
 
 # Okabe and Ito's colours, which most colour-blind readers can distinguish; markers differ too.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
@@ -14,8 +12,6 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _MOST_TICKS = 12
 # Most markers per curve; more markers would hide its band and the curves below it.
 _MOST_MARKERS = 25
-# Most letters of class names that fit side by side, if each name is as long as the longest.
-_MOST_LETTERS = 60
 # Opacity of the band of one standard deviation around a mean curve.
 _BAND_ALPHA = 0.18
 
@@ -40,11 +36,6 @@ class IncrementalAccuracyDisplay(StreamDisplay):
     spreads : list of array-like of shape (n_tasks,) or None, default=None
         For each curve, the standard deviations of its accuracies over several runs, which are drawn
         as a band; None for a curve without a band, or for all curves.
-    joint_accuracy : float, default=None
-        Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
-    class_names : sequence of str, default=None
-        Names of the classes in order of arrival, if each task has a single class. Up to 12 names
-        replace the numbers of classes below the axis.
 
     Attributes
     ----------
@@ -52,8 +43,6 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         The curves.
     bands_ : list of matplotlib PolyCollection
         The bands of the curves that have a spread.
-    joint_line_ : matplotlib Line2D or None
-        The line of joint training.
     ax_ : matplotlib Axes
         Axes with the curves.
     figure_ : matplotlib Figure
@@ -78,22 +67,11 @@ class IncrementalAccuracyDisplay(StreamDisplay):
     >>> plt.show()
     """
 
-    def __init__(
-        self,
-        *,
-        n_classes,
-        accuracies,
-        names,
-        spreads=None,
-        joint_accuracy=None,
-        class_names=None,
-    ):
+    def __init__(self, *, n_classes, accuracies, names, spreads=None):
         self.n_classes = n_classes
         self.accuracies = accuracies
         self.names = names
         self.spreads = spreads
-        self.joint_accuracy = joint_accuracy
-        self.class_names = class_names
 
     def plot(self, *, ax=None, **line_kw):
         """Draw the curves.
@@ -118,7 +96,7 @@ class IncrementalAccuracyDisplay(StreamDisplay):
             If `ax` is not a single Axes.
         ValueError
             If there is no curve, the numbers of curves or of tasks differ, a value is not an
-            accuracy in [0, 1], a spread is negative, or there is not one class name per task.
+            accuracy in [0, 1], or a spread is negative.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         check_axes(ax)
@@ -131,10 +109,9 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 
-        class_names = self._names_on(ax)
         self.lines_, self.bands_ = [], []
-        for k, curve in enumerate(curves, start=len(_curves(ax))):
-            n_classes, accuracies, name, spread = curve
+        first = len(_curves(ax))
+        for k, (n_classes, accuracies, name, spread) in enumerate(curves, start=first):
             style = {
                 "color": _COLORS[k % len(_COLORS)],
                 "marker": _MARKERS[k % len(_MARKERS)],
@@ -153,28 +130,12 @@ class IncrementalAccuracyDisplay(StreamDisplay):
                 self.bands_.append(
                     ax.fill_between(n_classes, *edges, color=color, alpha=_BAND_ALPHA, linewidth=0)
                 )
-        self.joint_line_ = self._plot_joint(ax)
         self.ax_, self.figure_ = ax, ax.figure
-        _decorate(ax, class_names)
+        _decorate(ax)
         return self
 
-    def _names_on(self, ax):
-        """Return the names of the classes, or None if existing curves show other classes."""
-        if self.class_names is None:
-            return None
-        names = [str(name) for name in self.class_names]
-        shown = [label.get_text() for label in ax.get_xticklabels()]
-        return names if not _curves(ax) or shown == names else None
-
-    def _plot_joint(self, ax):
-        """Draw the line of joint training, if its accuracy is known."""
-        if self.joint_accuracy is None:
-            return None
-        label = f"joint training ({100 * self.joint_accuracy:.1f}%)"
-        return ax.axhline(self.joint_accuracy, color="0.35", linestyle="--", label=label)
-
     @classmethod
-    def from_stream(cls, results, *, name=None, joint_accuracy=None, ax=None, **line_kw):
+    def from_stream(cls, results, *, name=None, ax=None, **line_kw):
         """Draw the curves of finished runs.
 
         Parameters
@@ -184,8 +145,6 @@ class IncrementalAccuracyDisplay(StreamDisplay):
             gives one curve: their mean, with a band of one standard deviation.
         name : str, default=None
             Name of a single curve. None uses the class name of its estimator.
-        joint_accuracy : float, default=None
-            Accuracy in [0, 1] of a model trained on all classes at once, drawn as a dashed line.
         ax : matplotlib Axes, default=None
             Axes to draw on. None creates a new figure.
         **line_kw : dict
@@ -198,16 +157,12 @@ class IncrementalAccuracyDisplay(StreamDisplay):
         """
         check_matplotlib_support(f"{cls.__name__}.from_stream")
         if not isinstance(results, dict):
-            first = as_runs(results, name)[0]
-            results = {name or type(first.estimator).__name__: results}
-        curves = [curve_of(runs, name) for name, runs in results.items()]
+            runs = as_runs(results, "results")
+            results = {name or type(runs[0].estimator).__name__: runs}
+        curves = [_mean_curve(runs, name) for name, runs in results.items()]
+        n_classes, accuracies, spreads = zip(*curves, strict=True) if curves else ((), (), ())
         display = cls(
-            n_classes=[one[0] for one in curves],
-            accuracies=[one[1] for one in curves],
-            names=list(results),
-            spreads=[one[2] for one in curves],
-            joint_accuracy=joint_accuracy,
-            class_names=_names_of_classes(results.values()),
+            n_classes=n_classes, accuracies=accuracies, names=list(results), spreads=spreads
         )
         return display.plot(ax=ax, **line_kw)
 
@@ -237,41 +192,26 @@ class IncrementalAccuracyDisplay(StreamDisplay):
                 )
             _check_fractions(accuracies, "accuracies")
             curves.append((n_classes, accuracies, name, _check_spread(spread, accuracies, name)))
-        _check_joint(self.joint_accuracy)
-        if self.class_names is not None:
-            for n_classes, _, name, _ in curves:
-                _check_names(self.class_names, n_classes, name)
         return curves
+
+
+def _mean_curve(runs, name):
+    """Return the numbers of classes, the accuracies and the spread of one run or several runs."""
+    runs = as_runs(runs, f"curve {name!r}")
+    sizes = [np.cumsum([len(labels) for labels in run.task_classes]) for run in runs]
+    if any(not np.array_equal(one, sizes[0]) for one in sizes):
+        raise ValueError(
+            f"the runs of curve {name!r} must have as many classes after each task; got "
+            f"{[one.tolist() for one in sizes]}."
+        )
+    accuracies = np.stack([run.accuracies for run in runs])
+    return sizes[0], accuracies.mean(axis=0), accuracies.std(axis=0) if len(runs) > 1 else None
 
 
 def _label(name, accuracies, spread):
     """Return the legend entry of a curve: its mean, and its last accuracy with the spread."""
     end = "" if spread is None else f" ± {100 * spread[-1]:.1f}"
     return f"{name} (average {100 * accuracies.mean():.1f}%, last {100 * accuracies[-1]:.1f}{end}%)"
-
-
-def _names_of_classes(curves):
-    """Return the names of the classes if all runs have the same class in each task; else None."""
-    labels = single_classes([run for runs in curves for run in as_runs(runs)])
-    # Numeric labels would look like numbers of classes.
-    return labels if labels and all(isinstance(label, str) for label in labels) else None
-
-
-def _check_names(class_names, n_classes, name):
-    """Raise unless there is one name per task of a curve, and each task has a single class."""
-    if not np.array_equal(n_classes, np.arange(len(class_names)) + 1):
-        raise ValueError(
-            "class_names must name the single class of each task; got "
-            f"{len(class_names)} names for curve {name!r}, which has {n_classes.tolist()} classes."
-        )
-
-
-def _check_joint(accuracy):
-    """Raise if the accuracy of joint training is not a number in [0, 1]."""
-    if accuracy is None:
-        return
-    if not isinstance(accuracy, Real) or not 0.0 <= accuracy <= 1.0:
-        raise ValueError(f"joint_accuracy must be a fraction in [0, 1] or None; got {accuracy!r}.")
 
 
 def _check_spread(spread, accuracies, name):
@@ -292,43 +232,32 @@ def _curves(ax):
     return [line for line in ax.get_lines() if line.get_transform() == ax.transData]
 
 
-def _mark_classes(ax, steps, class_names):
-    """Set ticks at numbers of classes, from the first task on, or at the names of the classes."""
+def _ticks(steps):
+    """Return few numbers of classes for ticks: all steps, or the first and round numbers."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(steps) > _MOST_TICKS:
-        first, last = steps[0], steps[-1]
-        round_ones = MaxNLocator(nbins=_MOST_TICKS, integer=True).tick_values(first, last)
-        # A round number that is close to the first task would overlap its label.
-        nearest = first + np.diff(round_ones)[0] / 2
-        steps = [first, *(one for one in round_ones if nearest < one <= last)]
-    elif class_names is not None and np.array_equal(steps, np.arange(len(class_names)) + 1):
-        ax.set_xticks(steps, class_names)
-        if max(map(len, class_names)) * len(class_names) > _MOST_LETTERS:
-            tilted = {"rotation": 45, "horizontalalignment": "right", "rotation_mode": "anchor"}
-            ax.set_xticks(steps, class_names, **tilted)
-        ax.set_xlabel("Class learned last")
-        return
-    ax.set_xticks(
-        steps, [f"{step:.0f}" for step in steps], rotation=0, horizontalalignment="center"
-    )
-    ax.set_xlabel("Classes learned")
+    if len(steps) <= _MOST_TICKS:
+        return steps
+    first, last = steps[0], steps[-1]
+    round_ones = MaxNLocator(nbins=_MOST_TICKS, integer=True).tick_values(first, last)
+    # A round number that is close to the first task would overlap its label.
+    nearest = first + np.diff(round_ones)[0] / 2
+    return [first, *(one for one in round_ones if nearest < one <= last)]
 
 
-def _decorate(ax, class_names):
+def _decorate(ax):
     """Label the axes, in percent, and remove parts of the frame that would cross the curves."""
     from matplotlib.ticker import MultipleLocator, PercentFormatter
 
-    lines = _curves(ax)
-    steps = np.unique(np.concatenate([line.get_xdata() for line in lines]))
-    _mark_classes(ax, steps, class_names)
+    steps = np.unique(np.concatenate([line.get_xdata() for line in _curves(ax)]))
+    ax.set_xticks(_ticks(steps))
+    ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
     # Use one scale for all plots, so that they are comparable.
     ax.set_ylim(0.0, 1.0)
     if len(steps) > 1:
         ax.set_xlim(steps[0], steps[-1])
     ax.yaxis.set_major_locator(MultipleLocator(0.2))
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
-    ax.set_ylabel("Accuracy over all classes learned")
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

@@ -30,7 +30,7 @@ def test_values_shape_and_line_ends(tmp_path, end):
         (b"\r\n \r\n", 1, "the file is empty"),
         (b"0 1 2 3\n1 1 2\n", 2, "expected 4 values, got 3"),
         (b"0 1 2 3\n1 1 2 3 4\n", 2, "expected 4 values, got more"),
-        (b"0 1 2 3\n\n1 1 2 3\n", 2, "expected 4 values, got 0"),
+        (b"0 1 2 3\n\n \n1 1 2 3\n", 2, "expected values, got a blank line"),
         (b"0 1 2 3\n1 1 2 x\n", 2, "expected a number, got 'x'"),
         (b"0 1 2 3\n1 1 2 \xff\n", 2, r"expected a number, got '\\xff'"),
         (b"0 1 2 3\n1 1_0 2 3\n", 2, "expected a number, got '1_0'"),

@@ -80,7 +80,7 @@ def test_array_rebuilt_under_the_new_module_name(tmp_path, contents):
     assert load_cifar100(tmp_path).train.sum() == 5
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", [3, 4, 5])
 @pytest.mark.parametrize("as_bytes", [False, True])
 def test_files_saved_again(tmp_path, contents, protocol, as_bytes):
     for name, content in contents.items():
@@ -134,9 +134,9 @@ def test_a_tampered_file_runs_nothing(tmp_path, contents):
             "test",
             "data",
             np.zeros((3, 3071), np.uint8),
-            r"test: entry 'data' must have shape \(n_images, 3072\), got \(3, 3071\)",
+            r"test: entry 'data' must have shape \(n_images, 3072\) and .* got \(3, 3071\)",
         ),
-        ("test", "data", np.zeros(3, np.uint8), r"n_images, 3072\), got \(3,\)"),
+        ("test", "data", np.zeros(3, np.uint8), r"n_images, 3072\) .* got \(3\)"),
         ("train", "fine_labels", [0] * 4, "'fine_labels' must be a list of 5 labels"),
         ("train", "fine_labels", "aaaaa", "'fine_labels' must be a list of 5 labels"),
         ("train", "fine_labels", [0, 0, 100, 0, 0], "'fine_labels', item 2: .* 0 to 99, got 100"),

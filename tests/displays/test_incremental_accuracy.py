@@ -83,20 +83,16 @@ def runs_of(*curves):
 
 def test_several_runs_give_their_mean_and_a_band():
     runs = runs_of((1.0, 0.8), (0.9, 0.4))
-    display = IncrementalAccuracyDisplay.from_stream(
-        {"mine": runs, "other": runs[0]}, joint_accuracy=0.85
-    )
+    display = IncrementalAccuracyDisplay.from_stream({"mine": runs, "other": runs[0]})
 
     np.testing.assert_allclose(display.lines_[0].get_ydata(), [0.95, 0.6])
     (band,) = display.bands_
     edges = band.get_paths()[0].vertices[:, 1]
     np.testing.assert_allclose([edges.min(), edges.max()], [0.4, 1.0])
     assert to_hex(band.get_facecolor()[0]) == to_hex(display.lines_[0].get_color())
-    assert display.joint_line_.get_ydata()[0] == 0.85
     assert legend(display) == [
         "mine (average 77.5%, last 60.0 ± 20.0%)",
         "other (average 90.0%, last 80.0%)",
-        "joint training (85.0%)",
     ]
 
 
@@ -110,7 +106,7 @@ def test_runs_of_a_curve_have_the_same_tasks():
     longer = StreamResult(*np.ones((2, 1)), [np.arange(4)], *np.ones((4, 1)), estimator=None)
     with pytest.raises(ValueError, match=r"runs of curve 'x' must have as many classes.*\[4\]"):
         IncrementalAccuracyDisplay.from_stream({"x": [*runs_of((1.0, 0.8)), longer]})
-    with pytest.raises(ValueError, match="one run at least for curve 'x'; got none"):
+    with pytest.raises(ValueError, match="curve 'x' must hold one run at least; got none"):
         IncrementalAccuracyDisplay.from_stream({"x": []})
     with pytest.raises(ValueError, match="results must hold one run at least; got none"):
         IncrementalAccuracyDisplay.from_stream([])
@@ -125,68 +121,8 @@ def test_spreads_are_standard_deviations(spread):
         display.plot()
 
 
-@pytest.mark.parametrize("accuracy", [85.0, -0.1, np.nan, "0.8"])
-def test_the_accuracy_of_joint_training_is_a_fraction(accuracy):
-    display = IncrementalAccuracyDisplay(
-        n_classes=[[1, 2]], accuracies=[[1.0, 0.5]], names=["x"], joint_accuracy=accuracy
-    )
-    with pytest.raises(ValueError, match=f"joint_accuracy must be .*; got {accuracy!r}"):
-        display.plot()
-
-
 def ticks(display):
     return [label.get_text() for label in display.ax_.get_xticklabels()]
-
-
-def stream_of(*labels):
-    """A finished run of one task per label."""
-    n_tasks = len(labels)
-    matrix = np.where(np.tri(n_tasks), 1.0, np.nan)
-    tasks = [np.array([label]) for label in labels]
-    return StreamResult(matrix, *np.ones((1, n_tasks)), tasks, *np.ones((4, n_tasks)), None)
-
-
-def test_classes_that_arrive_one_by_one_have_their_names():
-    run = stream_of("cat", "dog", "owl")
-    display = IncrementalAccuracyDisplay.from_stream({"one": run, "two": [run, run]})
-
-    assert ticks(display) == ["cat", "dog", "owl"]
-    assert display.ax_.get_xlabel() == "Class learned last"
-    assert {label.get_rotation() for label in display.ax_.get_xticklabels()} == {0.0}
-    joined = IncrementalAccuracyDisplay.from_stream(run, ax=display.ax_)
-    assert ticks(joined) == ["cat", "dog", "owl"]
-
-
-@pytest.mark.parametrize(
-    "runs",
-    [
-        [stream_of("cat", "dog", "owl"), stream_of("owl", "dog", "cat")],
-        [stream_of(7, 8, 9)],
-    ],
-    ids=["other order", "numbers"],
-)
-def test_other_classes_have_their_number_below_the_axis(runs):
-    display = IncrementalAccuracyDisplay.from_stream(runs)
-    assert ticks(display) == ["1", "2", "3"]
-    assert display.ax_.get_xlabel() == "Classes learned"
-
-
-def test_a_curve_of_other_classes_takes_the_names_away():
-    long = [f"a long name of class {k}" for k in range(4)]
-    first = IncrementalAccuracyDisplay.from_stream(stream_of(*long))
-    assert {label.get_rotation() for label in first.ax_.get_xticklabels()} == {45.0}
-    IncrementalAccuracyDisplay.from_stream(stream_of(*long[::-1]), ax=first.ax_)
-    assert ticks(first) == ["1", "2", "3", "4"]
-    assert {label.get_rotation() for label in first.ax_.get_xticklabels()} == {0.0}
-
-
-@pytest.mark.parametrize(("n_classes", "names"), [([1, 2], ["a"]), ([2, 4], ["a", "b"])])
-def test_names_are_of_the_single_classes_of_tasks(n_classes, names):
-    display = IncrementalAccuracyDisplay(
-        n_classes=[n_classes], accuracies=[[1.0, 0.5]], names=["x"], class_names=names
-    )
-    with pytest.raises(ValueError, match=r"class_names must name the single class of each task"):
-        display.plot()
 
 
 def test_many_tasks_share_few_ticks():
