@@ -257,7 +257,7 @@ def test_a_forged_repair_is_refused(tmp_path, change, message):
     save(streamed(rescaled(), band_size=0), path)
     content, arrays = opened(path.read_bytes())
     arrays = [np.array(one) for one in arrays]
-    change(arrays, content["estimator"]["fitted"]["repair"])
+    change(arrays, content["estimator"]["estimator"]["fitted"]["repair"])
     path.write_bytes(closed(content, arrays))
     with pytest.raises(ModelFileError, match=message):
         load(path)
