@@ -18,8 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # These need neither a data set nor a checkout.
 TESTS = [
-    *("tests/core", "tests/faults", "tests/numerics", "tests/saving/test_golden.py"),
-    *("tests/test_common.py", "tests/test_repository.py"),
+    *(
+        "tests/core",
+        "tests/campaigns/faults",
+        "tests/campaigns/numerics",
+        "tests/saving/test_golden.py",
+    ),
+    *("tests/test_common.py", "tests/project/test_repository.py"),
 ]
 README_EXAMPLE = r"^```python\n(.*?)^```"
 RUN_PAGE = "import doctest, sys; sys.exit(doctest.testfile(sys.argv[1], False).failed)"

@@ -18,3 +18,16 @@ def shared_data():
     if not (folder / "sbu.npz").is_file():
         pytest.skip(f"the real data sets are not at {folder}; set FFNB_DATA to their folder")
     return folder
+
+
+def pytest_runtest_setup(item):
+    """Skip tests of CUDA devices where there is none."""
+    if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(autouse=True)
+def cpu_unless_marked(request, monkeypatch):
+    """Let `device="auto"` be the CPU, also beside a GPU, in all tests without the mark `cuda`."""
+    if torch.cuda.is_available() and not request.node.get_closest_marker("cuda"):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)

@@ -105,7 +105,7 @@ class DenseFFNB:
             rows = (phi @ alpha).T
             planes, offsets = self.hyperplanes(*self.statistics(X, y, rows))
             losses.append(self.hinge(X, y, rows, planes, offsets)[0])
-            if epoch == epochs or not losses[-1]:
+            if epoch == epochs:
                 break
             if epoch:
                 speeds = np.abs(np.diff(losses[-3:]))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -252,7 +251,7 @@ def test_names_of_the_features():
         model.partial_fit(frame[list("fedcba")], CODES)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_cuda_and_cpu_agree_and_tasks_may_alternate():
     on_cpu = learned(estimator(device="cpu", max_epochs=3), [0, 1], [2, 3])
     mixed = learned(estimator(device="cuda", max_epochs=3), [0, 1])

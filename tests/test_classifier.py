@@ -43,7 +43,7 @@ def test_verbose_counts_the_epochs(capsys):
     assert epochs in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("parameters", [{}, {"classifier": "ova"}, {"shrinkage": 0.0}], ids=repr)
 def test_cuda_and_cpu_agree_and_tasks_may_alternate(parameters):
     on_cpu = learned(estimator(device="cpu", **parameters), [0, 1], [2, 3], [4])

@@ -1,7 +1,7 @@
 """Measure learning from shards on a dask cluster of local processes against one machine.
 
 Three questions: how far the results are apart, how long each takes, and how many bytes reach the
-caller. A killed worker is a test (tests/test_distributed_cluster.py).
+caller. A killed worker is a test (tests/distributed/test_distributed_cluster.py).
 
     python -m benchmarks.speed.cluster
     python -m benchmarks.speed.cluster --samples 200000 --features 256 --workers 1 2 4

@@ -74,7 +74,7 @@ class Bands(DocumentedMixin, BaseEstimator):
         samples of the task. Used only with ``old_statistics="gaussian"``.
     patience : int or None, default=10
         Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
-        the descent ends after `max_epochs` or at a loss of zero.
+        all epochs run.
     standard_errors : float or None, default=2.0
         Number of standard errors by which the loss after an epoch has to be below the loss at the
         start. The best of these epochs is kept, or the start if there is none. With None, the last

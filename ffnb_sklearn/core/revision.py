@@ -1,7 +1,7 @@
-"""Merge models; forget classes."""
+"""Merge models; forget classes, or decay them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -15,7 +15,7 @@ from .messages import level_of_user
 from .model import Model
 from .statistics import merge_classes
 
-__all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
+__all__ = ["MergedBandsWarning", "decay_classes", "forget_classes", "merge_models"]
 
 
 class MergedBandsWarning(UserWarning):
@@ -43,6 +43,34 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
     left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
     return replace(model, moments=kept, inputs_past=None, n_newest=0, left_out=left_out)
+
+
+def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
+    """Multiply the weights of all samples so far of some classes by a positive factor.
+
+    Bands stay as they are. Moments of old classes in them, and so their share in the past of the
+    layers, get the factor too.
+
+    Parameters
+    ----------
+    model : Model
+        Model before.
+    factor : float
+        Positive factor.
+    positions : container of int
+        Numbers of the classes.
+
+    Returns
+    -------
+    Model
+        Model that later samples of these classes change more. With ``band_size=0`` and ``rank=None``
+        it equals a model of samples with such weights.
+    """
+    moments = tuple(
+        one.weighted(factor) if label in positions else one
+        for label, one in enumerate(model.moments)
+    )
+    return replace(model, moments=moments, inputs_past=None)
 
 
 @plain_torch

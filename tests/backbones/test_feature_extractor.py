@@ -234,7 +234,7 @@ def test_the_device_is_chosen_at_call_time(monkeypatch):
         extractor.set_params(device="cuda").transform(ROWS)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_cuda_and_cpu_agree_and_the_state_moves_between_them():
     extractor = cnn(dtype="float64", device="cuda").fit(IMAGES)
     features = extractor.transform(IMAGES)

@@ -369,7 +369,7 @@ def test_no_warning_of_torch_escapes():
             X.setflags(write=True)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("mixed_precision", ["auto", False])
 def test_on_cuda_and_back(tmp_path, mixed_precision):
     state = torch.cuda.get_rng_state()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint, write_checkpoint
-from tests.backbones.attack import TRAININGS, trained
+from tests.campaigns.attack.weights import TRAININGS, trained
 from tests.saving.model_files import places, put
 
 PATHS = {

@@ -21,7 +21,6 @@ QUICK = {
     ),
     "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
     "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),
-    "speed.speed": ("agreement", ["--quick", "--repeats", "1", "--methods", "ffnb-bare", "slda"]),
     "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
     "speed.out_of_core": (
         "chunk_size",

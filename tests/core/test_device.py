@@ -129,7 +129,7 @@ def test_devices_that_are_there(monkeypatch):
         resolve_device("cuda:2")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_there_and_back_on_cuda():
     tensor = as_tensor(np.eye(3)[::-1], device=resolve_device("auto"))
     assert tensor.device.type == "cuda"

@@ -22,7 +22,7 @@ def test_killed_and_concurrent_writers_leave_the_old_file_or_the_new_one():
     command = [
         sys.executable,
         "-m",
-        "tests.attack",
+        "tests.campaigns.attack",
         "--kills",
         "20",
         "--files",

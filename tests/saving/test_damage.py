@@ -15,7 +15,7 @@ from ffnb_sklearn.core.settings import Descent, Settings
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving._container import write_container
 from ffnb_sklearn.saving._models import _CONSTRAINTS
-from tests.saving.attack import DAMAGES, count_forged, damaged, flipped
+from tests.campaigns.attack.models import DAMAGES, count_forged, damaged, flipped
 from tests.saving.model_files import (
     ESTIMATORS,
     closed,

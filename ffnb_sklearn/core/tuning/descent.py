@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from math import inf
 
 import numpy as np
 import torch
@@ -135,7 +134,7 @@ class MomentumSteps:
             losses.append(self.epoch(loss, n_samples, rng))
         return losses
 
-    def epochs(self, losses: Sequence[float], enough: float = -inf) -> Iterator[None]:
+    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
         """Yield once per epoch until the losses stall or the watcher ends the descent.
 
         In between, the rate is adapted if the settings ask for it.
@@ -144,12 +143,8 @@ class MomentumSteps:
         ----------
         losses : sequence of float
             The caller adds the loss of each epoch.
-        enough : float, default=-inf
-            Loss that ends the descent.
         """
         for _ in range(self._descent.max_epochs):
-            if losses and losses[-1] <= enough:
-                return
             self._watcher.begin()
             yield
             if self._watcher.end(losses[-1]) or has_stalled(losses, self._descent.patience):

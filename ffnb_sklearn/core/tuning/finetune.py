@@ -74,8 +74,7 @@ def finetune(
         Bands of the epoch with the lowest loss, if it is clearly below the loss of the start; or of
         the last epoch.
     loss_curve : tuple of float
-        Loss after each epoch, up to the first loss of zero; empty if no epoch was asked for, if a
-        single class is known, or if the start has no loss.
+        Loss after each epoch; empty if no epoch was asked for or a single class is known.
 
     Raises
     ------
@@ -124,7 +123,7 @@ class _Tuning:
         best, least = self._start, at_start.mean()
         errors = self._model.settings.descent.standard_errors
         losses = [float(least)]
-        for _ in move.epochs(losses, enough=0.0):
+        for _ in move.epochs(losses):
             self._epoch(network, steps, move)
             drafts = self._mean_of_copies([step.detach() for step in steps])
             network, hinges = self._solved(drafts)

@@ -10,7 +10,7 @@ from ffnb_sklearn._inputs.seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.backbones.attack import network
+from tests.campaigns.attack.weights import network
 from tests.separated_classes import CODES, X, failing
 
 ROWS, LABELS = X[:60], CODES[:60]

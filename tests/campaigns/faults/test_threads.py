@@ -14,9 +14,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from ffnb_sklearn import ContinualPipeline, NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
-from tests.faults.campaign import state_of
-from tests.faults.threads import (
+from tests.campaigns.faults.calls import NEW, OLD, Y, bands, fit, learn, naive
+from tests.campaigns.faults.campaign import state_of
+from tests.campaigns.faults.threads import (
     READ,
     WRITES,
     count_lost_tasks,

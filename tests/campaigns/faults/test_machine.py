@@ -1,8 +1,8 @@
-"""Short random sequences of calls; python -m tests.faults fuzz makes long ones."""
+"""Short random sequences of calls; python -m tests.campaigns.faults fuzz makes long ones."""
 
 import pytest
 
-from tests.faults.machine import BandCalls, Calls, ExactCalls, run
+from tests.campaigns.faults.machine import BandCalls, Calls, ExactCalls, run
 
 
 @pytest.mark.parametrize("machine", [ExactCalls, BandCalls])

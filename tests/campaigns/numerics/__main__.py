@@ -1,4 +1,4 @@
-"""Record relative errors of the package against mpmath: python -m tests.numerics [PART ...]."""
+"""Record relative errors against mpmath: python -m tests.campaigns.numerics [PART ...]."""
 
 import platform
 import sys
@@ -11,8 +11,8 @@ import numpy
 import torch
 
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
-from tests.numerics.errors import call_errors, merge_errors, model_errors
-from tests.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
+from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
+from tests.campaigns.numerics.switches import ESTIMATORS, SAMPLES, SWITCHES, differences
 
 DRAWS = range(5)
 MODELS = {

@@ -1,8 +1,8 @@
-"""A short selection of the attack on every reader; tests/attack.py runs as many as are wanted."""
+"""A short selection of the attack on every reader; python -m tests.campaigns.attack runs more."""
 
 import pytest
 
-from tests.attack import READERS, attack_reader
+from tests.campaigns.attack.__main__ import READERS, attack_reader
 
 
 # Some forged tensors make torch warn of them before they are refused.

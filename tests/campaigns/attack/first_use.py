@@ -1,6 +1,6 @@
 """Model files that are forged consistently, loaded and used: nothing may run, open or hang.
 
-Most forgeries in `tests.saving.attack` do not load. Here a parameter or a fitted value is
+Most forgeries in `tests.campaigns.attack.models` do not load. Here a parameter or a fitted value is
 replaced by a value of the same kind, so that many files load. Each is then used as a service would
 use it.
 """

@@ -1,6 +1,6 @@
 """Damage and forge files for every reader, and kill writers: few in the tests, many by a command.
 
-python -m tests.attack --files 8000 --kills 300 --saves 3000
+python -m tests.campaigns.attack --files 8000 --kills 300 --saves 3000
 """
 
 import argparse
@@ -9,29 +9,26 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tests.backbones import attack as backbones
-from tests.datasets import attack as datasets
-from tests.saving import attack as saving
-from tests.saving import first_use
+from tests.campaigns.attack import data_sets, first_use, models, weights
 
 # What a reader makes of a file that it accepts, and the function that counts such files.
 READERS = {
-    "damaged model files": ("not noticed", saving.count_accepted),
-    "forged model files, digest and all": ("hold a model", saving.count_forged),
+    "damaged model files": ("not noticed", models.count_accepted),
+    "forged model files, digest and all": ("hold a model", models.count_forged),
     "consistently forged model files": (
         "load, and do no harm when they are used",
         first_use.count_used,
     ),
-    "damaged files of weights and checkpoints": ("not noticed", backbones.count_damaged),
-    "forged files of weights and checkpoints": ("hold such weights", backbones.count_forged),
-    "changed pickles of CIFAR-100": ("hold other images", datasets.count_pickles),
-    "changed texts of SBU and FPHA": ("hold other skeletons", datasets.count_texts),
+    "damaged files of weights and checkpoints": ("not noticed", weights.count_damaged),
+    "forged files of weights and checkpoints": ("hold such weights", weights.count_forged),
+    "changed pickles of CIFAR-100": ("hold other images", data_sets.count_pickles),
+    "changed texts of SBU and FPHA": ("hold other skeletons", data_sets.count_texts),
 }
 
 # The formats with check sums: none of these files may be accepted.
 CHECKED = [name for name, (kind, _) in READERS.items() if kind == "not noticed"]
 
-WRITERS = {"models": saving.kill_writers, "checkpoints": backbones.kill_writers}
+WRITERS = {"models": models.kill_writers, "checkpoints": weights.kill_writers}
 
 
 def attack_reader(name, n_files, folder):
@@ -56,7 +53,7 @@ def main():
             n_inside = kill(n_kills, folder)
             print(f"{n_kills} killed writers of {kind}, {n_inside} while writing: none lost")
         if hasattr(os, "fork"):
-            n_loaded = saving.save_together(arguments.saves, folder)
+            n_loaded = models.save_together(arguments.saves, folder)
             print(f"{arguments.saves} saves to one path, loaded {n_loaded} times: none lost")
         n_files = arguments.files // len(READERS)
         for reader, (kind, _) in READERS.items():

@@ -9,8 +9,8 @@ from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.statistics import merge, moments_of
+from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
-from tests.numerics.exact import Classes, bound, moments, relative_error
 
 N_CLASSES, N_FEATURES, N_SAMPLES = 3, 4, 12
 INPUTS = replace(SETTINGS, p=(2,), band_size=0, shared_band_size=0)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import Bands, FFNBClassifier, load, make_continual_pipeline, save
 from ffnb_sklearn._estimators.parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
-from tests.faults.machine import LABELS, NEW, ROWS
+from tests.campaigns.faults.machine import LABELS, NEW, ROWS
 
 # Values that each parameter may take.
 VALUES = {

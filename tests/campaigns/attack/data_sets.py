@@ -10,8 +10,8 @@ import re
 import numpy as np
 
 from ffnb_sklearn.datasets import load_cifar100, load_fpha, load_sbu
+from tests.campaigns.attack.models import DAMAGES
 from tests.datasets import pickle_streams
-from tests.saving.attack import DAMAGES
 
 SBU_FILE = ("s01s02", "01", "001", "skeleton_pos.txt")
 FPHA_SPLIT = "data_split_action_recognition.txt"

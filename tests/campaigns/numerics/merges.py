@@ -1,4 +1,4 @@
-"""Record what a stream of merges makes of a model: python -m tests.numerics.merges."""
+"""Record what a stream of merges makes of a model: python -m tests.campaigns.numerics.merges."""
 
 import platform
 import time

@@ -11,7 +11,7 @@ import torch
 
 import ffnb_sklearn
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page

@@ -9,8 +9,8 @@ from itertools import cycle, product
 import joblib
 import numpy as np
 
-from tests.faults.calls import CALLS
-from tests.faults.injection import call_with_fault, error_of
+from tests.campaigns.faults.calls import CALLS
+from tests.campaigns.faults.injection import call_with_fault, error_of
 
 ERRORS = (RuntimeError, MemoryError, KeyboardInterrupt)
 

@@ -1,4 +1,4 @@
-"""A short selection of the injected faults; python -m tests.faults raises at every inner call."""
+"""Faults at a few inner calls; python -m tests.campaigns.faults raises at every inner call."""
 
 import gc
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ffnb_sklearn import FFNBClassifier
-from tests.faults.calls import CALLS
-from tests.faults.campaign import attack
-from tests.faults.injection import call_with_fault
+from tests.campaigns.faults.calls import CALLS
+from tests.campaigns.faults.campaign import attack
+from tests.campaigns.faults.injection import call_with_fault
 
 # About as many faults as fit into a second, spread over the inner calls.
 N_FAULTS = 5

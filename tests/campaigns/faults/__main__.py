@@ -1,10 +1,10 @@
 """The whole attack on calls that learn: injected faults, threads, random sequences of calls.
 
-python -m tests.faults                       # everything
-python -m tests.faults faults --calls merge  # every inner call of one call
-python -m tests.faults threads --readings 10000
-python -m tests.faults changes --changes 10000
-python -m tests.faults fuzz --steps 100000
+python -m tests.campaigns.faults                       # everything
+python -m tests.campaigns.faults faults --calls merge  # every inner call of one call
+python -m tests.campaigns.faults threads --readings 10000
+python -m tests.campaigns.faults changes --changes 10000
+python -m tests.campaigns.faults fuzz --steps 100000
 """
 
 import argparse
@@ -19,11 +19,11 @@ import scipy
 import sklearn
 import torch
 
-from tests.faults.calls import CALLS
-from tests.faults.campaign import attack
-from tests.faults.changes import count_wrong_changes
-from tests.faults.machine import fuzz
-from tests.faults.threads import READ, count_lost_tasks, count_wrong_readings
+from tests.campaigns.faults.calls import CALLS
+from tests.campaigns.faults.campaign import attack
+from tests.campaigns.faults.changes import count_wrong_changes
+from tests.campaigns.faults.machine import fuzz
+from tests.campaigns.faults.threads import READ, count_lost_tasks, count_wrong_readings
 
 MODULES = (numpy, scipy, sklearn, torch, joblib, hypothesis)
 

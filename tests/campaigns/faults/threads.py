@@ -9,7 +9,7 @@ from copy import deepcopy
 import numpy as np
 
 from ffnb_sklearn.exceptions import ConcurrentLearningError
-from tests.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
+from tests.campaigns.faults.calls import OTHER, X, Y, bands, fit, learn, learn_shards, pipeline
 
 READINGS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "transform"),

@@ -1,4 +1,4 @@
-"""Errors on small problems, against mpmath; python -m tests.numerics records more of them."""
+"""Errors on small problems, against mpmath; python -m tests.campaigns.numerics records more."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 pytest.importorskip("mpmath")
 
-from tests.numerics.errors import call_errors, merge_errors, model_errors
-from tests.numerics.switches import SWITCHES, differences
+from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
+from tests.campaigns.numerics.switches import SWITCHES, differences
 
 EPS = np.finfo(float).eps
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
 from ffnb_sklearn.backbones._checkpoint import _MARK, read_checkpoint, write_checkpoint
-from tests.saving.attack import DAMAGES, damaged, flipped, kill_repeatedly
+from tests.campaigns.attack.models import DAMAGES, damaged, flipped, kill_repeatedly
 from tests.saving.model_files import places, put
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 INSTALLING = (ROOT / "docs" / "user_guide" / "installing.rst").read_text()
 PREPARE = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('out')"

@@ -21,7 +21,7 @@ from ffnb_sklearn import (
 from ffnb_sklearn._estimators.parameter_rules import FIXED, NEXT_LEARNING, NEXT_PREDICTION, RULES
 from ffnb_sklearn.distributed import partial_fit_shards
 
-GUIDE = Path(__file__).parents[1] / "docs/user_guide/parameters.rst"
+GUIDE = Path(__file__).parents[2] / "docs/user_guide/parameters.rst"
 
 # Three classes that overlap, thirty samples each.
 RNG = np.random.default_rng(0)
