@@ -89,15 +89,15 @@ def check_targets(y, known, name):
     y = _unmixed(as_numpy(y, name), name)
     refuse_masked(y, name)
     y = y if hasattr(y, "shape") else np.asarray(y)
+    targets = column_or_1d(y)
     if len(y.shape) > 1:
-        y = column_or_1d(y)
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
             'y["label"] of a data frame or y.ravel() of an array.',
             DataConversionWarning,
             stacklevel=level_of_user(),
         )
-    return check_labels(y, known, name)
+    return check_labels(targets, known, name)
 
 
 def check_labels(labels, known, name):
