@@ -19,11 +19,10 @@ ACTIVATIONS = {
     "tanh": (np.tanh, lambda z: 1.0 - np.tanh(z) ** 2),
 }
 
-
 # Readings of the printed text that the package does not follow, as options of `DenseFFNB`.
 READINGS = {
     "as the package": {},
-    "no factor 1/2 in the bias [Eq. 9]": {"half_bias": False},
+    "no factor 1/2 in the bias": {"half_bias": False},
     "tanh(w psi) + b, the bias outside": {"bias_outside": True},
     "tanh(w psi), no bias": {"bias_outside": None},
     "a class pools over earlier classes alone": {"one_sided": True},
@@ -75,10 +74,8 @@ class DenseFFNB:
         """Learn the classes of a task, numbered in order of arrival."""
         new, moment, phi = np.unique(y), X.T @ X, self.residual_axes(X.shape[1])
         system = moment + self.past if self.init == "multi" else moment
-        ridge, codes = (
-            self.gamma * np.eye(phi.shape[1]),
-            codes_of(X, y, new, self.band_size, self.codes),
-        )
+        ridge = self.gamma * np.eye(phi.shape[1])
+        codes = codes_of(X, y, new, self.band_size, self.codes)
         alpha = np.linalg.solve(ridge + phi.T @ system @ phi, phi.T @ X.T @ codes)  # [Eq. 6, 7]
         if epochs and new[-1] > 0:
             alpha = self.tuned(X, y, phi, alpha, epochs, **descent)
