@@ -111,8 +111,13 @@ class Extraction:
         Raise `ValueError` if the layers have other widths now.
         """
         features = self._empty(len(rows), n_features)
+        expected = [n_features] if widths is None else list(widths.values())
         for batch, parts in self.stream(rows, batch_size):
-            self._check_widths(parts, widths)
+            found = [part.shape[1] for part in parts]
+            if found != expected:
+                raise ValueError(
+                    f"layers must have the widths of fit, {expected}; got {found}. Call fit again."
+                )
             features[batch] = np.hstack(parts)
         if scales is not None:
             _scale(features, widths.values(), scales.values())
@@ -121,16 +126,6 @@ class Extraction:
     def _empty(self, *shape):
         """Return an uninitialised array for features."""
         return np.empty(shape, dtype=str(self.arithmetic.dtype).removeprefix("torch."))
-
-    def _check_widths(self, parts, fitted):
-        """Raise if the layers or their widths differ from those of `fit`."""
-        layers, found = self.readout.layers, None
-        if layers is not None:
-            found = dict(zip(layers, (part.shape[1] for part in parts), strict=True))
-        if found != fitted:
-            raise ValueError(
-                f"layers must have the widths of fit, {fitted}; got widths {found}. Call fit again."
-            )
 
 
 def _scale(features, widths, scales):

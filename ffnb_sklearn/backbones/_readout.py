@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 
 from ffnb_sklearn._locks import ForkSafeLock
+from ffnb_sklearn.backbones._augmentation import view_batches
 from ffnb_sklearn.backbones._checks import check_output
-from ffnb_sklearn.backbones._views import view_batches
 
 # Lock for adding and removing hooks, because several threads may use one network.
 _HOOKS = ForkSafeLock()
