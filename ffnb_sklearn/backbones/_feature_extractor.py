@@ -16,11 +16,11 @@ from ffnb_sklearn._estimators.callbacks import (
 )
 from ffnb_sklearn._estimators.documentation import DocumentedMixin
 from ffnb_sklearn._estimators.transactions import COLUMNS, replace_fitted
-from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
 from ffnb_sklearn.backbones._loading import Blueprint, freeze, summarised
 from ffnb_sklearn.backbones._plan import PLAN_CONSTRAINTS
+from ffnb_sklearn.backbones._readout import Extraction
 
 __all__ = ["TorchFeatureExtractor"]
 
@@ -47,10 +47,9 @@ class TorchFeatureExtractor(
     Parameters
     ----------
     backbone : callable, str or torch.nn.Module
-        Factory or class that creates the network, or its dotted name ``"package.module:factory"``
-        (also ``"package.module.factory"``). A network is also accepted, and copied, but a factory
-        is better: scikit-learn compares parameters by hash, and the hash of a network differs from
-        that of its copy.
+        Factory or class that creates the network, or its dotted name, ``"package.module:factory"``.
+        A network is also accepted, and copied, but a factory is better: scikit-learn compares
+        parameters by hash, and the hash of a network differs from that of its copy.
     backbone_params : dict, default=None
         Keyword arguments of the factory.
     weights : path or mapping, default=None
@@ -61,9 +60,8 @@ class TorchFeatureExtractor(
         factory; if these look random and there is no pretraining, `fit` issues a
         `RandomFeaturesWarning`.
     head : str, default=None
-        Name of the submodule to replace by the identity, so that the network returns the features
-        before it: ``"classifier"`` for the EfficientNets of torchvision, ``"fc"`` for its ResNets.
-        Entries of `weights` for this submodule are ignored.
+        Name of the submodule to replace by the identity, such as the final classifier, so that the
+        network returns the features before it. Entries of `weights` for it are ignored.
     layers : list of str, default=None
         Names of submodules, as listed by ``named_modules()`` of the network. Their outputs are
         pooled, scaled by one factor per layer, and concatenated. With `None`, the features are the
@@ -76,9 +74,8 @@ class TorchFeatureExtractor(
         mirror image, a :class:`MirrorShift`, or a function from a batch, shaped and scaled as for
         the network, to a list of such batches.
     input_shape : tuple of int, default=None
-        Shape of one input of the network, channels first for images: rows are reshaped to
-        ``(n_samples, *input_shape)``. With `None`, rows are not reshaped, and all images have the
-        shape of the first image.
+        Shape of one input of the network, channels first for images. With `None`, rows are not
+        reshaped, and all images have the shape of the first image.
     resize : int, default=None
         Number of pixels to which the shorter side of each image is scaled, by antialiased bicubic
         interpolation, before the centre is cut out: the size of `input_shape`, or a square. Images
@@ -91,15 +88,14 @@ class TorchFeatureExtractor(
     dtype : {"float32", "float64"}, default="float32"
         Precision of the network, and dtype of the features.
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
-        Device on which the network runs, chosen at each call. `"auto"` is CUDA if there is a CUDA
-        device, else the CPU.
+        Device on which the network runs, chosen at each call. `"auto"` is CUDA if available.
     mixed_precision : bool or "auto", default="auto"
-        Whether pretraining and `transform` compute convolutions and matrix products in bfloat16,
-        in about half the time. `True` needs ``dtype="float32"``, and a CPU or CUDA device with
-        bfloat16 arithmetic. `"auto"` uses bfloat16 only for pretraining on such CUDA devices.
+        Whether to compute convolutions and matrix products in bfloat16, in about half the time.
+        `True` needs ``dtype="float32"``, and a CPU or CUDA device with bfloat16 arithmetic;
+        `"auto"` uses it only for pretraining on such CUDA devices.
     epochs : int, default=0
-        Number of passes of pretraining over the samples; 0 disables pretraining. All following
-        parameters concern pretraining.
+        Number of passes of pretraining over the samples. All following parameters concern
+        pretraining.
     optimizer : {"adamw", "sgd"}, default="adamw"
         Optimizer of the pretraining.
     learning_rate : float, default=0.003
@@ -109,8 +105,8 @@ class TorchFeatureExtractor(
     weight_decay : float, default=0.01
         Weight decay of all parameters. ``"sgd"`` needs smaller values, such as 5e-4.
     schedule : {"one-cycle", "cosine", "constant"}, default="one-cycle"
-        Schedule of the learning rate over the steps. ``"one-cycle"`` rises over the first 30 % of
-        the steps and then falls to zero along half a cosine, ``"cosine"`` only falls.
+        Learning rate over the steps: ``"one-cycle"`` rises over the first 30 % of the steps and then
+        falls to zero along half a cosine, ``"cosine"`` only falls.
     train_batch_size : int, default=128
         Number of rows per step.
     label_smoothing : float, default=0.0
@@ -138,9 +134,8 @@ class TorchFeatureExtractor(
     state_dict_ : dict of str -> ndarray
         Parameters and buffers of the network.
     history_ : dict of str -> list of float
-        With ``epochs > 0``, the training history with one entry per epoch: `train_loss`, the
-        `learning_rate` of the last step, and, if samples were held out, `validation_loss` and
-        `validation_accuracy`.
+        With ``epochs > 0``, one entry per epoch: `train_loss`, the `learning_rate` of the last
+        step, and, if samples were held out, `validation_loss` and `validation_accuracy`.
     n_epochs_ : int
         With ``epochs > 0``, the number of epochs that led to the kept weights.
     classes_ : ndarray of shape (n_classes,)
@@ -148,8 +143,8 @@ class TorchFeatureExtractor(
     layer_widths_ : dict of str -> int
         With `layers`, the number of features of each layer.
     layer_scales_ : dict of str -> float
-        With `layers`, the factor of each layer: the inverse root mean square length of its features
-        over the samples passed to `fit`; 1 if all are zero.
+        With `layers`, the inverse root mean square length of the features of each layer over the
+        samples passed to `fit`; 1 if all are zero.
     pooling_ : {"mean", "max"} or int
         With `layers`, the value of `pooling` in `fit`.
     network_params_ : dict
@@ -181,14 +176,13 @@ class TorchFeatureExtractor(
     and converted to floating point, so pass the scaling as `mean` and `std`.
 
     *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
-    a convolution and the last axis in a transformer. If a submodule runs several times, the output
-    of its last run is used. Several threads may call `transform` of the same extractor.
+    a convolution and the last axis in a transformer. The last run of a submodule counts.
 
     *Precision.* In float32, the last digits of the features of a row depend on the other rows of
     its batch. In float64, the features agree to 1e-12, but convolutions take several times as long.
 
-    *State.* The fitted state is `state_dict_`. If the network is missing, for example after
-    unpickling, it is rebuilt from `backbone`. Only `fit` reads a file of `weights`.
+    *State.* After unpickling, the network is rebuilt from `backbone` and `state_dict_`. Only `fit`
+    reads a file of `weights`.
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
     threads, also if it is interrupted and resumed. On CUDA devices, results can differ.
@@ -309,8 +303,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or images
-            Rows or images. Without `epochs` and `layers`, only two samples pass through the
-            network.
+            Rows or images. Without `epochs` and `layers`, only two pass through the network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -413,8 +406,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns, compared with those of `fit`; ignored for images, whose values
-            have no names, and with `layers`.
+            Names of the columns, compared with those of `fit`; ignored for images and `layers`.
 
         Returns
         -------
@@ -441,8 +433,7 @@ class TorchFeatureExtractor(
         Returns
         -------
         dict
-            The parameters. If `weights` is a dictionary, it is returned as a dictionary that prints
-            as a summary.
+            The parameters; a dictionary of `weights` prints as a summary.
         """
         params = super().get_params(deep)
         return {**params, "weights": summarised(params["weights"])}

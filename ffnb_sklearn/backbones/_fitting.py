@@ -14,12 +14,11 @@ from ffnb_sklearn._inputs.seeds import next_seed
 from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
-from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._inputs import network_params
 from ffnb_sklearn.backbones._loading import Blueprint, freeze, state_to_arrays
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
-from ffnb_sklearn.backbones._readout import Readout
+from ffnb_sklearn.backbones._readout import Extraction, Readout
 from ffnb_sklearn.core.messages import level_of_user
 
 # Layers whose initial weights are constant, and layers whose weights torch draws from a uniform
@@ -63,9 +62,19 @@ def learn(extractor, rows, y, inputs, context, *, keep):
 
 def _as_made(extractor):
     """Build the network without pretraining; warn if its weights are random."""
-    blueprint = Blueprint.of(extractor)
+    blueprint, reason = Blueprint.of(extractor), None
     module = blueprint.build(extractor.weights)
-    if extractor.weights is None and (reason := _random_weights(extractor, blueprint, module)):
+    if extractor.weights is not None:
+        return module
+    if not isinstance(extractor.backbone, nn.Module):
+        n_random, n_all = blueprint.count_random(module)
+        if n_random:
+            name = repr(extractor.backbone)
+            reason = f"of {n_all} tensors of backbone={name}, {n_random} are drawn at random"
+    elif looks_untrained(module):
+        kind = type(extractor.backbone).__name__
+        reason = f"the weights of backbone, a {kind}, are distributed as torch draws them"
+    if reason:
         warnings.warn(
             f"The features are random: {reason}, because there are no weights. Give weights, a "
             "factory that loads them, or epochs to pretrain it. If random features are wanted, fix "
@@ -74,21 +83,6 @@ def _as_made(extractor):
             stacklevel=level_of_user(),
         )
     return module
-
-
-def _random_weights(extractor, blueprint, module):
-    """Return why the weights of a network seem to be random; None if they do not."""
-    if isinstance(extractor.backbone, nn.Module):
-        if not looks_untrained(module):
-            return None
-        return (
-            f"the weights of backbone, an instance of {type(extractor.backbone).__name__}, are "
-            "distributed as torch draws them"
-        )
-    n_random, n_all = blueprint.count_random(module)
-    if not n_random:
-        return None
-    return f"of {n_all} tensors of backbone={extractor.backbone!r}, {n_random} are drawn at random"
 
 
 def _pretrained(extractor, rows, y, inputs, context):

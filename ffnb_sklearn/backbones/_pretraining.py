@@ -98,26 +98,31 @@ class _Run:
 
     def train(self, epoch):
         """Train the model for one epoch on all samples that are not held out."""
-        order_seed, layer_seed = derived_seeds(self.plan.seed, _EPOCHS + epoch, 2)
+        plan = self.plan
+        order_seed, layer_seed = derived_seeds(plan.seed, _EPOCHS + epoch, 2)
         generator = torch.Generator().manual_seed(order_seed)
-        parts = batches(self.kept, self.plan.train_batch_size, generator)
+        parts = batches(self.kept, plan.train_batch_size, generator)
         self.model.train()
-        for name in self.plan.frozen:
+        for name in plan.frozen:
             self.model.backbone.get_submodule(name).eval()
         how = self.arithmetic
         total = torch.zeros((), dtype=how.dtype, device=how.device)
         with seeded_torch(layer_seed, how.device):
             for step, part in enumerate(parts, start=epoch * len(parts)):
-                rate = self._set_rate(step, self.plan.epochs * len(parts))
+                n_steps = plan.epochs * len(parts)
+                rate = learning_rate(plan.schedule, plan.learning_rate, step, n_steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
                 total += len(part) * self._step(part, generator)
-        self._record(total, rate)
-
-    def _set_rate(self, step, n_steps):
-        """Set the learning rate of a step; return it."""
-        rate = learning_rate(self.plan.schedule, self.plan.learning_rate, step, n_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
+        loss = total.item() / len(self.kept)
+        if not isfinite(loss):
+            raise NonFiniteLossError(
+                f"the loss is {loss} in epoch {epoch + 1} of {plan.epochs}. A smaller "
+                f"learning_rate than {plan.learning_rate} may help, or a mean and std that scale "
+                "the input."
+            )
+        self.history["train_loss"].append(loss)
+        self.history["learning_rate"].append(rate)
 
     def _step(self, part, generator):
         """Take a gradient step on one batch; return its mean loss."""
@@ -131,18 +136,6 @@ class _Run:
         loss.backward()
         self.optimizer.step()
         return loss.detach()
-
-    def _record(self, total, rate):
-        """Append an epoch to the history; raise if its loss is not finite."""
-        loss = total.item() / len(self.kept)
-        if not isfinite(loss):
-            raise NonFiniteLossError(
-                f"the loss is {loss} in epoch {self.n_epochs + 1} of {self.plan.epochs}. A "
-                f"smaller learning_rate than {self.plan.learning_rate} may help, or a mean and "
-                "std that scale the input."
-            )
-        self.history["train_loss"].append(loss)
-        self.history["learning_rate"].append(rate)
 
     def validate(self):
         """Evaluate the model on the held-out samples, if any; store the best weights."""

@@ -35,9 +35,8 @@ class SkeletonGCN(nn.Module):
     every node [1]_, and a ReLU follows. With the adjacency of a skeleton, the position of each
     joint is relative to its parent.
 
-    In addition, joints can be paired. The difference of two joints is a vector in each part of the
-    sequence, and a filter sums these vectors over the parts. The feature is the length of the sum,
-    which is invariant to rotations of the skeleton.
+    In addition, joints can be paired. A filter sums the differences of two joints over the parts of
+    the sequence; the feature is the length of the sum, which no rotation of the skeleton changes.
 
     Parameters
     ----------
@@ -56,19 +55,16 @@ n_nodes), default=None
         Number of pairings of the joints. A pairing with shift `s` pairs each joint with the joint
         `s` places later, in cyclic order; the shifts are spread evenly over 1 to ``n_nodes // 2``.
     shifts : sequence of int, default=None
-        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`. With a
-        shift of exactly ``n_nodes / 2``, each pair of joints, and therefore its length, occurs
-        twice.
+        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`.
     n_length_filters : int, default=8
         Number of filters per pairing, each of which gives lengths.
     learn_adjacency : bool, default=False
-        Whether the matrices, including those of the pairings, are trained like the filters. The
-        given matrices are then the initial values.
+        Whether the matrices, including those of the pairings, are trained like the filters.
     n_coordinates : int, default=3
         Number of coordinates of a position.
     random_state : int, default=None
-        Seed of the filters. None draws them from the global generator of torch, as other networks
-        do; a `TorchFeatureExtractor` seeds that generator.
+        Seed of the filters. None draws them from the global generator of torch, which a
+        `TorchFeatureExtractor` seeds.
 
     Attributes
     ----------
@@ -89,15 +85,10 @@ n_nodes), default=None
     nothing: with ``n_filters = 2 * n_node_features``, the features preserve the whole input. There
     is no bias, so doubling the input doubles the features.
 
-    Without pairings, 8 filters give 168 features for 21 joints, and 2 filters give 60 features for
-    twice 15 joints, which are the widths in [2]_.
-
     References
     ----------
     .. [1] Z. Wu, S. Pan, F. Chen, G. Long, C. Zhang and P. S. Yu. A Comprehensive Survey on Graph
        Neural Networks. IEEE Transactions on Neural Networks and Learning Systems, 2021.
-    .. [2] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
-       Learning. arXiv:2111.11366, 2021.
 
     Examples
     --------
