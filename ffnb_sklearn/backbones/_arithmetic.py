@@ -36,15 +36,22 @@ class Arithmetic:
         features. Raise `ValueError` if `mixed_precision` is True and the device has no bfloat16, or
         `dtype` is not float32.
         """
-        device, wanted = resolve_device(extractor.device), extractor.mixed_precision
-        if wanted == "auto":
-            mixed = training and device.type == "cuda" and extractor.dtype == "float32"
-            mixed = mixed and has_bfloat16(device)
-        else:
-            mixed = bool(wanted)
-            if mixed:
-                _check_mixed(extractor.dtype, device)
-        return cls(device, getattr(torch, extractor.dtype), mixed)
+        device, mixed = resolve_device(extractor.device), extractor.mixed_precision
+        if mixed == "auto":
+            can_mix = training and device.type == "cuda" and extractor.dtype == "float32"
+            mixed = can_mix and has_bfloat16(device)
+        elif mixed and extractor.dtype != "float32":
+            raise ValueError(
+                "mixed_precision=True needs dtype='float32', because it replaces part of the "
+                f"float32 arithmetic by bfloat16; got dtype={extractor.dtype!r}."
+            )
+        elif mixed and not has_bfloat16(device):
+            raise ValueError(
+                "mixed_precision=True needs a device with bfloat16 arithmetic, such as a CPU with "
+                f"AVX512-BF16 or a recent CUDA device; device {str(device)!r} of this machine has "
+                "none. Use mixed_precision=False."
+            )
+        return cls(device, getattr(torch, extractor.dtype), bool(mixed))
 
     @property
     def channels_last(self):
@@ -105,18 +112,3 @@ def has_bfloat16(device):
     if platform.machine().lower() in ("x86_64", "amd64"):
         return torch.cpu._is_avx512_bf16_supported()
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def _check_mixed(dtype, device):
-    """Raise if mixed precision is impossible with the dtype, or slow on the device."""
-    if dtype != "float32":
-        raise ValueError(
-            f"mixed_precision=True needs dtype='float32', because it replaces part of the float32 "
-            f"arithmetic by bfloat16; got dtype={dtype!r}."
-        )
-    if not has_bfloat16(device):
-        raise ValueError(
-            "mixed_precision=True needs a device with bfloat16 arithmetic, such as a CPU with "
-            f"AVX512-BF16 or a recent CUDA device; device {str(device)!r} of this machine has "
-            "none. Use mixed_precision=False."
-        )

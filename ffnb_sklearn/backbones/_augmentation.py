@@ -1,8 +1,9 @@
-"""Random augmentations of a batch, which keep its labels valid.
+"""Random augmentations of a batch for training, and fixed views of a batch for its features.
 
-A hook is a callable. It takes a batch of shape (n, ...), scaled as for the network, and a
-`torch.Generator` on the CPU, and returns a batch of the same shape. It must draw random numbers
-only from this generator, so that the draws are the same on every run and every device.
+An augmentation takes a batch of shape (n, ...), scaled as for the network, and a `torch.Generator`
+on the CPU, and returns a batch of the same shape. It must draw random numbers only from this
+generator, so that the draws are the same on every run and every device. A view replaces the input
+of the network, without any draw.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,7 @@ from torch import nn
 
 from ffnb_sklearn.backbones._seeding import seeded_torch
 
-__all__ = ["FlipCrop", "ImageTransform", "Jitter"]
-
-_IMAGE_AXES = 4
+__all__ = ["FlipCrop", "ImageTransform", "Jitter", "MirrorShift"]
 
 
 @dataclass(frozen=True)
@@ -55,36 +54,11 @@ class FlipCrop:
     cutout: int = 0
 
     def __post_init__(self):
-        for name in ("padding", "cutout"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 0:
-                raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
+        _check_pixels(self, "padding", "cutout")
 
     def __call__(self, batch, generator):
-        """Return the randomly shifted, mirrored and cut images.
-
-        Parameters
-        ----------
-        batch : torch.Tensor of shape (n, channels, height, width)
-            Scaled images.
-        generator : torch.Generator
-            Source of randomness, on the CPU.
-
-        Returns
-        -------
-        torch.Tensor of shape (n, channels, height, width)
-            Images of the same size.
-
-        Raises
-        ------
-        ValueError
-            If the inputs are not images.
-        """
-        if batch.ndim != _IMAGE_AXES:
-            raise ValueError(
-                "FlipCrop needs images, input_shape=(channels, height, width); got inputs of "
-                f"shape {tuple(batch.shape[1:])}."
-            )
+        """Return the randomly shifted, mirrored and cut images of a batch."""
+        _check_images(batch, "FlipCrop")
         n, _, height, width = batch.shape
         padded = nn.functional.pad(batch, (self.padding,) * 4)
         # A view of all possible crops; indexing copies one crop per image.
@@ -140,20 +114,7 @@ class Jitter:
                 raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
 
     def __call__(self, batch, generator):
-        """Return the scaled batch with noise.
-
-        Parameters
-        ----------
-        batch : torch.Tensor of shape (n, ...)
-            Rows of coordinates.
-        generator : torch.Generator
-            Source of randomness, on the CPU.
-
-        Returns
-        -------
-        torch.Tensor of shape (n, ...)
-            Rows of the same size.
-        """
+        """Return the scaled batch with noise."""
         shapes = (len(batch), *(1,) * (batch.ndim - 1)), batch.shape
         factors, noise = (
             torch.randn(shape, generator=generator, device=generator.device).to(batch)
@@ -201,20 +162,7 @@ class ImageTransform:
             )
 
     def __call__(self, batch, generator):
-        """Return the transformed images.
-
-        Parameters
-        ----------
-        batch : torch.Tensor of shape (n, channels, height, width)
-            Images, not scaled.
-        generator : torch.Generator
-            Source of randomness, on the CPU.
-
-        Returns
-        -------
-        torch.Tensor of shape (n, channels, height, width)
-            Images of the same size.
-        """
+        """Return the transformed images of a batch that is not scaled."""
         seed = torch.randint(2**31, (), generator=generator, device=generator.device).item()
         with seeded_torch(seed, batch.device):
             if not self.each:
@@ -222,26 +170,125 @@ class ImageTransform:
             return torch.cat([self.transform(image) for image in batch.split(1)])
 
 
-def augmented(augment, batch, generator):
-    """Apply a hook to a batch, if there is one, and check the result.
+@dataclass(frozen=True)
+class MirrorShift:
+    """Yield each image unchanged, mirrored, and shifted by a few pixels in four directions.
 
-    `augment` is the value of the parameter. Raise `TypeError` if the hook is a class, and
-    `ValueError` if it does not return a tensor of the shape of the batch.
+    Parameters
+    ----------
+    shift : int, default=0
+        Number of pixels of a shift up, down, left and right; 0 adds no shifts. Pixels that enter
+        from outside are zero after scaling.
+    mirror : bool, default=True
+        Whether to add the mirror image (left and right swapped) of each view. Unsuitable for
+        digits, letters and other images in which left and right matter.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ffnb_sklearn.backbones import MirrorShift
+    >>> images = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> [view.flatten().tolist() for view in MirrorShift()(images)]
+    [[0.0, 1.0, 2.0, 3.0], [1.0, 0.0, 3.0, 2.0]]
+    >>> len(list(MirrorShift(shift=1)(images)))
+    10
+    """
+
+    shift: int = 0
+    mirror: bool = True
+
+    def __post_init__(self):
+        _check_pixels(self, "shift")
+
+    def __call__(self, batch):
+        """Yield the views of a batch, the batch itself first."""
+        _check_images(batch, "MirrorShift")
+        for view in self._shifted(batch):
+            yield view
+            if self.mirror:
+                yield view.flip(3)
+
+    def _shifted(self, batch):
+        """Yield the batch, and the batch shifted in each direction."""
+        yield batch
+        if not self.shift:
+            return
+        height, width = batch.shape[2:]
+        padded = nn.functional.pad(batch, (self.shift,) * 4)
+        ends = 0, 2 * self.shift
+        corners = [(end, self.shift) for end in ends] + [(self.shift, end) for end in ends]
+        for top, left in corners:
+            yield padded[:, :, top : top + height, left : left + width]
+
+
+def augmented(augment, batch, generator):
+    """Apply the value of the parameter `augment` to a batch, and check the result.
+
+    Raise `TypeError` if it is a class, and `ValueError` if it does not return a tensor of the shape
+    of the batch.
     """
     if augment is None:
         return batch
-    if isinstance(augment, type) and issubclass(augment, (FlipCrop, Jitter)):
-        raise TypeError(
-            f"augment must be an instance, such as FlipCrop(); got the class {augment.__name__}."
-        )
-    hook = FlipCrop() if augment == "flip-crop" else augment
+    hook = _instance("augment", FlipCrop() if augment == "flip-crop" else augment)
     changed = hook(batch, generator)
     if not isinstance(changed, torch.Tensor) or changed.shape != batch.shape:
-        got = (
-            f"shape {tuple(changed.shape)}" if isinstance(changed, torch.Tensor) else repr(changed)
-        )
+        shape = tuple(getattr(changed, "shape", ()))
         raise ValueError(
-            f"augment must return a tensor of the shape it was given, {tuple(batch.shape)}; "
-            f"got {got}."
+            f"augment must return a tensor of the shape it was given, {tuple(batch.shape)}; got an "
+            f"instance of {type(changed).__name__} of shape {shape}."
         )
     return changed
+
+
+def view_batches(views, batch):
+    """Yield the views of one batch of inputs; None gives the batch itself.
+
+    Raise `TypeError` or `ValueError` if a callable does not return batches of the same length, or
+    returns none.
+    """
+    if views is None:
+        yield batch
+        return
+    made = _instance("views", MirrorShift() if views == "mirror" else views)(batch)
+    if isinstance(made, torch.Tensor):
+        raise TypeError(
+            "views must return several batches, such as a list of tensors; got one tensor of "
+            f"shape {tuple(made.shape)}."
+        )
+    view = None
+    for view in made:
+        if not isinstance(view, torch.Tensor) or len(view) != len(batch):
+            shape = tuple(getattr(view, "shape", ()))
+            raise ValueError(
+                f"views must return batches of {len(batch)} inputs each; got an instance of "
+                f"{type(view).__name__} of shape {shape}."
+            )
+        # The network may write to its input, from which the next view may be made.
+        yield view.clone()
+    if view is None:
+        raise ValueError("views must return at least one batch; got none.")
+
+
+def _instance(name, hook):
+    """Return a hook; raise `TypeError` if it is a class of this module."""
+    if isinstance(hook, type) and hook.__module__ == __name__:
+        kind = hook.__name__
+        raise TypeError(f"{name} must be an instance, such as {kind}(); got the class {kind}.")
+    return hook
+
+
+def _check_pixels(owner, *names):
+    """Raise unless attributes of an object are numbers of pixels."""
+    for name in names:
+        value = getattr(owner, name)
+        if not isinstance(value, Integral) or value < 0:
+            raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
+
+
+def _check_images(batch, name):
+    """Raise unless a batch has the axes of images."""
+    if batch.ndim != 4:
+        raise ValueError(
+            f"{name} needs images, input_shape=(channels, height, width); got inputs of shape "
+            f"{tuple(batch.shape[1:])}."
+        )

@@ -4,6 +4,9 @@ The file is a dictionary written by `torch.save`. It holds the settings of the t
 its seed, and the state after the last epoch. A mark and the SHA-256 of all bytes before the digest
 follow. The mark names the version of the format: any change of the content of the file requires a
 new mark. Files of another format are refused, not converted.
+
+A forged file may hold anything, with a valid digest, so names, types and shapes of the whole state
+are compared with the training to resume. Forged weights of the right shape cannot be detected.
 """
 
 import hashlib
@@ -18,7 +21,7 @@ from ffnb_sklearn.backbones._tensor_files import read_tensors
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 from ffnb_sklearn.pipeline._fingerprint import fingerprint
 
-_MARK = b"ffnb_sklearn checkpoint 2, sha256 "
+_MARK = b"ffnb_sklearn checkpoint 3, sha256 "
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 # Prefix of a setting that is a digest of a longer value, which can only be compared.
@@ -98,10 +101,40 @@ def check_same_training(path, saved, settings):
 
 def _short(setting):
     """Return a setting as text of bounded length."""
-    if not isinstance(setting, list):
-        return shown(setting)
-    text = ", ".join(shown(one) for one in setting[:LONGEST_SHOWN])
-    return f"[{text}]" if len(text) <= LONGEST_SHOWN else f"[{text[:LONGEST_SHOWN]}...]"
+    return f"{setting!s:.{LONGEST_SHOWN}}" if isinstance(setting, list) else shown(setting)
+
+
+def check_state(path, state, like):
+    """Raise `ValueError` unless a saved state has the parts, types and shapes of another state.
+
+    Lists may have any length but 0. Parameters without a gradient have no state of the optimizer.
+    """
+    kept = state.get("optimizer")
+    if isinstance(kept, dict):
+        present = {key: one for key, one in like["optimizer"].items() if key in kept}
+        like = {**like, "optimizer": present}
+    if not _fits(state, like) or not all(one.get("step", 1) >= 1 for one in kept.values()):
+        raise ValueError(
+            f"checkpoint={str(path)!r} does not fit the training: its state has other parts, types "
+            "or shapes. Remove it to start over, or use another name."
+        )
+
+
+def _fits(value, like):
+    """Return whether two nested values have the same keys, types and shapes."""
+    if isinstance(like, torch.Tensor):
+        return (
+            isinstance(value, torch.Tensor)
+            and (value.layout, value.device.type) == (torch.strided, "cpu")
+            and (value.shape, value.dtype) == (like.shape, like.dtype)
+        )
+    if isinstance(like, dict):
+        is_like = isinstance(value, dict) and value.keys() == like.keys()
+        return is_like and all(_fits(value[key], one) for key, one in like.items())
+    if isinstance(like, list):
+        is_like = type(value) is list and len(value) > 0
+        return is_like and all(_fits(one, like[0]) for one in value)
+    return type(value) is type(like)
 
 
 def digest_arrays(arrays):

@@ -18,25 +18,6 @@ class RandomFeaturesWarning(UserWarning):
     """A backbone has weights that were drawn at random and never trained."""
 
 
-def scaling_constant(name, value, shape):
-    """Check `mean` or `std`, and reshape it to broadcast over inputs of a shape, channels first.
-
-    Raise `ValueError` if there is neither a single value nor one value per channel, if a value is
-    not finite, or if `std` is not positive.
-    """
-    values = np.asarray(value, dtype=np.float64)
-    if values.shape not in ((), shape[:1]):
-        raise ValueError(
-            f"{name} must be a number or hold one value for each of the {shape[0]} channels; "
-            f"got shape {values.shape}."
-        )
-    if not np.isfinite(values).all() or (name == "std" and (values <= 0).any()):
-        raise ValueError(
-            f"{name} must be finite{' and positive' if name == 'std' else ''}; got {value!r}."
-        )
-    return values.reshape(-1, *(1,) * (len(shape) - 1))
-
-
 def check_output(output, n_rows, source="backbone"):
     """Return an output of `source`; raise unless it is a real tensor with one row per input."""
     if not isinstance(output, torch.Tensor):

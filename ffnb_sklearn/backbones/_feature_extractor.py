@@ -16,13 +16,11 @@ from ffnb_sklearn._estimators.callbacks import (
 )
 from ffnb_sklearn._estimators.documentation import DocumentedMixin
 from ffnb_sklearn._estimators.transactions import COLUMNS, replace_fitted
-from ffnb_sklearn.backbones._extraction import Extraction
 from ffnb_sklearn.backbones._fitting import learn
-from ffnb_sklearn.backbones._inputs import Inputs
-from ffnb_sklearn.backbones._loading import Blueprint, freeze
-from ffnb_sklearn.backbones._plan import Plan
-from ffnb_sklearn.backbones._printing import summarised
-from ffnb_sklearn.backbones._samples import first_samples, more_samples
+from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
+from ffnb_sklearn.backbones._loading import Blueprint, freeze, summarised
+from ffnb_sklearn.backbones._plan import PLAN_CONSTRAINTS
+from ffnb_sklearn.backbones._readout import Extraction
 
 __all__ = ["TorchFeatureExtractor"]
 
@@ -42,71 +40,62 @@ class TorchFeatureExtractor(
 ):
     """Transform rows or images into the features of a frozen torch network.
 
-    `fit` builds the backbone, loads its weights and measures the width of its output. By default it
-    does nothing else: the backbone must already be trained, and no targets are needed. With
-    ``epochs > 0``, `fit` also trains the backbone to classify `X`, with a linear layer on its
-    features that is discarded afterwards. `transform` never trains.
+    `fit` builds the backbone, loads its weights and measures the width of its output; no targets
+    are needed. With ``epochs > 0``, `fit` also trains the backbone to classify `X`, with a linear
+    layer on its features that is discarded afterwards. `transform` never trains.
 
     Parameters
     ----------
     backbone : callable, str or torch.nn.Module
-        Factory or class that creates the network, or its dotted name ``"package.module:factory"``
-        (also ``"package.module.factory"``). A network is also accepted, and copied, but a factory
-        is better: scikit-learn compares parameters by hash, and the hash of a network differs from
-        that of its copy.
+        Factory or class that creates the network, or its dotted name, ``"package.module:factory"``.
+        A network is also accepted, and copied, but a factory is better: scikit-learn compares
+        parameters by hash, and the hash of a network differs from that of its copy.
     backbone_params : dict, default=None
         Keyword arguments of the factory.
     weights : path or mapping, default=None
-        State dict of the network: a mapping from keys to tensors or arrays, or a file written by
-        ``torch.save``. The checksums of a file are verified, and it is read by
-        ``torch.load(weights_only=True)``. Pretraining starts from these weights. With `None`, the
-        network keeps the weights from the factory; if these are random, or those of a network look
-        as torch initialises them, and there is no pretraining, `fit` issues a
-        `RandomFeaturesWarning`. A prefix ``module.`` (parallel training) or ``_orig_mod.``
-        (``torch.compile``) of all keys is removed with a warning.
+        State dict of the network: a mapping from keys to tensors or arrays, or a file of
+        ``torch.save`` or of safetensors. No file runs code. A prefix ``module.`` (parallel
+        training) or ``_orig_mod.`` (``torch.compile``) of all keys is removed with a warning.
+        Pretraining starts from these weights. With `None`, the network keeps the weights from the
+        factory; if these look random and there is no pretraining, `fit` issues a
+        `RandomFeaturesWarning`.
     head : str, default=None
-        Name of the submodule to replace by the identity, so that the network returns the features
-        before it: ``"classifier"`` for the EfficientNets of torchvision, ``"fc"`` for its ResNets.
-        Entries of `weights` for this submodule are ignored.
+        Name of the submodule to replace by the identity, such as the final classifier, so that the
+        network returns the features before it. Entries of `weights` for it are ignored.
     layers : list of str, default=None
         Names of submodules, as listed by ``named_modules()`` of the network. Their outputs are
-        pooled, scaled by one factor per layer, and concatenated, which gives features of several
-        depths. With `None`, the features are the output of the network.
+        pooled, scaled by one factor per layer, and concatenated. With `None`, the features are the
+        output of the network.
     pooling : {"mean", "max"} or int, default="mean"
         Pooling of the outputs of `layers` over space or time: the mean, the maximum, or, for an
         integer, the means over the cells of a grid with this many cells along each axis.
     views : {"mirror"}, callable or None, default=None
-        Views of each image, over which the features are averaged. ``"mirror"`` uses the image and
-        its mirror image, which takes twice the time; :class:`MirrorShift` adds shifted images. A
-        callable takes a batch, shaped and scaled as for the network, and returns a list of such
-        batches.
+        Views of each image, over which the features are averaged: ``"mirror"``, the image and its
+        mirror image, a :class:`MirrorShift`, or a function from a batch, shaped and scaled as for
+        the network, to a list of such batches.
     input_shape : tuple of int, default=None
-        Shape of one input of the network, channels first for images: rows are reshaped to
-        ``(n_samples, *input_shape)``. With `None`, rows are not reshaped, and all images have the
-        shape of the first image.
+        Shape of one input of the network, channels first for images. With `None`, rows are not
+        reshaped, and all images have the shape of the first image.
     resize : int, default=None
         Number of pixels to which the shorter side of each image is scaled, by antialiased bicubic
         interpolation, before the centre is cut out: the size of `input_shape`, or a square. Images
         may then have any sizes. Rows are not scaled.
-    mean : float or array-like of shape (n_channels,), default=None
-        Value to subtract from the input, in units of the input. An array has one value per index of
-        the first axis of `input_shape`.
-    std : float or array-like of shape (n_channels,), default=None
-        Value by which the input is divided after `mean` is subtracted.
+    mean, std : float or array-like of shape (n_channels,), default=None
+        Values to subtract from the input, in units of the input, and to divide it by afterwards. An
+        array has one value per index of the first axis of `input_shape`.
     batch_size : int, default=256
         Number of rows that `transform` passes through the network at a time.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the network, and dtype of the features.
     device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>", default="auto"
-        Device on which the network runs, chosen at each call. `"auto"` is CUDA if there is a CUDA
-        device, else the CPU.
+        Device on which the network runs, chosen at each call. `"auto"` is CUDA if available.
     mixed_precision : bool or "auto", default="auto"
-        Whether pretraining and `transform` compute convolutions and matrix products in bfloat16,
-        in about half the time. `True` needs ``dtype="float32"``, and a CPU or CUDA device with
-        bfloat16 arithmetic. `"auto"` uses bfloat16 only for pretraining on such CUDA devices.
+        Whether to compute convolutions and matrix products in bfloat16, in about half the time.
+        `True` needs ``dtype="float32"``, and a CPU or CUDA device with bfloat16 arithmetic;
+        `"auto"` uses it only for pretraining on such CUDA devices.
     epochs : int, default=0
-        Number of passes of pretraining over the samples; 0 disables pretraining. All following
-        parameters concern pretraining.
+        Number of passes of pretraining over the samples. All following parameters concern
+        pretraining.
     optimizer : {"adamw", "sgd"}, default="adamw"
         Optimizer of the pretraining.
     learning_rate : float, default=0.003
@@ -116,18 +105,16 @@ class TorchFeatureExtractor(
     weight_decay : float, default=0.01
         Weight decay of all parameters. ``"sgd"`` needs smaller values, such as 5e-4.
     schedule : {"one-cycle", "cosine", "constant"}, default="one-cycle"
-        Schedule of the learning rate over the steps. ``"one-cycle"`` rises over the first 30 % of
-        the steps and then falls to zero along half a cosine, ``"cosine"`` only falls, and
-        ``"constant"`` stays the same.
+        Learning rate over the steps: ``"one-cycle"`` rises over the first 30 % of the steps and then
+        falls to zero along half a cosine, ``"cosine"`` only falls.
     train_batch_size : int, default=128
         Number of rows per step.
     label_smoothing : float, default=0.0
         Share of each target that is spread over all classes.
     augment : {"flip-crop"}, callable or None, default=None
-        Random augmentation of the inputs of each step. ``"flip-crop"`` is :class:`FlipCrop` with
-        its defaults, for images. A callable takes a batch, shaped and scaled as for the network,
-        and a `torch.Generator` on the CPU, and returns a batch of the same shape;
-        :class:`ImageTransform` wraps transforms of torchvision.
+        Random augmentation of the inputs of each step: ``"flip-crop"`` for a :class:`FlipCrop`, an
+        :class:`ImageTransform` of torchvision, or a function from a batch, shaped and scaled as for
+        the network, and a `torch.Generator` on the CPU to a batch of the same shape.
     frozen : list of str, default=None
         Names of submodules, as listed by ``named_modules()``, that pretraining does not change:
         neither their parameters nor the statistics of their normalisations.
@@ -147,9 +134,8 @@ class TorchFeatureExtractor(
     state_dict_ : dict of str -> ndarray
         Parameters and buffers of the network.
     history_ : dict of str -> list of float
-        With ``epochs > 0``, the training history with one entry per epoch: `train_loss`, the
-        `learning_rate` of the last step, and, if samples were held out, `validation_loss` and
-        `validation_accuracy`.
+        With ``epochs > 0``, one entry per epoch: `train_loss`, the `learning_rate` of the last
+        step, and, if samples were held out, `validation_loss` and `validation_accuracy`.
     n_epochs_ : int
         With ``epochs > 0``, the number of epochs that led to the kept weights.
     classes_ : ndarray of shape (n_classes,)
@@ -157,8 +143,8 @@ class TorchFeatureExtractor(
     layer_widths_ : dict of str -> int
         With `layers`, the number of features of each layer.
     layer_scales_ : dict of str -> float
-        With `layers`, the factor of each layer: the inverse root mean square length of its features
-        over the samples passed to `fit`; 1 if all are zero.
+        With `layers`, the inverse root mean square length of the features of each layer over the
+        samples passed to `fit`; 1 if all are zero.
     pooling_ : {"mean", "max"} or int
         With `layers`, the value of `pooling` in `fit`.
     network_params_ : dict
@@ -184,26 +170,22 @@ class TorchFeatureExtractor(
     -----
     *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
     channels), a list of arrays, tensors, PIL images or paths (PIL images and paths need Pillow), or
-    a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. `input_shape`
-    distinguishes the two layouts; without it, the axis of 1, 3 or 4 values holds the channels. PIL
-    images and files are turned upright by their EXIF orientation, and converted to the number of
-    channels if nothing is lost, such as from grey to RGB. Only one batch at a time is read and
-    converted to floating point, so pass the scaling as `mean` and `std`.
+    a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. Images are
+    turned upright by their EXIF orientation, and converted to the number of channels of
+    `input_shape` if nothing is lost, such as from grey to colour. Only one batch at a time is read
+    and converted to floating point, so pass the scaling as `mean` and `std`.
 
     *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
-    a convolution and the last axis in a transformer. If a submodule runs several times, the output
-    of its last run is used. Several threads may call `transform` of the same extractor.
+    a convolution and the last axis in a transformer. The last run of a submodule counts.
 
     *Precision.* In float32, the last digits of the features of a row depend on the other rows of
     its batch. In float64, the features agree to 1e-12, but convolutions take several times as long.
 
-    *State.* The fitted state is `state_dict_`. If the network is missing, for example after
-    unpickling, it is rebuilt from `backbone`. Only `fit` reads a file of `weights`.
+    *State.* After unpickling, the network is rebuilt from `backbone` and `state_dict_`. Only `fit`
+    reads a file of `weights`.
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
-    threads, also if it is interrupted and resumed. It does not change the global random generators.
-    On CUDA devices, some operations of torch add in no fixed order, so that results can differ.
-    Parameters of the backbone that require no gradient do not change.
+    threads, also if it is interrupted and resumed. On CUDA devices, results can differ.
 
     Examples
     --------
@@ -221,7 +203,14 @@ class TorchFeatureExtractor(
 
     # Tells `ContinualPipeline` not to warn that only the first task fits this transformer.
     frozen_on_purpose = True
-    not_in_output = Plan.not_in_output
+    # Parameters and attributes that do not determine the output; `pooling_` equals the parameter.
+    not_in_output = frozenset(
+        {
+            *("weights", "batch_size", "device", "checkpoint", "random_state", "verbose"),
+            *("history_", "n_epochs_", "classes_", "pooling_", "image_values_"),
+            *PLAN_CONSTRAINTS,
+        }
+    )
 
     _parameter_constraints: dict = {  # noqa: RUF012
         "backbone": [callable, str],
@@ -242,7 +231,7 @@ class TorchFeatureExtractor(
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        **Plan.constraints,
+        **PLAN_CONSTRAINTS,
     }
 
     def __init__(
@@ -314,8 +303,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or images
-            Rows or images. Without `epochs` and `layers`, only two samples pass through the
-            network.
+            Rows or images. Without `epochs` and `layers`, only two pass through the network.
         y : array-like of shape (n_samples,), default=None
             Labels of at least two classes; ignored without pretraining.
 
@@ -327,16 +315,11 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows, images, labels, weights, layers or scaling do not fit, the dotted name of the
-            backbone cannot be imported, the features of a row depend on the other rows of its
-            batch, or the checkpoint belongs to another training.
+            If rows, images, labels, weights, layers or scaling do not fit, features are not finite
+            or depend on the other rows of a batch, the loss is not finite, or the checkpoint
+            belongs to another training.
         TypeError
-            If the backbone does not create a network, or the network or a layer does not return a
-            tensor.
-        NonFiniteFeaturesError
-            If the features are not finite.
-        NonFiniteLossError
-            If the loss of the pretraining becomes NaN or infinite.
+            If the backbone or a layer returns something else than a network or a tensor.
         """
         self._fit(X, y)
         return self
@@ -393,10 +376,8 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows or images do not match those of `fit`, or `backbone_params`, `head`, `layers` or
-            `pooling` have changed since.
-        NonFiniteFeaturesError
-            If the features are not finite.
+            If rows, images or parameters of the network do not match those of `fit`, or features
+            are not finite.
         """
         check_is_fitted(self)
         return self._features(more_samples(self, X))
@@ -425,8 +406,7 @@ class TorchFeatureExtractor(
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns, compared with those of `fit`; ignored for images, whose values
-            have no names, and with `layers`.
+            Names of the columns, compared with those of `fit`; ignored for images and `layers`.
 
         Returns
         -------
@@ -453,8 +433,7 @@ class TorchFeatureExtractor(
         Returns
         -------
         dict
-            The parameters. If `weights` is a dictionary, it is returned as a dictionary that prints
-            as a summary.
+            The parameters; a dictionary of `weights` prints as a summary.
         """
         params = super().get_params(deep)
         return {**params, "weights": summarised(params["weights"])}

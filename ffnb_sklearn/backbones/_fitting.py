@@ -3,21 +3,35 @@
 import warnings
 from copy import deepcopy
 from dataclasses import replace
+from math import sqrt
 
 import torch
+from scipy.stats import kstest
+from torch import nn
 
 from ffnb_sklearn._estimators.callbacks import Epochs
 from ffnb_sklearn._inputs.seeds import next_seed
 from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
 from ffnb_sklearn.backbones._checks import RandomFeaturesWarning, differing_pair
-from ffnb_sklearn.backbones._extraction import Extraction
+from ffnb_sklearn.backbones._inputs import network_params
 from ffnb_sklearn.backbones._loading import Blueprint, freeze, state_to_arrays
 from ffnb_sklearn.backbones._plan import Plan, labelled_samples
 from ffnb_sklearn.backbones._pretraining import pretrain
-from ffnb_sklearn.backbones._readout import Readout
-from ffnb_sklearn.backbones._samples import network_params
-from ffnb_sklearn.backbones._untrained import looks_untrained
+from ffnb_sklearn.backbones._readout import Extraction, Readout
+from ffnb_sklearn.core.messages import level_of_user
+
+# Layers whose initial weights are constant, and layers whose weights torch draws from a uniform
+# distribution.
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+_DRAWN = (nn.Linear, nn.modules.conv._ConvNd)
+
+# Weights are compared with their initial distribution if there are at least 100; of each layer, at
+# most 10,000 are. Smaller probabilities of the distance count as trained.
+_FEWEST, _MOST, _LEVEL = 100, 10_000, 1e-6
+
+# Factor of rounding errors of weights in half precision.
+_ROUNDING = 1.01
 
 
 def learn(extractor, rows, y, inputs, context, *, keep):
@@ -48,32 +62,27 @@ def learn(extractor, rows, y, inputs, context, *, keep):
 
 def _as_made(extractor):
     """Build the network without pretraining; warn if its weights are random."""
-    blueprint = Blueprint.of(extractor)
+    blueprint, reason = Blueprint.of(extractor), None
     module = blueprint.build(extractor.weights)
-    if extractor.weights is None and (reason := _random_weights(extractor, blueprint, module)):
+    if extractor.weights is not None:
+        return module
+    if not isinstance(extractor.backbone, nn.Module):
+        n_random, n_all = blueprint.count_random(module)
+        if n_random:
+            name = repr(extractor.backbone)
+            reason = f"of {n_all} tensors of backbone={name}, {n_random} are drawn at random"
+    elif looks_untrained(module):
+        kind = type(extractor.backbone).__name__
+        reason = f"the weights of backbone, a {kind}, are distributed as torch draws them"
+    if reason:
         warnings.warn(
             f"The features are random: {reason}, because there are no weights. Give weights, a "
             "factory that loads them, or epochs to pretrain it. If random features are wanted, fix "
             "their seed in backbone_params.",
             RandomFeaturesWarning,
-            stacklevel=7,
+            stacklevel=level_of_user(),
         )
     return module
-
-
-def _random_weights(extractor, blueprint, module):
-    """Return why the weights of a network seem to be random; None if they do not."""
-    if isinstance(extractor.backbone, torch.nn.Module):
-        if not looks_untrained(module):
-            return None
-        return (
-            f"the weights of backbone, an instance of {type(extractor.backbone).__name__}, are "
-            "distributed as torch draws them"
-        )
-    n_random, n_all = blueprint.count_random(module)
-    if not n_random:
-        return None
-    return f"of {n_all} tensors of backbone={extractor.backbone!r}, {n_random} are drawn at random"
 
 
 def _pretrained(extractor, rows, y, inputs, context):
@@ -107,3 +116,41 @@ def _pretrained(extractor, rows, y, inputs, context):
         watcher=Epochs(extractor, context, None),
     )
     return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
+
+
+def looks_untrained(module):
+    """Return whether the weights of a network look as torch initialises them.
+
+    If the network has normalisations, all of them must be constant. Otherwise, the weights and
+    biases of all linear layers and convolutions, at least 100 numbers, must fit the uniform
+    distribution from which torch draws them. Weights from another initialisation, without
+    normalisations, are not recognised.
+    """
+    if any(map(nn.parameter.is_lazy, module.parameters())):
+        return True
+    norms = [
+        one
+        for layer in module.modules()
+        if isinstance(layer, _NORMS)
+        for one in (*layer.parameters(), *layer.buffers())
+        if one.numel() > 1
+    ]
+    if norms:
+        return all(bool((one == one.flatten()[0]).all()) for one in norms)
+    sample = []
+    for layer in module.modules():
+        if isinstance(layer, _DRAWN) and layer.weight.numel():
+            numbers = _relative(layer)
+            if numbers.abs().max() > _ROUNDING:
+                return False
+            sample.append(numbers[:: 1 + len(numbers) // _MOST])
+    if sum(map(len, sample)) < _FEWEST:
+        return False
+    return kstest(torch.cat(sample).numpy(), "uniform", (-1, 2)).pvalue > _LEVEL
+
+
+def _relative(layer):
+    """Return the weights and biases of a layer, relative to the bound of their initial interval."""
+    bound = 1 / sqrt(layer.weight[0].numel())
+    given = [one for one in (layer.weight, layer.bias) if one is not None]
+    return torch.cat([one.detach().cpu().float().flatten() for one in given]) / bound

@@ -1,4 +1,4 @@
-"""Convert rows to the inputs of a network: shape, scaling, device."""
+"""Validate rows or images, and convert them to the inputs of a network."""
 
 from dataclasses import dataclass
 from math import prod
@@ -7,32 +7,31 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
-from ffnb_sklearn.backbones._checks import scaling_constant
+from ffnb_sklearn._estimators.transactions import columns_of
+from ffnb_sklearn.backbones._pictures import as_array
+from ffnb_sklearn.backbones._sources import as_source
 from ffnb_sklearn.core.device import as_tensor
+from ffnb_sklearn.pipeline._fingerprint import give_same_output
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Conversion of rows to inputs of a network.
+    """Conversion of rows to inputs of a network: shape, scaling, device.
 
-    Parameters
-    ----------
-    shape : sequence of int or None
-        Shape of one input; with None, rows are not reshaped.
-    mean, std : float, array-like of shape (n_channels,) or None
-        Values to subtract from the input, and to divide it by afterwards.
+    `shape` is the shape of one input; with None, rows are not reshaped. `mean` and `std` are
+    numbers, have one value per channel, or are None.
     """
 
     shape: Any = None
     mean: Any = None
     std: Any = None
 
-    def check_shape(self):
-        """Raise unless `shape` is None or holds positive integers."""
-        if self.shape is not None and not all(
-            isinstance(n, Integral) and n > 0 for n in self.shape
-        ):
+    def __post_init__(self):
+        sizes = () if self.shape is None else self.shape
+        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
             raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
 
     def check(self, n_features):
@@ -62,23 +61,111 @@ class Inputs:
             inputs = operation(inputs, as_tensor(constant, device=device, dtype=dtype))
         return inputs
 
-    def settings(self, n_features):
+    def settings(self):
         """Return shape and scaling as plain lists, to compare with a checkpoint."""
-        constants = {
-            op.__name__: values.ravel().tolist() for op, values in self._scaling(n_features)
-        }
+        values = {"input_shape": self.shape, "mean": self.mean, "std": self.std}
         return {
-            "input_shape": None if self.shape is None else [int(n) for n in self.shape],
-            "mean": constants.get("sub"),
-            "std": constants.get("div"),
+            name: None if value is None else np.ravel(value).tolist()
+            for name, value in values.items()
         }
 
     def _scaling(self, n_features):
-        """Return the operations that apply `mean` and `std`, with their constants."""
+        """Return the operations that apply `mean` and `std`, with constants of fitting shapes."""
         shape = (n_features,) if self.shape is None else tuple(self.shape)
-        steps = (("mean", self.mean, torch.sub), ("std", self.std, torch.div))
-        return [
-            (operation, scaling_constant(name, value, shape))
-            for name, value, operation in steps
-            if value is not None
-        ]
+        steps = []
+        for name, value, operation in (
+            ("mean", self.mean, torch.sub),
+            ("std", self.std, torch.div),
+        ):
+            if value is None:
+                continue
+            constant = np.asarray(value, dtype=np.float64)
+            if constant.shape not in ((), shape[:1]):
+                raise ValueError(
+                    f"{name} must be a number or hold one value for each of the {shape[0]} "
+                    f"channels; got shape {constant.shape}."
+                )
+            if not np.isfinite(constant).all() or (name == "std" and (constant <= 0).any()):
+                raise ValueError(
+                    f"{name} must be finite{' and positive' if name == 'std' else ''}; "
+                    f"got {value!r}."
+                )
+            steps.append((operation, constant.reshape(-1, *(1,) * (len(shape) - 1))))
+        return steps
+
+
+def first_samples(extractor, X):
+    """Validate the samples given to `fit`.
+
+    Return rows, or images to be read as rows, their conversion to inputs of the network, and the
+    fitted attributes that describe them.
+    """
+    shape, resize = Inputs(extractor.input_shape).shape, extractor.resize
+    if resize is not None and shape is not None and (len(shape) != 3 or max(shape[1:]) > resize):
+        raise ValueError(
+            "resize must be at least the longest side in input_shape=(channels, height, width); "
+            f"got resize={resize} and input_shape={tuple(shape)}."
+        )
+    rows = as_source(X, shape, resize)
+    if rows is None:
+        X = _as_rows(X)
+        rows = check_array(X, estimator=extractor, input_name="X")
+        seen = {**columns_of(X), "image_values_": None}
+    else:
+        shape = rows.input_shape
+        seen = {"n_features_in_": rows.shape[1], "image_values_": rows.values}
+    inputs = Inputs(shape, extractor.mean, extractor.std)
+    inputs.check(rows.shape[1])
+    seen["input_shape_"] = None if shape is None else tuple(int(n) for n in shape)
+    return rows, inputs, seen
+
+
+def more_samples(extractor, X):
+    """Validate the samples given to `transform`; return rows, or images as rows."""
+    _check_unchanged(extractor)
+    source = as_source(X, extractor.input_shape_, extractor.resize)
+    if source is None:
+        return validate_data(extractor, _as_rows(X), reset=False)
+    if extractor.input_shape_ is None:
+        raise ValueError(
+            f"X must hold rows of {extractor.n_features_in_} values, as in fit; got images of "
+            f"shape {source.input_shape}. Fit with input_shape, or with images."
+        )
+    source.check(extractor.image_values_)
+    return source
+
+
+def _as_rows(X):
+    """Convert a tensor of rows to an array; return other values as they are."""
+    return as_array(X, "X") if isinstance(X, torch.Tensor) else X
+
+
+def network_params(extractor):
+    """Return the parameters that the weights belong to, besides `backbone` itself.
+
+    A function as `backbone` may be replaced by its name, or after loading by the user's own.
+    """
+    params = _copied(dict(extractor.backbone_params or {}))
+    return {"backbone_params": params, "head": extractor.head}
+
+
+def _copied(value):
+    """Copy nested containers; their items need not be comparable, and stay the same objects."""
+    if type(value) is dict:
+        return {key: _copied(one) for key, one in value.items()}
+    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
+
+
+def _check_unchanged(extractor):
+    """Raise if parameters of the network, `layers` or `pooling` differ from those of `fit`."""
+    now, pooling = network_params(extractor), extractor.pooling
+    now["layers"] = list(map(str, extractor.layers or ())) or None
+    now["pooling"] = pooling if isinstance(pooling, str) else int(pooling)
+    then = now | getattr(extractor, "network_params_", {})
+    then["layers"] = list(getattr(extractor, "layer_widths_", ())) or None
+    then["pooling"] = getattr(extractor, "pooling_", now["pooling"])
+    for name, value in then.items():
+        if not give_same_output(value, now[name]):
+            raise ValueError(
+                f"{name} must be that of fit, {value!r}; got {now[name]!r}. Call fit again."
+            )

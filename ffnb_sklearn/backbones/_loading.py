@@ -15,6 +15,7 @@ from torch import nn
 
 from ffnb_sklearn.backbones._seeding import seeded_layers
 from ffnb_sklearn.backbones._tensor_files import read_tensors
+from ffnb_sklearn.core.messages import level_of_user
 from ffnb_sklearn.datasets._base import LONGEST_SHOWN, shown
 
 # Most keys, and most characters of torch's reason, that a message shows.
@@ -69,8 +70,11 @@ class Blueprint:
             {**dict(one.named_parameters()), **dict(one.named_buffers())}
             for one in (module, self.build(seed=1))
         )
-        drawn = [name not in others or not _equal(one, others[name]) for name, one in ours.items()]
-        return sum(drawn), len(drawn)
+        same = [
+            name in others and np.array_equal(one.detach(), others[name].detach(), equal_nan=True)
+            for name, one in ours.items()
+        ]
+        return len(same) - sum(same), len(same)
 
     def _made(self, seed):
         """Copy the network, or call the factory."""
@@ -95,13 +99,6 @@ class Blueprint:
         return module
 
 
-def _equal(one, other):
-    """Return whether two tensors are equal; NaN equals NaN."""
-    if one.shape != other.shape:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())
-
-
 def _import_factory(name):
     """Import 'package.module:factory' or 'package.module.factory'."""
     module_name, colon, attributes = name.partition(":")
@@ -112,19 +109,26 @@ def _import_factory(name):
             "backbone must be a dotted name 'package.module:factory' or "
             f"'package.module.factory'; got {name!r}."
         )
+    root = module_name.partition(".")[0]
     try:
-        factory = reduce(getattr, attributes.split("."), import_module(module_name))
-    except (ImportError, AttributeError, RuntimeError, OSError) as error:
-        # RuntimeError and OSError come from libraries that were built for another version of torch.
-        package = module_name.partition(".")[0]
-        absent = isinstance(error, ModuleNotFoundError) and error.name == package
-        advice = f"; install it: python -m pip install {package}" if package in _OPTIONAL else ""
-        raise ValueError(
-            f"backbone={name!r} cannot be imported: {error}{advice if absent else ''}"
-        ) from error
+        module = import_optional(module_name, root if root in _OPTIONAL else None)
+        factory = reduce(getattr, attributes.split("."), module)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"backbone={name!r} cannot be imported: {error}") from error
     if not callable(factory):
         raise ValueError(f"backbone={name!r} is not callable; it is {factory!r}.")
     return factory
+
+
+def import_optional(name, package):
+    """Import a module of another package; if that is missing, the error says how to install it."""
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError, OSError) as error:
+        # RuntimeError and OSError come from libraries that were built for another version of torch.
+        absent = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
+        advice = f"; install it: python -m pip install {package}" if absent and package else ""
+        raise ImportError(f"{name} cannot be imported: {error}{advice}") from error
 
 
 def _remove_head(module, head):
@@ -199,7 +203,7 @@ def _without_prefixes(state_dict, module):
             f"The prefix {removed!r} of all keys of weights was removed: the file or mapping was "
             "saved from a network that was wrapped for parallel training or compiled.",
             UserWarning,
-            stacklevel=10,
+            stacklevel=level_of_user(),
         )
     return state_dict
 
@@ -248,3 +252,17 @@ def state_to_arrays(module):
     }
     # Channels-last weights have unusual strides, even on axes of length one, which changes hashes.
     return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}
+
+
+class Weights(dict):
+    """A state dict that prints as a summary, also inside of a printed estimator."""
+
+    def __repr__(self):
+        count = sum(int(np.prod(np.shape(value))) for value in self.values())
+        return f"<{len(self)} arrays of {count} numbers in all>"
+
+
+def summarised(weights):
+    """Return a dictionary as `Weights`, which share its arrays; return other values as they are."""
+    is_plain = isinstance(weights, dict) and not isinstance(weights, Weights)
+    return Weights(weights) if is_plain else weights

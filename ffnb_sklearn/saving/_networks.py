@@ -10,10 +10,9 @@ from numbers import Integral
 import numpy as np
 import torch
 
-from ..backbones import ConvNet, FlipCrop, MirrorShift, SkeletonGCN
+from ..backbones import SKELETON_PARENTS, ConvNet, FlipCrop, MirrorShift, SkeletonGCN
 from ..backbones._loading import _remove_head, freeze
 from ..backbones._readout import Readout
-from ..backbones._skeleton_graph import SKELETON_PARENTS
 
 __all__ = ["OWN_NETWORKS", "check_extractor"]
 

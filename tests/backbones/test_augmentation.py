@@ -123,8 +123,11 @@ def test_values_of_the_parameter():
 @pytest.mark.parametrize(
     ("hook", "message"),
     [
-        (lambda batch, _: batch[1:], r"the shape it was given, \(40, 2, 3, 5\); got shape \(39"),
-        (lambda batch, _: None, "got None"),
+        (
+            lambda batch, _: batch[1:],
+            r"was given, \(40, 2, 3, 5\); got an instance of Tensor of shape \(39",
+        ),
+        (lambda batch, _: None, "of NoneType"),
     ],
 )
 def test_a_hook_that_returns_something_else(hook, message):

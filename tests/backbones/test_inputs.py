@@ -20,8 +20,8 @@ def test_rows_are_shaped_then_scaled():
 def test_settings_are_plain():
     inputs = Inputs(shape=(np.int64(3), 4), mean=np.float32(0.5), std=[1.0, 2.0, 3.0])
     expected = {"input_shape": [3, 4], "mean": [0.5], "std": [1.0, 2.0, 3.0]}
-    assert inputs.settings(12) == expected
-    assert Inputs().settings(12) == {"input_shape": None, "mean": None, "std": None}
+    assert inputs.settings() == expected
+    assert Inputs().settings() == {"input_shape": None, "mean": None, "std": None}
 
 
 @pytest.mark.parametrize("inputs", [Inputs(shape=(3, 5)), Inputs(mean=[1.0, 2.0])])

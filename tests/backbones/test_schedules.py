@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ffnb_sklearn.backbones._schedules import learning_rate
+from ffnb_sklearn.backbones._pretraining import learning_rate
 
 
 def rates(schedule, n_steps=100):

@@ -13,7 +13,7 @@ from ffnb_sklearn.backbones import (
     skeleton_nodes,
     tree_adjacency,
 )
-from ffnb_sklearn.backbones._skeleton_graph import shift_adjacencies, spread_shifts
+from ffnb_sklearn.backbones._skeleton_gcn import shift_adjacencies, spread_shifts
 
 RNG = np.random.default_rng(0)
 NODES = torch.tensor(RNG.normal(size=(6, 5, 12)))

@@ -4,7 +4,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn.backbones import MirrorShift
-from ffnb_sklearn.backbones._views import view_batches
+from ffnb_sklearn.backbones._augmentation import view_batches
 
 IMAGES = torch.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5) + 1
 
@@ -40,7 +40,12 @@ def test_a_shift_that_is_no_number_of_pixels(shift):
 @pytest.mark.parametrize(
     ("views", "batch", "error", "message"),
     [
-        ("mirror", torch.ones(2, 12), ValueError, r"views need images, .*got inputs of shape \(12"),
+        (
+            "mirror",
+            torch.ones(2, 12),
+            ValueError,
+            r"MirrorShift needs .*inputs of shape \(12",
+        ),
         (lambda x: x, IMAGES, TypeError, "several batches.*one tensor of shape"),
         (lambda x: [x, x[:1]], IMAGES, ValueError, r"2 inputs each; got .*Tensor of shape \(1,"),
         (lambda x: [x.numpy()], IMAGES, ValueError, "2 inputs each; got an instance of ndarray"),
