@@ -95,15 +95,19 @@ class DataSet:
         return self.classes_per_report // self.classes_per_task
 
 
-# Settings that the paper does not print, one choice for all tables on skeletons; the tables
-# "ridges" and "rate" show their effect.
-CHOSEN = {"epsilon": 0.1, "bands__gamma": 1.0, "bands__learning_rate": 0.01}
-
+# The paper prints p and the weight decay. Both ridges and the first rate are chosen to match its
+# figures, one choice per set for all tables; the tables "ridges" and "rate" show their effect.
 SBU = DataSet(
     "sbu",
     "sbu",
     "SBU",
-    {"p": 45, "bands__weight_decay": 1e-8, **CHOSEN},
+    {
+        "p": 45,
+        "bands__weight_decay": 1e-8,
+        "epsilon": 0.05,
+        "bands__gamma": 0.1,
+        "bands__learning_rate": 0.1,
+    },
     epochs=30,
     n_reports=8,
     classes_per_task=1,
@@ -115,7 +119,13 @@ FPHA = DataSet(
     "fpha",
     "fpha",
     "FPHA",
-    {"p": 75, "bands__weight_decay": 1e-8, **CHOSEN},
+    {
+        "p": 75,
+        "bands__weight_decay": 1e-8,
+        "epsilon": 0.1,
+        "bands__gamma": 2.0,
+        "bands__learning_rate": 0.1,
+    },
     epochs=30,
     n_reports=9,
     classes_per_task=5,

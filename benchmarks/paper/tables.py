@@ -178,13 +178,14 @@ STUDIES = (
     Study(
         "ridges",
         "Settings that the paper does not print: both ridges",
-        "gamma / epsilon",
+        "gamma / epsilon / null-space",
         {"sbu": "", "fpha": ""},
         own_rows=tuple(
-            replace(row, n_seeds=2)
+            replace(row, n_seeds=2, only_printed=True)
             for row in _switches(
-                bands__gamma={f"{one:g}": one for one in (0.1, 1.0, 3.0)},
-                epsilon={f"{one:g}": one for one in (0.01, 0.1, 1.0)},
+                bands__gamma={f"{one:g}": one for one in (0.1, 0.5, 2.0)},
+                epsilon={f"{one:g}": one for one in (0.01, 0.05, 0.1)},
+                bands__null_space=_ON_OFF,
             )
         ),
         sections=("finals",),
@@ -195,7 +196,8 @@ STUDIES = (
         "rate",
         {"sbu": "", "fpha": ""},
         own_rows=tuple(
-            replace(row, n_seeds=2) for row in _rows("bands__learning_rate", (0.001, 0.01, 0.1))
+            replace(row, n_seeds=2, only_printed=True)
+            for row in _rows("bands__learning_rate", (0.001, 0.01, 0.1))
         ),
         sections=("finals",),
     ),
