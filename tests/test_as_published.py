@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from ffnb_sklearn import Bands, FFNBClassifier
 from ffnb_sklearn.core.tuning.descent import MomentumSteps
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
-from tests.dense_ffnb import DenseFFNB
+from tests.dense_ffnb import READINGS, DenseFFNB
 
 SETTINGS = {"p": 20, "bands__gamma": 1.0, "epsilon": 0.1}
 
@@ -134,6 +134,18 @@ def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, 
     for ours, theirs in zip(steps, dense.trace, strict=True):
         assert_allclose(ours, theirs, atol=1e-6)
     assert_allclose(model.decision_function(X_test), dense.scores(X_test), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name, reading in READINGS.items() if reading])
+def test_every_other_reading_of_the_printed_text_gives_other_scores(digits, name):
+    X, y, X_test, _ = digits
+    # The past has fewer axes than p at first.
+    dense = DenseFFNB(**as_printed({**SETTINGS, "p": 46}), **READINGS[name])
+    model = published(bands__max_epochs=0, classes_per_task=1, p=46).fit(X, y)
+    for task in tasks_of(X, y, 1):
+        dense.learn(*task)
+
+    assert np.abs(model.decision_function(X_test) - dense.scores(X_test)).max() > 0.5
 
 
 # ---- an ordinary estimator

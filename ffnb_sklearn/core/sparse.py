@@ -1,12 +1,8 @@
 r"""Wide sparse inputs without a dense copy: moments, scores and likeness by sparse products.
 
-Of many samples X only products with a few dense columns are computed, of X and of its transpose:
-
-- The longest principal rows of the scatter of a class come from the subspace iteration of
-  `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.
-- A classifier sees a sample through its planes and its own axes alone, a few at a time.
-- Squared distances in an inverse covariance :math:`\Delta^{-1} - V^\top V`, which the Woodbury
-  identity gives, are sums over the entries of a sample, and the squared responses of V.
+Only products of the samples X, and of its transpose, with a few dense columns are computed. Squared
+distances in an inverse covariance :math:`\Delta^{-1} - V^\top V` are sums over the entries of a
+sample, and the squared responses of V.
 """
 
 from abc import ABC, abstractmethod
@@ -21,22 +17,10 @@ from .classifier.heads.ridge import OneVsAllRidge
 from .classifier.novelty import InverseCovariance, RelativeDistances
 from .classifier.solve import Classifier
 from .device import as_array, as_tensor
-from .linalg import (
-    ENERGY_ROUNDING,
-    column_energies,
-    is_few,
-    longest_rows_of_products,
-)
+from .linalg import ENERGY_ROUNDING, column_energies, is_few, longest_rows_of_products
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
-__all__ = [
-    "SparseInputs",
-    "class_moments",
-    "sparse_likeness",
-    "sparse_scores",
-]
-
-_CPU = torch.device("cpu")
+__all__ = ["SparseInputs", "class_moments", "sparse_likeness", "sparse_scores"]
 
 # Bytes of a factor or of the result of one product with planes or axes.
 _PRODUCT_BYTES = 32e6
@@ -121,9 +105,9 @@ def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
     """Compute class scores, of shape (n_samples, n_classes)."""
     if isinstance(classifier, GaussianDistances):
         return classifier.tempered(*_terms(classifier, X))
-    planes = as_tensor(classifier.planes, device=_CPU)
+    planes = as_tensor(classifier.planes)
     if isinstance(classifier, OneVsAllRidge):
-        return X.times(planes.T).add_(as_tensor(classifier.offsets, device=_CPU))
+        return X.times(planes.T).add_(as_tensor(classifier.offsets))
     groups = classifier.groups(_n_together(planes, X))
     scores = planes.new_empty((len(X), classifier.n_classes))
     return classifier.add_up(scores, groups, lambda pairs: X.times(planes[pairs].T).T)
@@ -137,7 +121,7 @@ def _n_together(rows: torch.Tensor, X: SparseInputs) -> int:
 def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the terms of the distances of samples, as `GaussianDistances.terms` does."""
     centre, planes, offsets, rows, shifts = (
-        as_tensor(getattr(distances, name), device=_CPU)
+        as_tensor(getattr(distances, name))
         for name in ("centre", "planes", "offsets", "rows", "shifts")
     )
     scores = X.times(planes.T).add_(offsets - planes @ centre)
@@ -152,7 +136,7 @@ def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor,
 
 def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tensor:
     """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-    centre = as_tensor(relative.distances.centre, device=_CPU)
+    centre = as_tensor(relative.distances.centre)
     ratios, _ = _terms(relative.distances, X)
     common, remote = (_lengths(one, X, centre) for one in (relative.shared, relative.total))
     return relative.likeness_from(ratios.amax(1), common, remote)
@@ -160,7 +144,7 @@ def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tenso
 
 def _lengths(inverse: InverseCovariance, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
     """Return the squared distances of samples from a centre, of shape (n_samples,)."""
-    diagonal, rows = (as_tensor(one, device=_CPU) for one in (inverse.diagonal, inverse.rows))
+    diagonal, rows = (as_tensor(one) for one in (inverse.diagonal, inverse.rows))
     scaled = diagonal * centre
     near = X.squares_times(diagonal[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
     explained = (X.times(rows.T) - rows @ centre).square_().sum(1)

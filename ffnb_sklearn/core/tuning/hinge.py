@@ -18,16 +18,9 @@ __all__ = ["Network", "Samples"]
 class Samples(NamedTuple):
     """Constants of samples, real or drawn, during the descent of new bands.
 
-    Attributes
-    ----------
-    old : tuple of Tensor of shape (n_samples, d_l)
-        Features of each layer that feeds a band, psi_0 first, without the new neurons.
-    corrections : tuple of Tensor of shape (n_samples, n_neurons)
-        Terms added to the responses of the new neurons, per layer.
-    fixed : Tensor of shape (n_samples, d)
-        Features of the classifier without the new neurons.
-    classes, weights : Tensor of shape (n_samples,)
-        Class numbers, and sample weights with a mean of 1.
+    `old` holds the features of each layer that feeds a band, psi_0 first, without the new neurons;
+    `corrections` the terms added to the responses of the new neurons, per layer; `fixed` the
+    features of the classifier without the new neurons. Sample weights have a mean of 1.
     """
 
     old: tuple[torch.Tensor, ...]
@@ -64,7 +57,11 @@ class Network:
         self._offsets = as_tensor(classifier.offsets, device=device)
         self._pooling = None
         if isinstance(classifier, PairwiseFisher):
-            self._pooling = _pooling(classifier.n_classes, device)
+            # Pairs pool as in `PairwiseFisher.scores`.
+            n_classes = classifier.n_classes
+            t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
+            identity = torch.eye(n_classes, dtype=torch.float64, device=device)
+            self._pooling = identity[t] - identity[r]
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
         """Compute the multi-class hinge loss of each sample, of shape (..., n_samples).
@@ -89,10 +86,3 @@ class Network:
             responses = responses + corrections
             outputs = band.output(responses)
         return outputs
-
-
-def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
-    """Return the matrix that pools pair outputs as `PairwiseFisher.scores` does."""
-    t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
-    identity = torch.eye(n_classes, dtype=torch.float64, device=device)
-    return identity[t] - identity[r]
