@@ -9,6 +9,7 @@ chunk, so that an interrupted run goes on where it stopped.
     python -m benchmarks.features.layers --features all-mirror --methods ffnb ffnb-ovo slda fecam
     python -m benchmarks.features.layers --weights wide.pt --network wide
     python -m benchmarks.features.layers --images-per-class 20 --features last all-mirror
+    python -m benchmarks.features.layers --features last-mirror --methods --save rows.npz
 """
 
 import hashlib
@@ -201,6 +202,10 @@ def run(options):
         if features.layers != () and features.views not in extracted:
             extracted[features.views] = extract(images, features.views, options)
         X, X_test = columns(features, images, extracted.get(features.views))
+        if options.save is not None:
+            # In half the size; the last of several rows of the table stays.
+            half = {"x_train": X.astype(np.float32), "x_test": X_test.astype(np.float32)}
+            np.savez(options.save, **half, y_train=images.y_train, y_test=images.y_test)
         for method, per_task in product(options.methods, options.classes_per_task):
             record = {"features": name, "method": method, "per_task": per_task, "width": X.shape[1]}
             records.append(record | stream(method, X, X_test, images, per_task, options))
@@ -299,6 +304,7 @@ def parse(arguments):
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--cache", type=Path, default=Path("out") / "layers")
+    add("--save", type=Path, help=".npz for the features, which benchmarks.paper.paper reads")
     add("--device", default="cpu", help="device for the network and FFNB")
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
     options = parser.parse_args(arguments)

@@ -178,26 +178,34 @@ STUDIES = (
     Study(
         "ridges",
         "Settings that the paper does not print: both ridges",
-        "gamma / epsilon",
+        "gamma / epsilon / null-space",
         {"sbu": "", "fpha": ""},
         own_rows=tuple(
-            replace(row, n_seeds=2)
+            replace(row, n_seeds=2, only_printed=True)
             for row in _switches(
-                bands__gamma={f"{one:g}": one for one in (0.1, 1.0, 3.0)},
-                epsilon={f"{one:g}": one for one in (0.01, 0.1, 1.0)},
+                bands__gamma={f"{one:g}": one for one in (0.05, 0.5, 2.0)},
+                epsilon={f"{one:g}": one for one in (0.01, 0.03, 0.1)},
+                bands__null_space=_ON_OFF,
             )
         ),
         sections=("finals",),
     ),
     Study(
-        "rate",
-        "Settings that the paper does not print: the first rate",
-        "rate",
+        "steps",
+        "Settings that the paper does not print: the first rate and our number of epochs",
+        "rate, epochs",
         {"sbu": "", "fpha": ""},
         own_rows=tuple(
-            replace(row, n_seeds=2) for row in _rows("bands__learning_rate", (0.001, 0.01, 0.1))
+            Row(
+                f"{rate:g}, {epochs}",
+                parameters={"bands__learning_rate": rate},
+                epochs=epochs,
+                n_seeds=2,
+                only_printed=True,
+            )
+            for rate, epochs in product((0.01, 0.1), (10, 30, 100))
         ),
-        sections=("finals",),
+        sections=("bounds", "finals"),
     ),
     Study(
         "ablation",

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.paper import ladder, paper, printed, report
-from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU
+from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, SBU, load_splits
 from benchmarks.paper.runs import Plan, Runner, build_model
 from benchmarks.paper.tables import CLOSED, TRAINED, Row, paper_tables
-from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
 
 TABLES = paper_tables()
 
@@ -170,3 +170,19 @@ def test_steps_of_the_ladder_compare_with_the_last_kept_rung():
     rungs = [rung for rung in ladder.RUNGS if rung.label in finals]
     steps = ladder.steps_of(values, rungs, CLOSED)
     assert_allclose([steps[label] for label in list(finals)[1:]], [20.0, -10.0, 40.0])
+
+
+@pytest.mark.parametrize(
+    ("data_set", "n_classes", "epochs"), [(SBU, 8, 5), (FPHA, 15, 10)], ids=["sbu", "fpha"]
+)
+def test_without_the_null_space_training_forgets(shared_data, data_set, n_classes, epochs):
+    splits = load_splits(data_set.name, shared_data)
+    split, finals = splits[data_set.split], {}
+    few, tested = split.y < n_classes, split.y_test < n_classes
+    for null_space in (False, True):
+        row = Row("", data_set, parameters={"bands__null_space": null_space}, epochs=epochs)
+        model = build_model(row, TRAINED, seed=0)
+        for task in class_incremental_tasks(split.y[few], **data_set.stream):
+            model.partial_fit(split.X[few][task], split.y[few][task])
+        finals[null_space] = model.score(split.X_test[tested], split.y_test[tested])
+    assert finals[True] - finals[False] > 0.2
