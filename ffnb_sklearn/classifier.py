@@ -31,6 +31,7 @@ from ._estimators.validation import (
     check_continuation,
     check_likeness,
     check_mergeable,
+    check_number,
     check_seed,
     check_settings,
     settings_of_predictions,
@@ -46,7 +47,7 @@ from .core.features.feature_map import classifier_columns
 from .core.learning import learn
 from .core.likeness import likeness_threshold
 from .core.model import empty_model
-from .core.revision import forget_classes, merge_models
+from .core.revision import decay_classes, forget_classes, merge_models
 
 __all__ = ["FFNBClassifier"]
 
@@ -558,9 +559,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
         (True, True)
         """
-        is_number = isinstance(rate, Real) and not isinstance(rate, (bool, np.bool_))
-        if not is_number or not 0.0 < rate < 1.0:
-            raise ValueError(f"rate must be a number between 0 and 1, both excluded; got {rate!r}.")
+        check_number("rate", rate, lambda number: 0.0 < number < 1.0, "in (0, 1)")
         state = self._learned_state()
         check_likeness(state.model.settings, self._present_model(state).settings)
         model, left_out = state.model, state.model.left_out
@@ -678,20 +677,58 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         """
         state = self._learned_state()
         self._present_model(state)
-        gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
-        unknown = np.setdiff1d(gone, state.classes)
-        if len(unknown):
-            raise ValueError(
-                f"classes must be labels in classes_ to be forgotten; got {unknown.tolist()}, "
-                f"known are {state.classes.tolist()}."
-            )
-        lost = np.flatnonzero(np.isin(state.arrived, gone)).tolist()
+        gone, lost = self._known(state, classes)
         if len(lost) == len(state.arrived):
             kept = None
         else:
             kept = state.without(gone, forget_classes(state.model, lost))
         self._keep(state, kept)
         return self
+
+    def decay(self, factor, classes=None):
+        """Let the samples learned so far count less, compared with later samples.
+
+        The weights of the samples are multiplied by a factor. With ``band_size=0`` and
+        ``rank=None`` the result equals learning them with these weights as `sample_weight`. Trained
+        neurons do not change.
+
+        Parameters
+        ----------
+        factor : float
+            Multiple of the weights, in (0, 1]. The weight of a class does not fall below 1e-20.
+        classes : label or array-like of labels, default=None
+            Labels in `classes_` whose samples count less. None stands for all classes.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        ValueError
+            If the factor is not a number in (0, 1], or a label is not in `classes_`.
+        ConcurrentLearningError
+            If another thread has made the estimator learn or forget meanwhile.
+        """
+        state = self._learned_state()
+        self._present_model(state)
+        check_number("factor", factor, lambda number: 0.0 < number <= 1.0, "in (0, 1]")
+        _, fading = self._known(state, state.classes if classes is None else classes)
+        model = decay_classes(state.model, float(factor), fading)
+        self._keep(state, replace(state, model=model))
+        return self
+
+    def _known(self, state, classes):
+        """Return labels in `classes_` as an array, and the numbers of those that were seen."""
+        labels = check_labels(np.atleast_1d(classes), state.classes, "classes")
+        unknown = np.setdiff1d(labels, state.classes)
+        if len(unknown):
+            raise ValueError(
+                f"classes must be labels in classes_; got {unknown.tolist()}, known are "
+                f"{state.classes.tolist()}."
+            )
+        return labels, np.flatnonzero(np.isin(state.arrived, labels)).tolist()
 
     def merge(self, other):
         """Merge in everything that another estimator has learned from other samples.

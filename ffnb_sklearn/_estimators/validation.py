@@ -28,6 +28,7 @@ __all__ = [
     "check_likeness",
     "check_magnitude",
     "check_mergeable",
+    "check_number",
     "check_samples",
     "check_seed",
     "check_settings",
@@ -332,6 +333,13 @@ def check_continuation(before, now):
     }
     for name, (old, new) in makes.items():
         check_unchanged(name, old, new)
+
+
+def check_number(name, value, is_allowed, allowed):
+    """Raise if an argument is no number, or not in its allowed range."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not is_allowed(value):
+        raise ValueError(f"{name} must be a number {allowed}; got {value!r}.")
 
 
 def check_seed(seed, random_state):

@@ -1,4 +1,4 @@
-"""Merge models; forget classes."""
+"""Merge models; forget classes, or let their samples count less."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,7 +15,11 @@ from .messages import level_of_user
 from .model import Model
 from .statistics import merge_classes
 
-__all__ = ["MergedBandsWarning", "forget_classes", "merge_models"]
+__all__ = ["MergedBandsWarning", "decay_classes", "forget_classes", "merge_models"]
+
+# Least weight of a class that decays: far below rounding beside samples of weight 1, and far above
+# the smallest float, so that ratios of weights stay finite.
+_LEAST_WEIGHT = 1e-20
 
 
 class MergedBandsWarning(UserWarning):
@@ -43,6 +47,33 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
     left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
     return replace(model, moments=kept, inputs_past=None, n_newest=0, left_out=left_out)
+
+
+def decay_classes(model: Model, factor: float, fading: Sequence[int]) -> Model:
+    """Multiply the weights of the samples of some classes.
+
+    Neurons trained for the classes do not change.
+
+    Parameters
+    ----------
+    model : Model
+        Model before.
+    factor : float
+        Multiple, in (0, 1]. A weight does not fall below 1e-20.
+    fading : sequence of int
+        Numbers of the classes.
+
+    Returns
+    -------
+    Model
+        Model whose moments are those of the samples with their new weights.
+    """
+    moments = list(model.moments)
+    for label in fading:
+        one = moments[label]
+        least = min(_LEAST_WEIGHT, one.weight)
+        moments[label] = one.weighted(max(factor, least / one.weight))
+    return replace(model, moments=tuple(moments), inputs_past=None)
 
 
 @plain_torch

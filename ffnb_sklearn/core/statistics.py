@@ -161,6 +161,11 @@ class ClassMoments:
         factor = np.ascontiguousarray(self.columns(columns))
         return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
 
+    def weighted(self, factor: float) -> "ClassMoments":
+        """Return the moments of samples whose weights are multiplied by a positive factor."""
+        blocks = tuple((factor**0.5 * block).astype(block.dtype) for block in self.blocks)
+        return ClassMoments(factor * self.weight, self.mean, blocks, factor * self.residual)
+
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
         blocks = [*self.blocks, factor.astype(self.blocks[0].dtype)]
