@@ -21,7 +21,7 @@ from .callbacks import CallbackSupportMixin, Epochs, callback_context, with_call
 from .documentation import DocumentedMixin
 from .priors import LEAST, unseen_scores
 from .state import exchange, learned_attribute, read_only
-from .validation import check_inputs, check_samples
+from .validation import check_inputs, check_samples, check_tensor
 
 __all__ = ["ClassIncrementalClassifier", "task_on"]
 
@@ -207,8 +207,10 @@ class ClassIncrementalClassifier(
 
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
-        X, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), X, state)
+        checked = check_tensor(self, X, state) if isinstance(X, torch.Tensor) else None
+        if checked is None:
+            checked, _ = check_inputs(self, X, state=state)
+        return samples_on(resolve_device(self.device), checked, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""

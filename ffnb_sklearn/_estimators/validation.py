@@ -5,6 +5,7 @@ from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
+import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_consistent_length
@@ -32,6 +33,7 @@ __all__ = [
     "check_samples",
     "check_seed",
     "check_settings",
+    "check_tensor",
     "check_unchanged",
     "check_weights",
     "descent_of",
@@ -151,6 +153,23 @@ def check_inputs(estimator, X, *, state, smallest=0.0):
     return X, state
 
 
+def check_tensor(estimator, X, state):
+    """Validate samples in a tensor without copying them to another device; return them.
+
+    Return None for a tensor that has to be read by NumPy, which also tells what is wrong with it.
+    """
+    is_plain = X.layout == torch.strided and X.is_floating_point() and X.device.type != "meta"
+    if not is_plain or X.ndim != 2 or not X.numel() or state.projection is not None:
+        return None
+    X = X.detach()
+    lowest, highest = torch.aminmax(X)
+    # NaN if any entry is.
+    if not float(torch.maximum(highest, -lowest)) <= _LARGEST:
+        return None
+    validated(estimator, X, state, skip_check_array=True)
+    return X.contiguous() if X.dtype in (torch.float32, torch.float64) else X.float()
+
+
 def validated(estimator, X, state, **checks):
     """Call scikit-learn's `validate_data`; return the samples and a state that describes them.
 
@@ -159,7 +178,8 @@ def validated(estimator, X, state, **checks):
     change, and a call compares with the features of a single state.
     """
     check_rows(X, estimator)
-    X = as_numpy(X, "X")
+    if not checks.get("skip_check_array"):
+        X = as_numpy(X, "X")
     stand_in = _stand_in(type(estimator).__name__)()
     if state is not None:
         stand_in.n_features_in_ = state.n_features_in

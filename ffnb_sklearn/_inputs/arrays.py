@@ -15,35 +15,27 @@ __all__ = ["as_numpy", "as_targets", "check_rows", "level_of_user", "refuse_mask
 def as_numpy(array, name):
     """Convert an array of torch, CuPy or the array API to NumPy, and compute collections of dask.
 
-    Return anything else as it is.
+    Tensors of torch may be on any device. Return anything else as it is.
     """
     if hasattr(array, "__dask_graph__"):
         return array.compute()
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return array
     try:
+        if isinstance(array, torch.Tensor):
+            array = array.detach().cpu()
+            # NumPy lacks bfloat16.
+            array = array.float() if array.dtype == torch.bfloat16 else array
         return np.asarray(array)
     except Exception as error:
         kind = f"{type(array).__module__}.{type(array).__name__}"
-        reason, steps = str(error).rstrip("."), _steps_to_numpy(array)
+        sparse = getattr(array, "layout", torch.strided) != torch.strided
+        remedy = f"{name}.to_dense() converts it" if sparse else "Copy it to NumPy first"
         raise TypeError(
             f"{name} must be an array that NumPy can read; got a {kind} on device "
-            f"{getattr(array, 'device', 'unknown')!s}: {reason}. Copy it to NumPy first"
-            f"{f', by {name}{steps}' if steps else ''}. `device` says where the estimator computes."
+            f"{getattr(array, 'device', 'unknown')!s}: {str(error).rstrip('.')}. {remedy}. "
+            "`device` says where the estimator computes."
         ) from error
-
-
-def _steps_to_numpy(array):
-    """Return the calls that convert a torch tensor to NumPy; no calls for other arrays."""
-    if not isinstance(array, torch.Tensor):
-        return ""
-    steps = ".detach().cpu()" if array.layout == torch.strided else ".detach().cpu().to_dense()"
-    try:
-        torch.empty(0, dtype=array.dtype).numpy()
-    except TypeError:
-        # NumPy lacks some types of torch, such as bfloat16.
-        steps += ".float()"
-    return f"{steps}.numpy()"
 
 
 def check_rows(X, estimator):

@@ -118,7 +118,7 @@ def samples_on(device, X, state):
         return WideSamples(X, projection, device, repair)
     if projection is not None or sparse.issparse(X):
         return SparseSamples(X, projection, device, repair)
-    dtype = torch.float32 if X.dtype == np.float32 else torch.float64
+    dtype = torch.float32 if X.dtype in (np.float32, torch.float32) else torch.float64
     samples = as_tensor(X, device=device, dtype=dtype)
     return samples if repair is None else RepairedSamples(samples, repair)
 
