@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import (
     Interval,
@@ -17,6 +18,7 @@ from sklearn.utils._param_validation import (
 
 from ._estimators.bands import Bands
 from ._estimators.base import ClassIncrementalClassifier, task_on
+from ._estimators.export import TorchHead
 from ._estimators.parameter_rules import READ_BY_PREDICTIONS
 from ._estimators.priors import (
     check_priors,
@@ -40,7 +42,7 @@ from ._estimators.validation import (
 from ._inputs.columns import ColumnSpreads
 from ._inputs.labels import check_labels, label_positions
 from ._inputs.seeds import next_seed
-from ._inputs.sparse import WideSamples
+from ._inputs.sparse import N_COLUMNS, WideSamples
 from .core.bound import forgetting_bound
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
@@ -780,6 +782,45 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
         self._keep(mine, mine.merged(theirs, model, arrived))
         return self
+
+    def to_torch(self, dtype="float32"):
+        """Return the solved classifier as a module of torch, to be used without this package.
+
+        The module contains the repair of the columns, the feature map and the head, all as buffers.
+        ``nn.Sequential(network, clf.to_torch())`` classifies images if the classifier has learned
+        features of the network. It works with `torch.export` and as ONNX. It does not change when
+        the estimator does.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the buffers, and of the samples that the module takes.
+
+        Returns
+        -------
+        torch.nn.Module
+            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
+            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
+            module `probabilities` in it maps the scores to probabilities. With two labels, half the
+            difference of the scores is the value of `decision_function`.
+
+        Raises
+        ------
+        ValueError
+            If `dtype` is another one, or if the classifier has learned sparse samples of more than
+            2000 features, which it keeps sparse or projects.
+        """
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+        state = self._present_state()
+        if state.projection is not None:
+            raise ValueError(
+                "to_torch needs a classifier that has learned dense samples first, or sparse "
+                f"samples of at most {N_COLUMNS} features; got sparse samples of "
+                f"{state.n_features_in} features."
+            )
+        head = state.model.solution(resolve_device(self.device)).classifier
+        return TorchHead(state, head, self._class_priors(state)).to(getattr(torch, dtype)).eval()
 
     # These depend on the parameters of the solution.
     n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)

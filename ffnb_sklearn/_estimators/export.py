@@ -1,0 +1,199 @@
+"""The solved classifier as a module of torch, which `torch.export` and ONNX can store."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..core.classifier.heads.distances import GaussianDistances
+from ..core.classifier.heads.pairs import PairwiseFisher
+from ..core.classifier.heads.ridge import _LINEAR
+from ..core.device import with_tensors
+from ..core.features.feature_map import classifier_columns
+from .priors import _SURE, scores_with_priors
+
+__all__ = ["TorchHead"]
+
+
+class TorchHead(nn.Module):
+    """Scores of a solved classifier; the modules in it hold buffers and no parameters.
+
+    Parameters
+    ----------
+    state : State
+        State of an estimator, whose inputs are the features of X.
+    head : GaussianDistances, PairwiseFisher or OneVsAllRidge
+        Solved head of its model.
+    priors : ndarray of shape (n_arrived,)
+        Priors of the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_arrived,)
+        Labels that were seen, sorted: the columns of the scores.
+    probabilities : Module
+        Maps scores to the probabilities of the classes.
+    """
+
+    def __init__(self, state, head, priors):
+        super().__init__()
+        model, repair = state.model, state.repair
+        self.classes_ = np.sort(state.arrived)
+        # A pickle would draw the band of a seed again.
+        features = replace(model.features, shared=replace(model.features.shared, seed=None))
+        columns = classifier_columns(features, model.settings.skip_connection)
+        self._takes_all = len(columns) == features.n_features
+        self.register_buffer("_columns", torch.tensor(columns))
+        self._buffer("_offset", None if repair is None else repair.offset)
+        self._buffer("_scale", None if repair is None else repair.scale)
+        self._features = _Stored(features)
+        position = np.searchsorted(self.classes_, state.arrived)
+        n_samples = sum(one.n_samples for one in model.moments)
+        self._head, likelihoods = _modules_of(head, position, priors)
+        self.probabilities = nn.Sequential(likelihoods, _Unforeseen(n_samples, len(position)))
+
+    def _buffer(self, name, array):
+        self.register_buffer(name, None if array is None else torch.tensor(array))
+
+    def forward(self, X):
+        """Return the scores of samples, of shape (n_samples, n_arrived)."""
+        if self._offset is not None:
+            X = X - self._offset
+        if self._scale is not None:
+            X = X / self._scale
+        features = self._features.value()(X)
+        return self._head(features if self._takes_all else features[:, self._columns])
+
+
+class _Stored(nn.Module):
+    """A dataclass whose arrays are buffers, which change device and dtype with the module."""
+
+    def __init__(self, value):
+        super().__init__()
+        self._without_arrays = with_tensors(value, self._registered)
+
+    def _registered(self, array):
+        """Register an array as the next buffer, and return an empty array in its place."""
+        self.register_buffer(f"_{len(self._buffers)}", torch.tensor(array))
+        return np.empty(0)
+
+    def value(self):
+        """Return the dataclass with the buffers."""
+        buffers = iter(self._buffers.values())
+        return with_tensors(self._without_arrays, lambda _: next(buffers))
+
+
+def _modules_of(head, position, priors):
+    """Return the modules for scores of features, and for probabilities of scores up to a sum.
+
+    `position` holds the column of each class of the head.
+    """
+    n_classes, order = len(position), np.argsort(position)
+    if isinstance(head, GaussianDistances):
+        shift = scores_with_priors(np.zeros((1, n_classes)), "gaussian", priors)[0]
+        return _Distances(head, position, shift[order]), nn.Softmax(dim=1)
+    if isinstance(head, PairwiseFisher):
+        # The adjustment for priors is affine.
+        at_0, at_1 = scores_with_priors(np.eye(2, 1, -1) * np.ones(n_classes), "ovo", priors)
+        shift, factor = at_0[order], (at_1 - at_0)[order]
+        return _Pairs(head, position, shift, factor), _Votes(n_classes)
+    planes, offsets = head.planes, head.offsets
+    if np.ptp(priors):
+        # Other priors change the values by an affine map.
+        constant = head.with_shares(np.zeros((1, n_classes)), priors)
+        mixing = head.with_shares(np.eye(n_classes), priors) - constant
+        planes, offsets = mixing.T @ planes, offsets @ mixing + constant[0]
+    return _Linear(planes[order], offsets[order]), _Powers(head.power, n_classes)
+
+
+class _Linear(nn.Module):
+    """Linear functions of the features, or of some inputs of another head."""
+
+    def __init__(self, planes, offsets):
+        super().__init__()
+        self.register_buffer("_planes", torch.tensor(planes))
+        self.register_buffer("_offsets", torch.tensor(offsets))
+
+    def forward(self, features):
+        return torch.addmm(self._offsets, features, self._planes.T)
+
+
+def _sums(values, columns, n_columns):
+    """Return sums of the columns of values that have the same number among the result's."""
+    sums = values.new_zeros((values.shape[0], n_columns))
+    return sums.scatter_add(1, columns.expand(values.shape[0], -1), values)
+
+
+class _Distances(nn.Module):
+    """Scores of `GaussianDistances`, see there, plus a shift for the priors."""
+
+    def __init__(self, head, position, shift):
+        super().__init__()
+        order = np.argsort(position)
+        self._linear = _Linear(head.planes[order], head.offsets[order])
+        self._axes = _Linear(head.rows, -head.shifts)
+        self.register_buffer("_centre", torch.tensor(head.centre))
+        self.register_buffer("_shift", torch.tensor(shift))
+        self.register_buffer("_class_of", torch.tensor(np.repeat(position, head.lengths)))
+        self._temperatures = head.temperature, head.own_temperature
+
+    def forward(self, features):
+        x = features - self._centre
+        own = _sums(self._axes(x).square(), self._class_of, len(self._shift))
+        scores = self._linear(x) + 0.5 * own
+        common, factor = self._temperatures
+        nearest = scores.argmax(1, keepdim=True)
+        return scores / (common + factor * own.gather(1, nearest)) + self._shift
+
+
+class _Pairs(nn.Module):
+    """Scores of `PairwiseFisher`, see there, adjusted for the priors."""
+
+    def __init__(self, head, position, shift, factor):
+        super().__init__()
+        self._linear = _Linear(head.planes, head.offsets)
+        first, second = np.tril_indices(head.n_classes, -1)
+        self.register_buffer("_first", torch.tensor(position[first]))
+        self.register_buffer("_second", torch.tensor(position[second]))
+        self.register_buffer("_shift", torch.tensor(shift))
+        self.register_buffer("_factor", torch.tensor(factor))
+
+    def forward(self, features):
+        outputs, n_classes = self._linear(features).tanh(), len(self._shift)
+        scores = _sums(outputs, self._first, n_classes) - _sums(outputs, self._second, n_classes)
+        return scores * self._factor + self._shift
+
+
+class _Votes(nn.Module):
+    """Probabilities of sums of pair outputs, as `vote_probabilities`."""
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self._most = n_classes - 1
+
+    def forward(self, scores):
+        votes = 1.0 / (0.5 * (self._most - scores) + _SURE)
+        return votes / votes.sum(1, keepdim=True)
+
+
+class _Powers(nn.Module):
+    """Probabilities of the values of `OneVsAllRidge`."""
+
+    def __init__(self, power, n_classes):
+        super().__init__()
+        self._power, self._factor = power, n_classes / _LINEAR
+
+    def forward(self, values):
+        return torch.softmax(self._power * torch.asinh(values * self._factor), dim=1)
+
+
+class _Unforeseen(nn.Module):
+    """Probabilities that allow for samples unlike all that were learned, as `with_unforeseen`."""
+
+    def __init__(self, n_samples, n_classes):
+        super().__init__()
+        self._share, self._n_classes = 1.0 / (n_samples + 2.0), n_classes
+
+    def forward(self, probabilities):
+        return (1.0 - self._share) * probabilities + self._share / self._n_classes
