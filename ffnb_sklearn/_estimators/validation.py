@@ -218,10 +218,16 @@ def _text_refused(X, error, estimator):
     if hasattr(X, "columns"):
         kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
         named = f" in {[name for name, kind in kinds.items() if kind in 'OUST']}"
+    steps = (
+        "an encoder",
+        'make_column_transformer((OneHotEncoder(handle_unknown="ignore"), columns), '
+        'remainder="passthrough")',
+    )
+    if np.ndim(X) == 1:
+        steps = "a vectorizer", "HashingVectorizer()"
     return (
-        f"X must hold numbers; got text{named}: {error}. Put an encoder before "
-        f"{type(estimator).__name__}, as in make_continual_pipeline(make_column_transformer("
-        '(OneHotEncoder(handle_unknown="ignore"), columns), remainder="passthrough"), classifier).'
+        f"X must hold numbers; got text{named}: {error}. Put {steps[0]} before "
+        f"{type(estimator).__name__}, as in make_continual_pipeline({steps[1]}, classifier)."
     )
 
 
@@ -286,8 +292,9 @@ def check_settings(estimator, *, n_inputs, projection=None):
     values = _plain(estimator, _PLAIN_TYPES) | _plain(bands, _BAND_TYPES)
     for name in ("shrinkage", "epsilon"):
         values[name] = None if values[name] == "auto" else values[name]
-    if values["rank"] == "auto" and projection is not None and projection.keeps_sparse:
-        values["rank"] = _SPARSE_RANK
+    if projection is not None and projection.keeps_sparse:
+        values["band_size"] = 0
+        values["rank"] = _SPARSE_RANK if values["rank"] == "auto" else values["rank"]
     return Settings(
         p=_kept_axes(estimator),
         shared_band_size=int(shared),

@@ -68,10 +68,9 @@ def refuse_masked(array, name):
 
 def _refuse_times(X):
     """Raise if X holds dates or durations, whose numbers depend on the unit of their dtype."""
-    dtypes = getattr(X, "dtypes", None)
     columns = {"X": getattr(X, "dtype", None)}
-    if dtypes is not None:
-        columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, dtypes, strict=True)}
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, X.dtypes, strict=True)}
     for name, dtype in columns.items():
         if getattr(dtype, "kind", None) in {"m", "M"}:
             raise ValueError(

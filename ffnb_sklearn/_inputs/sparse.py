@@ -95,13 +95,12 @@ def projection_for(X, estimator):
     """Return the projection of a model whose first samples are X; None if it needs none.
 
     Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
-    sparse if the parameters of the estimator imply a model without neurons.
+    sparse if the classifier sees them without a shared band: then no band is trained either.
     """
     if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
         return None
-    has_neurons = getattr(estimator, "band_size", 1) or (
-        getattr(estimator, "shared_band_size", 1) not in (0, "auto")
-    )
+    has_shared = getattr(estimator, "shared_band_size", 1) not in (0, "auto")
+    has_neurons = has_shared or (estimator.band_size and not estimator.skip_connection)
     most = N_COLUMNS if has_neurons else MOST_SPARSE_COLUMNS
     n_columns = min(X.shape[1], most)
     return RandomProjection(X.shape[1], next_seed(estimator.random_state), n_columns)
