@@ -29,6 +29,7 @@ from ._estimators.priors import (
 )
 from ._estimators.state import learned_attribute, present_attribute
 from ._estimators.validation import (
+    LIGHTEST,
     bands_of,
     check_continuation,
     check_likeness,
@@ -697,7 +698,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         Parameters
         ----------
         factor : float
-            Multiple of the weights, in (0, 1]. The weight of a class does not fall below 1e-20.
+            Multiple of the weights, in (0, 1]. A class stops before its weight is below 1e-20.
         classes : label or array-like of labels, default=None
             Labels in `classes_` whose samples count less. None stands for all classes.
 
@@ -717,8 +718,10 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         self._present_model(state)
         check_number("factor", factor, lambda number: 0.0 < number <= 1.0, "in (0, 1]")
         _, fading = self._known(state, state.classes if classes is None else classes)
-        model = decay_classes(state.model, float(factor), fading)
-        self._keep(state, replace(state, model=model))
+        moments, factor = state.model.moments, float(factor)
+        # An endless stream must not end in weights of zero.
+        fading = [label for label in fading if factor * moments[label].weight >= LIGHTEST]
+        self._keep(state, replace(state, model=decay_classes(state.model, factor, fading)))
         return self
 
     def _known(self, state, classes):

@@ -23,6 +23,7 @@ from .parameter_rules import NEXT_PREDICTION, RULES
 from .state import State
 
 __all__ = [
+    "LIGHTEST",
     "bands_of",
     "check_continuation",
     "check_inputs",
@@ -52,7 +53,7 @@ _SPARSE_RANK = 8
 
 # Largest and smallest positive sample weight. Beyond them, ratios of classes overflow or underflow;
 # a sum of weights that differ by more than 1e16 loses the smaller weight anyway.
-_HEAVIEST, _LIGHTEST = 1e20, 1e-20
+_HEAVIEST, LIGHTEST = 1e20, 1e-20
 
 # Largest and smallest magnitude of X. Beyond them, squares of second moments overflow or underflow.
 _LARGEST, _SMALLEST = 1e70, 1e-70
@@ -131,9 +132,9 @@ def check_weights(sample_weight, X):
         raise ValueError(
             "sample_weight must be positive for at least one sample; all weights are 0."
         )
-    if positive.max() > _HEAVIEST or positive.min() < _LIGHTEST:
+    if positive.max() > _HEAVIEST or positive.min() < LIGHTEST:
         raise ValueError(
-            f"sample_weight must be 0 or between {_LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
+            f"sample_weight must be 0 or between {LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
             f"a number of samples; got weights from {positive.min():.3e} to "
             f"{positive.max():.3e}. Divide all of them by one number, in all calls."
         )

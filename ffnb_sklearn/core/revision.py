@@ -1,7 +1,7 @@
-"""Merge models; forget classes, or let their samples count less."""
+"""Merge models; forget classes, or decay them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -16,10 +16,6 @@ from .model import Model
 from .statistics import merge_classes
 
 __all__ = ["MergedBandsWarning", "decay_classes", "forget_classes", "merge_models"]
-
-# Least weight of a class that decays: far below rounding beside samples of weight 1, and far above
-# the smallest float, so that ratios of weights stay finite.
-_LEAST_WEIGHT = 1e-20
 
 
 class MergedBandsWarning(UserWarning):
@@ -49,31 +45,17 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     return replace(model, moments=kept, inputs_past=None, n_newest=0, left_out=left_out)
 
 
-def decay_classes(model: Model, factor: float, fading: Sequence[int]) -> Model:
-    """Multiply the weights of the samples of some classes.
+def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
+    """Multiply the weights of all samples so far of some classes, given by number, by a factor > 0.
 
-    Neurons trained for the classes do not change.
-
-    Parameters
-    ----------
-    model : Model
-        Model before.
-    factor : float
-        Multiple, in (0, 1]. A weight does not fall below 1e-20.
-    fading : sequence of int
-        Numbers of the classes.
-
-    Returns
-    -------
-    Model
-        Model whose moments are those of the samples with their new weights.
+    Bands stay as they are; the share of the classes in the past of the layers gets the factor too.
+    With ``band_size=0`` and ``rank=None`` the model equals one of samples with such weights.
     """
-    moments = list(model.moments)
-    for label in fading:
-        one = moments[label]
-        least = min(_LEAST_WEIGHT, one.weight)
-        moments[label] = one.weighted(max(factor, least / one.weight))
-    return replace(model, moments=tuple(moments), inputs_past=None)
+    moments = tuple(
+        one.weighted(factor) if label in positions else one
+        for label, one in enumerate(model.moments)
+    )
+    return replace(model, moments=moments, inputs_past=None)
 
 
 @plain_torch

@@ -162,9 +162,11 @@ class ClassMoments:
         return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
 
     def weighted(self, factor: float) -> "ClassMoments":
-        """Return the moments of samples whose weights are multiplied by a positive factor."""
-        blocks = tuple((factor**0.5 * block).astype(block.dtype) for block in self.blocks)
-        return ClassMoments(factor * self.weight, self.mean, blocks, factor * self.residual)
+        """Return the moments of the same samples, their weights times a positive factor."""
+        rows = self.factor.astype(np.float64) * factor**0.5
+        exact = self.blocks[0].dtype == np.float64
+        block = stored(as_tensor(rows, device=torch.device("cpu")), None if exact else len(rows))
+        return ClassMoments(self.weight * factor, self.mean, (block,), self.residual * factor)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
