@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
+from typing import get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -58,27 +59,8 @@ _HEAVIEST, LIGHTEST = 1e20, 1e-20
 # Largest and smallest magnitude of X. Beyond them, squares of second moments overflow or underflow.
 _LARGEST, _SMALLEST = 1e70, 1e-70
 
-# Parameters by the plain type that the core requires.
-_PLAIN_TYPES = {
-    int: ("band_size", "rank", "chunk_size"),
-    float: ("shrinkage", "epsilon"),
-    bool: ("skip_connection", "scale", "novelty"),
-    str: ("covariance", "classifier"),
-}
-_BAND_TYPES = {
-    float: ("gamma",),
-    bool: ("null_space", "batch_norm", "half_bias", "left_out"),
-    str: ("activation", "init", "old_statistics", "units"),
-}
-_DESCENT_TYPES = {
-    int: ("max_epochs", "batch_size"),
-    float: ("learning_rate", "momentum", "weight_decay"),
-}
-_OWN_DESCENT_TYPES = {
-    int: ("n_folds", "patience"),
-    float: ("standard_errors",),
-    bool: ("adaptive_rate", "draws"),
-}
+# Types of the settings by name.
+_TYPES = {kind: get_type_hints(kind) for kind in (Settings, Descent)}
 
 # Settings of the solved classifier, which predictions take from the parameters of the estimator.
 _OF_PREDICTIONS = [
@@ -290,18 +272,12 @@ def check_settings(estimator, *, n_inputs, projection=None):
             'epsilon="auto" is a ridge relative to the variance; Bands(units="absolute") needs a '
             "number."
         )
-    values = _plain(estimator, _PLAIN_TYPES) | _plain(bands, _BAND_TYPES)
-    for name in ("shrinkage", "epsilon"):
-        values[name] = None if values[name] == "auto" else values[name]
+    values = _plain(Settings, vars(estimator) | vars(bands))
+    values |= {"p": _kept_axes(estimator), "shared_band_size": int(shared)}
     if projection is not None and projection.keeps_sparse:
         values["band_size"] = 0
         values["rank"] = _SPARSE_RANK if values["rank"] == "auto" else values["rank"]
-    return Settings(
-        p=_kept_axes(estimator),
-        shared_band_size=int(shared),
-        descent=replace(descent_of(bands), **_plain(bands, _OWN_DESCENT_TYPES)),
-        **values,
-    )
+    return Settings(**values, descent=descent_of(bands))
 
 
 def settings_of_predictions(estimator, state):
@@ -337,16 +313,20 @@ def _kept_axes(estimator):
 
 def descent_of(source):
     """Return the parameters of the descent of an estimator or of bands, in plain types."""
-    return Descent(**_plain(source, _DESCENT_TYPES))
+    return Descent(**_plain(Descent, vars(source)))
 
 
-def _plain(source, types):
-    """Return parameters by name, in plain types; None and "auto" are unchanged."""
+def _plain(kind, parameters):
+    """Return the parameters that are fields of settings, in plain types."""
     values = {}
-    for kind, names in types.items():
-        for name in names:
-            value = getattr(source, name)
-            values[name] = value if value is None or value == "auto" else kind(value)
+    for name, hint in _TYPES[kind].items():
+        if name in parameters:
+            value = parameters[name]
+            value = value.item() if isinstance(value, np.generic) else value
+            if float in (hint, *get_args(hint)) and value is not None:
+                # A shrinkage or ridge of None is estimated.
+                value = None if value == "auto" else float(value)
+            values[name] = value
     return values
 
 
