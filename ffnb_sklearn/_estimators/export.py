@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core.classifier.heads.distances import GaussianDistances
 from ..core.classifier.heads.pairs import PairwiseFisher
-from ..core.classifier.heads.ridge import _LINEAR
+from ..core.classifier.heads.ridge import _LINEAR, OneVsAllRidge
 from ..core.device import with_tensors
 from ..core.features.feature_map import classifier_columns
 from .priors import _SURE, scores_with_priors
@@ -50,8 +49,8 @@ class TorchHead(nn.Module):
         self._features = _Stored(features)
         position = np.searchsorted(self.classes_, state.arrived)
         n_samples = sum(one.n_samples for one in model.moments)
-        self._head, likelihoods = _modules_of(head, position, priors)
-        self.probabilities = nn.Sequential(likelihoods, _Unforeseen(n_samples, len(position)))
+        self._head = _module_of(head, position, priors)
+        self.probabilities = _Probabilities(head, n_samples, len(position))
 
     def _buffer(self, name, array):
         self.register_buffer(name, None if array is None else torch.tensor(array))
@@ -84,31 +83,40 @@ class _Stored(nn.Module):
         return with_tensors(self._without_arrays, lambda _: next(buffers))
 
 
-def _modules_of(head, position, priors):
-    """Return the modules for scores of features, and for probabilities of scores up to a sum.
-
-    `position` holds the column of each class of the head.
-    """
+def _module_of(head, position, priors):
+    """Return the module of a head; `position` holds the column of each class of the head."""
     n_classes, order = len(position), np.argsort(position)
-    if isinstance(head, GaussianDistances):
-        shift = scores_with_priors(np.zeros((1, n_classes)), "gaussian", priors)[0]
-        return _Distances(head, position, shift[order]), nn.Softmax(dim=1)
-    if isinstance(head, PairwiseFisher):
-        # The adjustment for priors is affine.
-        at_0, at_1 = scores_with_priors(np.eye(2, 1, -1) * np.ones(n_classes), "ovo", priors)
-        shift, factor = at_0[order], (at_1 - at_0)[order]
-        return _Pairs(head, position, shift, factor), _Votes(n_classes)
-    planes, offsets = head.planes, head.offsets
-    if np.ptp(priors):
-        # Other priors change the values by an affine map.
-        constant = head.with_shares(np.zeros((1, n_classes)), priors)
-        mixing = head.with_shares(np.eye(n_classes), priors) - constant
-        planes, offsets = mixing.T @ planes, offsets @ mixing + constant[0]
-    return _Linear(planes[order], offsets[order]), _Powers(head.power, n_classes)
+    if isinstance(head, OneVsAllRidge):
+        planes, offsets = head.planes, head.offsets
+        if np.ptp(priors):
+            # Other priors change the values by an affine map.
+            constant = head.with_shares(np.zeros((1, n_classes)), priors)
+            mixing = head.with_shares(np.eye(n_classes), priors) - constant
+            planes, offsets = mixing.T @ planes, offsets @ mixing + constant[0]
+        return _Linear(planes[order], offsets[order])
+    is_pairs = isinstance(head, PairwiseFisher)
+    # The adjustment for priors is affine too.
+    units = np.array([[0.0], [1.0]]) * np.ones(n_classes)
+    zero, one = scores_with_priors(units, "ovo" if is_pairs else "gaussian", priors)[:, order]
+    module = (_Pairs if is_pairs else _Distances)(head, position)
+    return _Adjusted(module, one - zero, zero)
+
+
+class _Adjusted(nn.Module):
+    """Scores of a module times a factor, plus a shift, both for each class."""
+
+    def __init__(self, module, factor, shift):
+        super().__init__()
+        self._module = module
+        self.register_buffer("_factor", torch.tensor(factor))
+        self.register_buffer("_shift", torch.tensor(shift))
+
+    def forward(self, features):
+        return self._module(features) * self._factor + self._shift
 
 
 class _Linear(nn.Module):
-    """Linear functions of the features, or of some inputs of another head."""
+    """Linear functions."""
 
     def __init__(self, planes, offsets):
         super().__init__()
@@ -120,80 +128,66 @@ class _Linear(nn.Module):
 
 
 def _sums(values, columns, n_columns):
-    """Return sums of the columns of values that have the same number among the result's."""
+    """Return sums of columns, given the column of the result that each of them belongs to."""
     sums = values.new_zeros((values.shape[0], n_columns))
     return sums.scatter_add(1, columns.expand(values.shape[0], -1), values)
 
 
 class _Distances(nn.Module):
-    """Scores of `GaussianDistances`, see there, plus a shift for the priors."""
+    """Scores of `GaussianDistances`, see there."""
 
-    def __init__(self, head, position, shift):
+    def __init__(self, head, position):
         super().__init__()
         order = np.argsort(position)
         self._linear = _Linear(head.planes[order], head.offsets[order])
         self._axes = _Linear(head.rows, -head.shifts)
         self.register_buffer("_centre", torch.tensor(head.centre))
-        self.register_buffer("_shift", torch.tensor(shift))
         self.register_buffer("_class_of", torch.tensor(np.repeat(position, head.lengths)))
         self._temperatures = head.temperature, head.own_temperature
 
     def forward(self, features):
         x = features - self._centre
-        own = _sums(self._axes(x).square(), self._class_of, len(self._shift))
-        scores = self._linear(x) + 0.5 * own
+        scores = self._linear(x)
+        own = _sums(self._axes(x).square(), self._class_of, scores.shape[1])
+        scores = scores + 0.5 * own
         common, factor = self._temperatures
-        nearest = scores.argmax(1, keepdim=True)
-        return scores / (common + factor * own.gather(1, nearest)) + self._shift
+        return scores / (common + factor * own.gather(1, scores.argmax(1, keepdim=True)))
 
 
 class _Pairs(nn.Module):
-    """Scores of `PairwiseFisher`, see there, adjusted for the priors."""
+    """Scores of `PairwiseFisher`, see there."""
 
-    def __init__(self, head, position, shift, factor):
+    def __init__(self, head, position):
         super().__init__()
-        self._linear = _Linear(head.planes, head.offsets)
+        self._linear, self._n_classes = _Linear(head.planes, head.offsets), head.n_classes
         first, second = np.tril_indices(head.n_classes, -1)
         self.register_buffer("_first", torch.tensor(position[first]))
         self.register_buffer("_second", torch.tensor(position[second]))
-        self.register_buffer("_shift", torch.tensor(shift))
-        self.register_buffer("_factor", torch.tensor(factor))
 
     def forward(self, features):
-        outputs, n_classes = self._linear(features).tanh(), len(self._shift)
-        scores = _sums(outputs, self._first, n_classes) - _sums(outputs, self._second, n_classes)
-        return scores * self._factor + self._shift
+        outputs, n_classes = self._linear(features).tanh(), self._n_classes
+        return _sums(outputs, self._first, n_classes) - _sums(outputs, self._second, n_classes)
 
 
-class _Votes(nn.Module):
-    """Probabilities of sums of pair outputs, as `vote_probabilities`."""
+class _Probabilities(nn.Module):
+    """Probabilities of scores, with room for samples unlike all that were learned.
 
-    def __init__(self, n_classes):
+    See `ffnb_sklearn._estimators.priors`, and for one-vs-all regression `OneVsAllRidge`.
+    """
+
+    def __init__(self, head, n_samples, n_classes):
         super().__init__()
-        self._most = n_classes - 1
+        self._kind, self._n_classes = type(head), n_classes
+        self._power = getattr(head, "power", None)
+        self._share = 1.0 / (n_samples + 2.0)
 
     def forward(self, scores):
-        votes = 1.0 / (0.5 * (self._most - scores) + _SURE)
-        return votes / votes.sum(1, keepdim=True)
-
-
-class _Powers(nn.Module):
-    """Probabilities of the values of `OneVsAllRidge`."""
-
-    def __init__(self, power, n_classes):
-        super().__init__()
-        self._power, self._factor = power, n_classes / _LINEAR
-
-    def forward(self, values):
-        return torch.softmax(self._power * torch.asinh(values * self._factor), dim=1)
-
-
-class _Unforeseen(nn.Module):
-    """Probabilities that allow for samples unlike all that were learned, as `with_unforeseen`."""
-
-    def __init__(self, n_samples, n_classes):
-        super().__init__()
-        self._share, self._n_classes = 1.0 / (n_samples + 2.0), n_classes
-
-    def forward(self, probabilities):
+        if self._kind is PairwiseFisher:
+            votes = 1.0 / (0.5 * (self._n_classes - 1 - scores) + _SURE)
+            probabilities = votes / votes.sum(1, keepdim=True)
+        elif self._kind is OneVsAllRidge:
+            logits = self._power * torch.asinh(scores * (self._n_classes / _LINEAR))
+            probabilities = logits.softmax(1)
+        else:
+            probabilities = scores.softmax(1)
         return (1.0 - self._share) * probabilities + self._share / self._n_classes
