@@ -532,7 +532,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         return as_array(features.clone() if features is samples else features)
 
     def forgetting_bound(self, X_previous):
-        """Bound and measure how far the newest task's bands have moved previous features [1]_.
+        """Bound and measure how far the newest task's bands have moved previous features.
 
         Before its task the output of a neuron is constant. Proposition 1 bounds the change of its
         output on samples of previous tasks.
@@ -553,11 +553,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         ValueError
             If fewer than two tasks have brought bands, if no task is the newest because estimators
             were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
-
-        References
-        ----------
-        .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
-           Visual Learning. arXiv:2111.11366, 2021.
         """
         state = self._present_state()
         X, model = self._samples(state, X_previous), state.model
@@ -582,8 +577,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         """Forget classes, as if they had never been seen.
 
         With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
-        neurons stay, because the moments of other classes include these neurons; their weights
-        still carry a trace of the classes they were fitted to.
+        neurons stay, and their weights still carry a trace of the classes they were fitted to.
 
         Parameters
         ----------
@@ -595,11 +589,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
-
-        Raises
-        ------
-        ValueError
-            If a label is not in `classes_`.
         """
         state = self._learned_state()
         self._present_model(state)
@@ -629,11 +618,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
-
-        Raises
-        ------
-        ValueError
-            If the factor is not a number in (0, 1], or a label is not in `classes_`.
         """
         state = self._learned_state()
         self._present_model(state)
@@ -674,14 +658,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
 
-        Raises
-        ------
-        TypeError
-            If `other` is not an `FFNBClassifier`.
-        ValueError
-            If `other` differs in its features, its kind of labels, a parameter, its repair of
-            columns or its shared band.
-
         Warns
         -----
         MergedBandsWarning
@@ -704,10 +680,9 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     def to_torch(self, dtype="float32"):
         """Return the solved classifier as a module of torch, to be used without this package.
 
-        The module contains the repair of the columns, the feature map and the head, all as buffers.
-        ``nn.Sequential(network, clf.to_torch())`` classifies images if the classifier has learned
-        features of the network. It works with `torch.export` and as ONNX. It does not change when
-        the estimator does.
+        It holds the repair of the columns, the feature map and the head as buffers, and does not
+        change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes from images
+        to scores; `torch.export` and ONNX can store it.
 
         Parameters
         ----------

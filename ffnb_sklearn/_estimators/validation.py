@@ -76,8 +76,8 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     """Check the arguments of `FFNBClassifier.partial_fit`.
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
-    and the given state. If that is None, return a new state that describes only the features.
-    Labels that only samples of weight 0 have are declared: scikit-learn gives them columns.
+    and the given state, or a state of the features alone. Labels that only samples of weight 0 have
+    are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
     if y is None:
@@ -126,8 +126,7 @@ def check_weights(sample_weight, X):
 def check_inputs(estimator, X, *, state, smallest=0.0):
     """Validate samples; float64 and float32 samples, in memory or on disk, are not copied.
 
-    Return the samples, C-ordered or in CSR form, and the given state. If that is None, return a new
-    state that describes only the features.
+    Return the samples, C-ordered or in CSR form, and the given state, or one of the features alone.
     """
     X, state = validated(
         estimator, X, state, accept_sparse="csr", dtype=(np.float64, np.float32), order="C"
@@ -156,9 +155,8 @@ def check_tensor(estimator, X, state):
 def validated(estimator, X, state, **checks):
     """Call scikit-learn's `validate_data`; return the samples and a state that describes them.
 
-    `validate_data` records the features of a first call on its estimator, and compares the features
-    of later calls with them. Here a stand-in replaces the estimator, so that the estimator does not
-    change, and a call compares with the features of a single state.
+    `validate_data` records the features of a first call on its estimator. Here a stand-in takes its
+    place, so that the estimator does not change.
     """
     check_rows(X, estimator)
     if not checks.get("skip_check_array"):
@@ -413,26 +411,18 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
-    ours, others = (one.model.features.shared for one in (mine, theirs))
-    same_rows = np.array_equal(ours.rows, others.rows)
-    if not (same_rows and np.array_equal(ours.frequencies, others.frequencies)):
-        raise ValueError(
-            "other must have the same shared band; got an estimator from a file of an earlier "
-            "version, whose cosines are others, and one that learned with a later version. Let the "
-            "same version learn both."
-        )
     _check_repair(mine.repair, theirs.repair)
 
 
 def _check_repair(mine, theirs):
     """Raise if two estimators have not repaired their columns alike; None repairs nothing."""
-    given = theirs if mine is None else mine
-    if given is not None and not given.equals(mine if given is theirs else theirs):
+    given, other = (theirs, mine) if mine is None else (mine, theirs)
+    if given is not None and not given.equals(other):
         raise ValueError(
-            "other must have the same offset_ and scale_, but the first tasks of both decided that "
-            "columns far from zero or of unlike units are repaired, and not alike. Fit both with "
-            "scale=False, behind one scaler if the columns need it: make_continual_pipeline("
-            "FrozenEstimator(StandardScaler().fit(X)), FFNBClassifier(scale=False))."
+            "other must have the same offset_ and scale_; the first tasks of both have decided on "
+            "different repairs of columns. Fit both with scale=False, behind one scaler if the "
+            "columns need it: make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), "
+            "FFNBClassifier(scale=False))."
         )
 
 
