@@ -86,20 +86,22 @@ class _Stored(nn.Module):
 def _module_of(head, position, priors):
     """Return the module of a head; `position` holds the column of each class of the head."""
     n_classes, order = len(position), np.argsort(position)
+    # The adjustment for priors is affine.
+    shift = _with_priors(head, np.zeros((1, n_classes)), priors)[0]
     if isinstance(head, OneVsAllRidge):
-        planes, offsets = head.planes, head.offsets
-        if np.ptp(priors):
-            # Other priors change the values by an affine map.
-            constant = head.with_shares(np.zeros((1, n_classes)), priors)
-            mixing = head.with_shares(np.eye(n_classes), priors) - constant
-            planes, offsets = mixing.T @ planes, offsets @ mixing + constant[0]
-        return _Linear(planes[order], offsets[order])
-    is_pairs = isinstance(head, PairwiseFisher)
-    # The adjustment for priors is affine too.
-    units = np.array([[0.0], [1.0]]) * np.ones(n_classes)
-    zero, one = scores_with_priors(units, "ovo" if is_pairs else "gaussian", priors)[:, order]
-    module = (_Pairs if is_pairs else _Distances)(head, position)
-    return _Adjusted(module, one - zero, zero)
+        mixing = _with_priors(head, np.eye(n_classes), priors) - shift
+        return _Linear((mixing.T @ head.planes)[order], (head.offsets @ mixing + shift)[order])
+    factor = _with_priors(head, np.ones((1, n_classes)), priors)[0] - shift
+    module = (_Pairs if isinstance(head, PairwiseFisher) else _Distances)(head, position)
+    return _Adjusted(module, factor[order], shift[order])
+
+
+def _with_priors(head, scores, priors):
+    """Return scores of a head adjusted for the priors."""
+    if not isinstance(head, OneVsAllRidge):
+        name = "ovo" if isinstance(head, PairwiseFisher) else "gaussian"
+        return scores_with_priors(scores, name, priors)
+    return head.with_shares(scores, priors) if np.ptp(priors) else scores
 
 
 class _Adjusted(nn.Module):
@@ -146,7 +148,7 @@ class _Distances(nn.Module):
         self._temperatures = head.temperature, head.own_temperature
 
     def forward(self, features):
-        x = features - self._centre
+        x = features[:, : len(self._centre)] - self._centre
         scores = self._linear(x)
         own = _sums(self._axes(x).square(), self._class_of, scores.shape[1])
         scores = scores + 0.5 * own
