@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import (
 from ._estimators.bands import Bands
 from ._estimators.base import ClassIncrementalClassifier, task_on
 from ._estimators.export import TorchHead
+from ._estimators.novelty import NoveltyMixin
 from ._estimators.parameter_rules import READ_BY_PREDICTIONS
 from ._estimators.priors import (
     check_priors,
@@ -27,30 +28,24 @@ from ._estimators.priors import (
     vote_probabilities,
     with_unforeseen,
 )
+from ._estimators.revision import RevisionMixin
 from ._estimators.state import learned_attribute, present_attribute
 from ._estimators.validation import (
-    LIGHTEST,
     bands_of,
     check_continuation,
-    check_likeness,
-    check_mergeable,
-    check_number,
     check_seed,
     check_settings,
     settings_of_predictions,
     with_options,
 )
 from ._inputs.columns import ColumnSpreads
-from ._inputs.labels import check_labels, label_positions
 from ._inputs.seeds import next_seed
 from ._inputs.sparse import N_COLUMNS, WideSamples
 from .core.bound import forgetting_bound
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
-from .core.likeness import likeness_threshold
 from .core.model import empty_model
-from .core.revision import decay_classes, forget_classes, merge_models
 
 __all__ = ["FFNBClassifier"]
 
@@ -86,7 +81,13 @@ def _with_advice(constructor):
     return advised
 
 
-class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier):
+class FFNBClassifier(
+    RevisionMixin,
+    NoveltyMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassIncrementalClassifier,
+):
     """Class-incremental classifier made of forgetting-free neural blocks (FFNB) [1]_.
 
     Labels that a call of `partial_fit` brings for the first time form a task: a band of neurons is
@@ -433,77 +434,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         """
         return self._learn(X, y, classes=classes, sample_weight=sample_weight)
 
-    def score_samples(self, X):
-        """Score how similar samples are to the classes learned; low scores indicate new classes.
-
-        The score is minus the squared Mahalanobis distance to the nearest class, relative to the
-        distance from the mean of all classes (user guide, "Labels"). It does not depend on
-        `priors`. The first call after a call that learns solves a linear system of its own. Samples
-        that were learned have higher scores than new samples, so a threshold needs samples that
-        were not learned, see `novelty_threshold`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Scores of at most zero; a higher score means more similar to the samples learned.
-        """
-        state = self._present_state()
-        return as_array(state.model.likeness(self._samples(state, X)))
-
-    def novelty_threshold(self, rate):
-        """Return a threshold of `score_samples` for a rate of false alarms.
-
-        It needs ``novelty=True`` while learning, and is a quantile of the scores of samples that
-        were left out then, with the shares of the classes given by `priors`. Most scores rise when
-        new classes arrive, so scores that were computed beside k classes count in proportion to the
-        square of k.
-
-        Parameters
-        ----------
-        rate : float
-            Share, in (0, 1), of new samples of the classes learned whose score should be below the
-            threshold.
-
-        Returns
-        -------
-        float
-            The threshold. It is uncertain for small rates of few samples.
-
-        Raises
-        ------
-        ValueError
-            If the rate is not a number in (0, 1), or no class has scores of left-out samples.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from ffnb_sklearn import FFNBClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = FFNBClassifier(novelty=True, random_state=0).fit(X[:100], y[:100])
-        >>> is_new = clf.score_samples(X) < clf.novelty_threshold(0.05)
-        >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
-        (True, True)
-        """
-        check_number("rate", rate, lambda number: 0.0 < number < 1.0, "in (0, 1)")
-        state = self._learned_state()
-        check_likeness(state.model.settings, self._present_model(state).settings)
-        model, left_out = state.model, state.model.left_out
-        weights = np.array([one.weight for one in model.moments])
-        priors = class_priors(self.priors, state.arrived, weights)[: len(left_out)]
-        threshold = likeness_threshold(left_out, priors, rate)
-        if threshold is None:
-            raise ValueError(
-                "novelty_threshold needs scores of samples left out of learning, and no class has "
-                "any: set novelty=True, then learn by fit or partial_fit (partial_fit_shards "
-                "leaves no sample out). A class needs at least two samples."
-            )
-        return threshold
-
     def transform(self, X):
         """Compute the features that the classifier uses.
 
@@ -572,110 +502,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
                 "Learn one more."
             )
         return forgetting_bound(model, X.double())
-
-    def forget(self, classes):
-        """Forget classes, as if they had never been seen.
-
-        With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
-        neurons stay, and their weights still carry a trace of the classes they were fitted to.
-
-        Parameters
-        ----------
-        classes : label or array-like of labels
-            Labels in `classes_`, seen or declared. If all labels seen are forgotten, the estimator
-            is unfitted again.
-
-        Returns
-        -------
-        self : FFNBClassifier
-            The estimator. It is unchanged if an error is raised.
-        """
-        state = self._learned_state()
-        self._present_model(state)
-        gone, lost = self._known(state, classes)
-        if len(lost) == len(state.arrived):
-            kept = None
-        else:
-            kept = state.without(gone, forget_classes(state.model, lost))
-        self._keep(state, kept)
-        return self
-
-    def decay(self, factor, classes=None):
-        """Let the samples learned so far count less, compared with later samples.
-
-        The weights of the samples are multiplied by a factor. With ``band_size=0`` and
-        ``rank=None`` the result equals learning them with these weights as `sample_weight`. Trained
-        neurons do not change.
-
-        Parameters
-        ----------
-        factor : float
-            Multiple of the weights, in (0, 1]. A class stops before its weight is below 1e-20.
-        classes : label or array-like of labels, default=None
-            Labels in `classes_` whose samples count less. None stands for all classes.
-
-        Returns
-        -------
-        self : FFNBClassifier
-            The estimator. It is unchanged if an error is raised.
-        """
-        state = self._learned_state()
-        self._present_model(state)
-        check_number("factor", factor, lambda number: 0.0 < number <= 1.0, "in (0, 1]")
-        _, fading = self._known(state, state.classes if classes is None else classes)
-        moments, factor = state.model.moments, float(factor)
-        # An endless stream must not end in weights of zero.
-        fading = [label for label in fading if factor * moments[label].weight >= LIGHTEST]
-        self._keep(state, replace(state, model=decay_classes(state.model, factor, fading)))
-        return self
-
-    def _known(self, state, classes):
-        """Return labels in `classes_` as an array, and the numbers of those that were seen."""
-        labels = check_labels(np.atleast_1d(classes), state.classes, "classes")
-        unknown = np.setdiff1d(labels, state.classes)
-        if len(unknown):
-            raise ValueError(
-                f"classes must be labels in classes_; got {unknown.tolist()}, known are "
-                f"{state.classes.tolist()}."
-            )
-        return labels, np.flatnonzero(np.isin(state.arrived, labels)).tolist()
-
-    def merge(self, other):
-        """Merge in everything that another estimator has learned from other samples.
-
-        With ``band_size=0`` the result is that of one estimator that has seen all samples, up to
-        the truncation by `rank` of classes that both know. With trained bands, the moments of each
-        estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
-
-        Parameters
-        ----------
-        other : FFNBClassifier
-            Estimator fitted on samples that this estimator has not seen, with equal parameters of
-            learning, seed and repair of columns. It is not changed.
-
-        Returns
-        -------
-        self : FFNBClassifier
-            The estimator. It is unchanged if an error is raised.
-
-        Warns
-        -----
-        MergedBandsWarning
-            If this merge lets duplicate neurons for the same classes outnumber the inputs and the
-            shared neurons.
-        """
-        mine = self._learned_state()
-        if not isinstance(other, FFNBClassifier):
-            raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        theirs = other._learned_state()
-        self._present_model(mine)
-        check_mergeable(mine, theirs)
-        positions, arrived = label_positions(theirs.arrived, mine.arrived)
-        check_priors(self.priors, arrived)
-        device = resolve_device(self.device)
-        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-        self._keep(mine, mine.merged(theirs, model, arrived))
-        return self
 
     def to_torch(self, dtype="float32"):
         """Return the solved classifier as a module of torch, to be used without this package.
