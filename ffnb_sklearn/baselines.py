@@ -19,13 +19,11 @@ __all__ = ["NaiveIncrementalClassifier"]
 class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """A growing network trained by back-propagation on one task after another; it forgets.
 
-    This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call of `partial_fit`
-    with new labels appends a band of neurons to every layer and a linear output per new class. Only
-    these are trained, on the samples of that call, by stochastic gradient descent on the
-    multi-class hinge loss over all known classes. Parameters of other tasks do not change and give
-    newer neurons zero weight. The new outputs have no information on where old classes lie, so they
-    claim the samples of old classes: on streams of real data, nearly every sample is assigned to
-    the newest classes. If `fit` trains all classes at once, the estimator is an ordinary network.
+    This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call with new labels
+    appends a band of neurons to every layer and a linear output per new class. Only these are
+    trained, on the samples of that call, with the multi-class hinge loss over all known classes.
+    The new outputs have no information on where old classes lie, so they claim their samples. If
+    `fit` trains all classes at once, the estimator is an ordinary network.
 
     Parameters
     ----------
@@ -38,10 +36,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     max_epochs : int, default=250
         Maximum number of epochs per call. Training ends after 10 epochs without a lower loss.
     learning_rate : float, default=0.01
-        Learning rate of the first epochs of each call. If the loss changes by more from one epoch
-        to the next than it did before, the rate is multiplied by 0.99, else divided by 0.99 [1]_.
-        Inputs are divided by the root mean square norm of the samples of the first task, so a rate
-        has the same effect at every scale of the features.
+        Rate of the first epochs of a call, relative to the mean square norm of the first task's
+        samples. If the loss changes by more from one epoch to the next than it did before, the rate
+        is multiplied by 0.99, else divided by 0.99 [1]_.
     momentum : float, default=0.9
         Fraction of a step that is repeated in the next step, in [0, 1).
     weight_decay : float, default=1e-3
@@ -49,11 +46,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     batch_size : int, default=50
         Number of samples per step.
     classes_per_task : int or None, default=None
-        Only for `fit`: number of classes per task; the classes are streamed in sorted order. None
-        makes all classes one task.
+        Only for `fit`: number of classes per task, in sorted order. None makes them one task.
     device : str, default="auto"
-        Device on which to compute: "auto", "cpu", "cuda" or "cuda:<index>". It is resolved at each
-        call and is not stored. "mps" has no float64 arithmetic and is refused.
+        Where to compute, as for `FFNBClassifier`.
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
@@ -86,16 +81,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     Notes
     -----
-    Every call that learns is a transaction: if it raises an error, the estimator predicts as
-    before. Another thread that predicts in the meantime uses the state before the call or the state
-    after it. If two threads fit the estimator at once, the call that ends second raises
-    `ConcurrentLearningError` and changes nothing.
-
-    Samples of known classes are used only in the training of the call that passes them. If a call
-    has no new class, the parameters of the newest task are trained further.
-
-    Probabilities are the softmax of the outputs. The hinge loss ranks classes and does not fit
-    probabilities, so use them only for ranking.
+    Calls that learn are transactions, as those of `FFNBClassifier`. Samples of known classes are
+    used only in the call that passes them; without a new class, the newest parameters are trained
+    further. Probabilities are the softmax of the outputs, which ranks classes and is not
+    calibrated.
 
     References
     ----------
@@ -170,14 +159,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         Returns
         -------
         self : NaiveIncrementalClassifier
-            The fitted estimator. If an error is raised, the estimator does not change.
-
-        Raises
-        ------
-        ValueError
-            If a parameter, a sample or a label is invalid.
-        ConcurrentLearningError
-            If another thread has made the estimator learn meanwhile.
+            The fitted estimator. It is unchanged if an error is raised.
         """
         return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
 
@@ -187,24 +169,16 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples of new classes, of known classes, or of both.
+            Samples.
         y : array-like of shape (n_samples,)
-            Labels of the samples, of the kind seen before: numbers, strings or booleans.
+            Labels of the samples: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels expected later, which get their columns now. Declaring labels is optional, and a
-            label without samples is never predicted.
+            Labels still to come, which get their columns now.
 
         Returns
         -------
         self : NaiveIncrementalClassifier
-            The estimator. If an error is raised, the estimator does not change.
-
-        Raises
-        ------
-        ValueError
-            If a parameter, a sample or a label is invalid.
-        ConcurrentLearningError
-            If another thread has made the estimator learn meanwhile.
+            The estimator. It is unchanged if an error is raised.
         """
         return self._learn(X, y, classes=classes)
 

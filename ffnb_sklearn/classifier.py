@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import (
     Interval,
@@ -17,6 +18,8 @@ from sklearn.utils._param_validation import (
 
 from ._estimators.bands import Bands
 from ._estimators.base import ClassIncrementalClassifier, task_on
+from ._estimators.export import TorchHead
+from ._estimators.novelty import NoveltyMixin
 from ._estimators.parameter_rules import READ_BY_PREDICTIONS
 from ._estimators.priors import (
     check_priors,
@@ -25,28 +28,24 @@ from ._estimators.priors import (
     vote_probabilities,
     with_unforeseen,
 )
+from ._estimators.revision import RevisionMixin
 from ._estimators.state import learned_attribute, present_attribute
 from ._estimators.validation import (
     bands_of,
     check_continuation,
-    check_likeness,
-    check_mergeable,
     check_seed,
     check_settings,
     settings_of_predictions,
     with_options,
 )
 from ._inputs.columns import ColumnSpreads
-from ._inputs.labels import check_labels, label_positions
 from ._inputs.seeds import next_seed
-from ._inputs.sparse import WideSamples
+from ._inputs.sparse import N_COLUMNS, WideSamples
 from .core.bound import forgetting_bound
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
-from .core.likeness import likeness_threshold
 from .core.model import empty_model
-from .core.revision import forget_classes, merge_models
 
 __all__ = ["FFNBClassifier"]
 
@@ -82,84 +81,76 @@ def _with_advice(constructor):
     return advised
 
 
-class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassIncrementalClassifier):
-    """Class-incremental classifier made of forgetting-free neural blocks (FFNB).
+class FFNBClassifier(
+    RevisionMixin,
+    NoveltyMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClassIncrementalClassifier,
+):
+    """Class-incremental classifier made of forgetting-free neural blocks (FFNB) [1]_.
 
-    Each call of `partial_fit` may bring labels that have not been seen before. The new labels form
-    a task: a band of neurons is trained for them in the null-space of the previous tasks. The
-    moments of each class are stored, and the samples are discarded. The classifier is computed from
-    the moments at the first prediction; by default it compares the distances of a sample to the
-    Gaussians of the classes. `fit` with ``classes_per_task=None`` is joint training.
+    Labels that a call of `partial_fit` brings for the first time form a task: a band of neurons is
+    trained for them in the null-space of the previous tasks. The moments of each class are stored,
+    and the samples are discarded. The classifier follows from the moments at the first prediction;
+    by default it compares the distances of a sample to the Gaussians of the classes. `fit` with
+    ``classes_per_task=None`` is joint training. The user guide describes the parameters in groups.
 
     Parameters
     ----------
     classes_per_task : int or None, default=None
-        Only for `fit`: number of classes per task. The classes are sorted and learned task by task.
-        None makes them one task.
+        Only for `fit`: number of classes per task, in sorted order. None makes them one task.
     shared_band_size : int or "auto", default="auto"
-        Number of random ReLU neurons that are drawn once and never trained. With few inputs, up to
-        half of them are cosines. With ``skip_connection=True`` each ReLU is the sum of two mirrored
-        ReLUs, because the inputs already carry the linear part. "auto" is 500, or
-        360,000 divided by the number of inputs if that is less; it is 0 for sparse samples of more
-        than 2000 features, see Notes.
+        Number of random ReLU neurons (with few inputs, up to half are cosines) that are drawn once
+        and never trained. "auto" is 500, or 360,000 divided by the number of inputs if that is
+        less; 0 for sparse samples of more than 2000 features.
     band_size : int, default=1
-        Trained neurons per new class and layer. With 0, no neuron is trained, and the model
-        depends neither on the order of the tasks nor on how the classes are divided into tasks.
+        Trained neurons per new class and layer. With 0 the model depends neither on the order of
+        the tasks nor on how the classes are divided into tasks. Sparse samples of more than 2000
+        features have no trained neurons, see Notes.
     p : int, float or sequence of these, default=0.95
-        Principal axes that are kept for previous tasks and closed to new neurons [1]_ (Eq. 1). An
-        int is their number, and a float in (0, 1) is the share of the energy that they hold. A
-        sequence has one entry per layer.
+        Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
+        or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
     n_layers : int, default=1
         Number of layers of trained bands. The classifier uses the last layer.
     bands : Bands or None, default=None
-        How bands are made and fine-tuned. None is ``Bands()``, and names such as
-        ``bands__max_epochs`` set its options in `set_params` and in grids. By default the trained
-        bands add little.
+        How bands are made and fine-tuned; None is ``Bands()``. Names such as ``bands__max_epochs``
+        set its options in `set_params` and in grids.
     skip_connection : bool, default=True
         Whether the classifier also receives the inputs, or their projection.
     classifier : {"gaussian", "ovo", "ova"}, default="gaussian"
         Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
-        of classes as in [1]_, or one ridge regression per class. With C classes, a prediction
-        computes C distances ("gaussian") or C (C - 1) / 2 hyperplanes ("ovo").
+        of classes as in [1]_, or one ridge regression per class.
     covariance : {"class", "identity"}, default="class"
-        Whether each class has its own covariance ("heteroscedasticity"), or all classes have the
-        identity times the mean variance. It has no effect with ``classifier="ova"``, and with
-        "identity" the probabilities are not calibrated.
+        Whether each class has its own covariance, or all have the identity times the mean variance,
+        without calibrated probabilities. No effect with ``classifier="ova"``.
     shrinkage : float or "auto", default="auto"
-        Share in [0, 1] of the pooled covariance in the covariance of a class. 0 gives the class
-        covariances of [1]_, and 1 gives linear discriminant analysis. "auto" is the intensity of
-        Ledoit and Wolf [3]_ within limits, see Notes.
+        Share in [0, 1] of the pooled covariance in the covariance of a class: 0 as in [1]_, 1 for
+        linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [2]_ within limits.
     epsilon : float or "auto", default="auto"
-        Positive ridge, relative to the mean variance within classes. "auto" is the same intensity,
-        or 1 if the inputs count almost alone, raised for few samples and for little known
-        covariances. It is 0.3 with ``classifier="ova"`` or ``shrinkage=0``.
+        Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage.
     rank : int, "auto" or None, default="auto"
-        Number of principal axes stored for the scatter of each class. The variance outside of the
-        axes is stored per feature. None stores the scatter exactly. "auto" stores the axes that
-        hold 95 % of the variance of a class, at least 64 and at most 96. The axes of a class with
-        many more samples than `rank` are approximate, see Notes.
+        Number of principal axes stored for the scatter of each class; the rest of the variance is
+        stored per feature. None stores the scatter exactly. "auto" stores the axes that hold 95 %
+        of the variance, at least 64 and at most 96 (8 if sparse inputs stay sparse).
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
-        Shares of the classes among future samples: equal ("uniform"), proportional to the sample
-        weights learned ("empirical"), or positive weights of any sum. A mapping must contain every
-        label learned, and may contain labels that have not been seen yet. See Notes.
+        Shares of the classes among future samples: equal, proportional to the sample weights
+        learned, or positive weights of every label learned, and of further labels.
     scale : "auto" or bool, default="auto"
-        Repair of the columns of X, decided at the first task. "auto" subtracts the mean of columns
-        that lie more than ten spreads from zero, and divides all columns by their spread if at
-        least a tenth of them have less than a hundredth of the largest spread. True standardises
-        all columns by the first task, and False none. See Notes.
+        Repair of the columns of X, decided at the first task. "auto" centres columns that lie more
+        than ten spreads from zero, and divides all columns by their spread if at least a tenth of
+        them have less than a hundredth of the largest spread. True standardises all columns.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`: each task is also learned without a part of its
         samples, up to ten times, and quantiles of the scores of these samples are kept.
     chunk_size : int, default=4096
-        Number of samples whose features are in memory at a time. With ``band_size=0`` no other
-        array of the size of X is created, so X may be a memory map of float64 or float32 numbers
-        that is larger than memory.
+        Number of samples whose features are in memory at a time. With ``band_size=0``, X may be a
+        memory map of float64 or float32 numbers that is larger than memory.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>". The device is resolved at each
-        call and is not part of the fitted state. "mps" has no float64 arithmetic and is refused.
+        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>", resolved at each call. "mps" has
+        no float64 arithmetic and is refused.
     random_state : int, RandomState instance or None, default=None
-        Seed of all random numbers: the shared band, random bands, fine-tuning, and the projection
-        of sparse samples. Two models can be merged only if their seeds are equal.
+        Seed of all random numbers. Two models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
         Whether to print a line for every task, and with 2 or more also a line for every epoch.
 
@@ -208,46 +199,17 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     `ConcurrentLearningError` and changes nothing.
 
     `set_params` may change parameters after learning: those of the classifier take effect at the
-    next prediction, and those of learning at the next task. A change of `n_layers`,
-    `shared_band_size`, `skip_connection`, `scale`, `random_state`, or of `band_size` between 0 and
-    a positive number, is refused at the next call. The user guide lists all of them.
+    next prediction, those of learning at the next task, and a change of a parameter that shapes the
+    state is refused. The user guide lists them.
 
-    The first prediction after a call that learns solves the classifier, and so takes longer than
-    later predictions. If the ridge is too small, this prediction issues an `IllConditionedWarning`
-    or raises a `NotPositiveDefiniteError`.
-
-    With ``shrinkage="auto"`` the shrinkage is the sampling error of the class covariances divided
-    by their squared distance from the pooled covariance, both measured in the metric of the pooled
-    covariance [3]_. With many samples and different covariances, each class keeps its own
-    covariance; few samples or equal covariances lead towards linear discriminant analysis.
-    Unless ``shrinkage=0``, the weight of the inputs relative to the shared band follows from the
-    class separation of both. If shrinkage or ridge is "auto" and this weight is at least 2, the
-    left-out cross-entropy of the pooled discriminant decides whether the inputs count almost alone,
-    with a shrinkage of 1, or like the band. In the latter case the shrinkage is at most 0.5 for the
-    Gaussian head with a shared band and classes that hardly overlap. If both are "auto", the
-    Gaussian head compares the densities of the inputs if the classes seem Gaussian in them and the
-    left-out cross-entropy is clearly lower.
-
-    A randomised subspace iteration [2]_ computes the axes of a class if there are more than three
-    times as many features as `rank`, and more than about 1.25 times as many samples. Strong axes
-    are exact; weak axes, which differ little from the next ones, are mixed with these.
-
-    With ``classifier="gaussian"``, `predict_proba` is the softmax p of the scores. After N samples
-    of C classes, all heads return (1 - d) p + d / C with d = 1 / (N + 2). With "ovo", the score of
-    a class is the sum of its pair outputs, each in (-1, 1). `priors` multiply the probabilities,
-    which are then divided by their sum, and `decision_function` and `predict` agree with them. The
-    regression of "ova" uses the priors as the shares of the classes.
-
-    Random neurons see the directions of samples from the origin, and all columns in one unit, which
-    is why `scale` repairs columns that are far off. The spread of a column is its standard
-    deviation in the first task, or a tenth of its range if that is larger. A repaired model depends
-    on which task comes first; all other models with ``band_size=0`` do not.
+    The first prediction after a call that learns solves the classifier, and so takes longer. If the
+    ridge is too small, it issues an `IllConditionedWarning` or raises a `NotPositiveDefiniteError`.
 
     X may be sparse in every method. If the first samples are sparse and have more than 2000
-    features, the inputs of a model without neurons (``band_size=0`` and a `shared_band_size` of 0
-    or "auto") stay sparse, and `rank` "auto" is 8. More than 65536 features are projected onto
-    65536 columns by a sparse random projection [4]_. In a model with neurons, the projection has
-    2000 columns. All other sparse samples give the same results as dense samples.
+    features, the inputs stay sparse, no neuron is drawn or trained, and more than 65536 features
+    are projected onto 65536 columns. With a positive `shared_band_size` or without
+    `skip_connection`, the features are projected onto 2000 dense columns, with all neurons. All
+    other sparse samples give the same results as dense samples.
 
     The stored data are the weights, means and scatters of the classes, and the weights of the
     bands. The mean of a class with a single sample *is* that sample; see the user guide on privacy.
@@ -256,13 +218,8 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     ----------
     .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual Visual
        Learning. arXiv:2111.11366, 2021.
-    .. [2] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness:
-       probabilistic algorithms for constructing approximate matrix decompositions. SIAM
-       Review 53(2), 2011.
-    .. [3] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
+    .. [2] O. Ledoit and M. Wolf. A well-conditioned estimator for large-dimensional covariance
        matrices. Journal of Multivariate Analysis 88(2), 2004.
-    .. [4] D. M. Kane and J. Nelson. Sparser Johnson-Lindenstrauss transforms. Journal of the ACM
-       61(1), 2014.
 
     Examples
     --------
@@ -417,11 +374,6 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         -------
         self : FFNBClassifier
             The estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no parameter of a name.
         """
         if advice := _advice(params):
             raise ValueError(advice)
@@ -448,26 +400,18 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+            Samples; also a tensor of torch on any device, as in all methods.
         y : array-like of shape (n_samples,)
             Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
-            repetitions of the sample, except in mini-batches and folds, which count samples
-            (fine-tuning, batch normalisation, `novelty`). A class whose samples all weigh 0 counts
-            as declared, see `partial_fit`. None gives all samples the weight 1.
+            repetitions of the sample, except in mini-batches and folds, which count samples. A
+            class whose samples all weigh 0 counts as declared, see `partial_fit`.
 
         Returns
         -------
         self : FFNBClassifier
             The fitted estimator. It is unchanged if an error is raised.
-
-        Raises
-        ------
-        ValueError
-            If a parameter, a sample, a label or a weight is invalid.
-        ConcurrentLearningError
-            If another thread has made the estimator learn meanwhile.
         """
         size = self.classes_per_task
         return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
@@ -491,93 +435,8 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
-
-        Raises
-        ------
-        ValueError
-            If a parameter, a sample, a label or a weight is invalid.
-        ConcurrentLearningError
-            If another thread has made the estimator learn meanwhile.
         """
         return self._learn(X, y, classes=classes, sample_weight=sample_weight)
-
-    def score_samples(self, X):
-        """Score how similar samples are to the classes learned; low scores indicate new classes.
-
-        The squared Mahalanobis distance of a sample to its nearest class, with the regularised
-        covariance of that class, is divided by a sum: the squared distance of the sample from the
-        mean of all classes, with the total covariance, plus the mean of this distance over the
-        samples learned. The score is minus the ratio. It is computed from the stored moments, and
-        is the same for all values of `priors`. The first call after a call that learns solves a
-        linear system of its own.
-
-        Samples that were learned have higher scores than new samples of the same classes, so a
-        threshold needs samples that were not learned, see `novelty_threshold`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Scores of at most zero; a higher score means more similar to the samples learned.
-        """
-        state = self._present_state()
-        return as_array(state.model.likeness(self._samples(state, X)))
-
-    def novelty_threshold(self, rate):
-        """Return a threshold of `score_samples` for a rate of false alarms.
-
-        Only an estimator that has learned with ``novelty=True`` has the threshold. It then keeps up
-        to 100 scores of left-out samples for each class. The threshold is their quantile, with the
-        shares of the classes given by `priors`. The scores were computed when the class was
-        learned, and most scores rise when new classes arrive. So scores that were computed when k
-        classes were known count in proportion to the square of k.
-
-        Parameters
-        ----------
-        rate : float
-            Share, in (0, 1), of new samples of the classes learned whose score should be below the
-            threshold.
-
-        Returns
-        -------
-        float
-            The threshold. It is uncertain for small rates of few samples.
-
-        Raises
-        ------
-        ValueError
-            If the rate is not a number in (0, 1), or no class has scores of left-out samples.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from ffnb_sklearn import FFNBClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = FFNBClassifier(novelty=True, random_state=0).fit(X[:100], y[:100])
-        >>> is_new = clf.score_samples(X) < clf.novelty_threshold(0.05)
-        >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
-        (True, True)
-        """
-        is_number = isinstance(rate, Real) and not isinstance(rate, (bool, np.bool_))
-        if not is_number or not 0.0 < rate < 1.0:
-            raise ValueError(f"rate must be a number between 0 and 1, both excluded; got {rate!r}.")
-        state = self._learned_state()
-        check_likeness(state.model.settings, self._present_model(state).settings)
-        model, left_out = state.model, state.model.left_out
-        weights = np.array([one.weight for one in model.moments])
-        priors = class_priors(self.priors, state.arrived, weights)[: len(left_out)]
-        threshold = likeness_threshold(left_out, priors, rate)
-        if threshold is None:
-            raise ValueError(
-                "novelty_threshold needs scores of samples left out of learning, and no class has "
-                "any: set novelty=True, then learn by fit or partial_fit (partial_fit_shards "
-                "leaves no sample out). A class needs at least two samples."
-            )
-        return threshold
 
     def transform(self, X):
         """Compute the features that the classifier uses.
@@ -609,9 +468,8 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
     def forgetting_bound(self, X_previous):
         """Bound and measure how far the newest task's bands have moved previous features.
 
-        Before its task the output of a neuron is constant. Proposition 1 of [1]_ bounds the change
-        of its output on samples of previous tasks by the norm of its rows and the energy of the
-        samples in the null-space that it was confined to.
+        Before its task the output of a neuron is constant. Proposition 1 bounds the change of its
+        output on samples of previous tasks.
 
         Parameters
         ----------
@@ -628,13 +486,7 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
         ------
         ValueError
             If fewer than two tasks have brought bands, if no task is the newest because estimators
-            were merged or classes forgotten since, or with ``Bands(batch_norm=True)``, which moves
-            old neurons too.
-
-        References
-        ----------
-        .. [1] H. Sahbi and H. Zhan. FFNB: Forgetting-Free Neural Blocks for Deep Continual
-           Visual Learning. arXiv:2111.11366, 2021.
+            were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
         """
         state = self._present_state()
         X, model = self._samples(state, X_previous), state.model
@@ -655,98 +507,43 @@ class FFNBClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassInc
             )
         return forgetting_bound(model, X.double())
 
-    def forget(self, classes):
-        """Forget classes, as if they had never been seen.
+    def to_torch(self, dtype="float32"):
+        """Return the solved classifier as a module of torch, to be used without this package.
 
-        With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
-        neurons stay, because the moments of other classes include these neurons; their weights
-        still carry a trace of the classes they were fitted to.
+        It holds the repair of the columns, the feature map and the head as buffers, and does not
+        change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes from images
+        to scores; `torch.export` and ONNX can store it.
 
         Parameters
         ----------
-        classes : label or array-like of labels
-            Labels in `classes_`, seen or declared. If all labels seen are forgotten, the estimator
-            is unfitted again.
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the buffers, and of the samples that the module takes.
 
         Returns
         -------
-        self : FFNBClassifier
-            The estimator. It is unchanged if an error is raised.
+        torch.nn.Module
+            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
+            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
+            module `probabilities` in it maps the scores to probabilities. With two labels, half the
+            difference of the scores is the value of `decision_function`.
 
         Raises
         ------
         ValueError
-            If a label is not in `classes_`.
-        ConcurrentLearningError
-            If another thread has made the estimator learn or forget meanwhile.
+            If `dtype` is another one, or if the classifier has learned sparse samples of more than
+            2000 features, which it keeps sparse or projects.
         """
-        state = self._learned_state()
-        self._present_model(state)
-        gone = check_labels(np.atleast_1d(classes), state.classes, "classes")
-        unknown = np.setdiff1d(gone, state.classes)
-        if len(unknown):
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+        state = self._present_state()
+        if state.projection is not None:
             raise ValueError(
-                f"classes must be labels in classes_ to be forgotten; got {unknown.tolist()}, "
-                f"known are {state.classes.tolist()}."
+                "to_torch needs a classifier that has learned dense samples first, or sparse "
+                f"samples of at most {N_COLUMNS} features; got sparse samples of "
+                f"{state.n_features_in} features."
             )
-        lost = np.flatnonzero(np.isin(state.arrived, gone)).tolist()
-        if len(lost) == len(state.arrived):
-            kept = None
-        else:
-            kept = state.without(gone, forget_classes(state.model, lost))
-        self._keep(state, kept)
-        return self
-
-    def merge(self, other):
-        """Merge in everything that another estimator has learned from other samples.
-
-        With ``band_size=0`` the result is that of one estimator that has seen all samples. This is
-        exact for classes that only one of the two estimators knows, and for all classes if the
-        moments are exact (``rank=None``, or no class with more samples than `rank`). With trained
-        bands, the moments of each estimator's classes in the other's neurons are computed by
-        `Bands.old_statistics`.
-
-        Parameters
-        ----------
-        other : FFNBClassifier
-            Estimator fitted on samples that this estimator has not seen, with the same parameters
-            and the same `random_state`, so that the shared bands are equal, and with the same
-            repair of columns (`offset_`, `scale_`). It is not changed. Parameters of the solution,
-            such as `shrinkage` and `priors`, may differ; predictions use those of this estimator.
-
-        Returns
-        -------
-        self : FFNBClassifier
-            The estimator. It is unchanged if an error is raised.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not an `FFNBClassifier`.
-        ValueError
-            If `other` differs in its features, its kind of labels, a parameter, its repair of
-            columns or its shared band.
-        ConcurrentLearningError
-            If another thread has made the estimator learn or forget meanwhile.
-
-        Warns
-        -----
-        MergedBandsWarning
-            If this merge lets duplicate neurons for the same classes outnumber the inputs and the
-            shared neurons.
-        """
-        mine = self._learned_state()
-        if not isinstance(other, FFNBClassifier):
-            raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        theirs = other._learned_state()
-        self._present_model(mine)
-        check_mergeable(mine, theirs)
-        positions, arrived = label_positions(theirs.arrived, mine.arrived)
-        check_priors(self.priors, arrived)
-        device = resolve_device(self.device)
-        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-        self._keep(mine, mine.merged(theirs, model, arrived))
-        return self
+        head = state.model.solution(resolve_device(self.device)).classifier
+        return TorchHead(state, head, self._class_priors(state)).to(getattr(torch, dtype)).eval()
 
     # These depend on the parameters of the solution.
     n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)

@@ -1,5 +1,6 @@
 """FFNBClassifier: its parameters, forgetting and merging."""
 
+import copy
 import re
 
 import numpy as np
@@ -122,7 +123,7 @@ def test_forgetting_what_is_not_known(monkeypatch):
         estimator().forget([0])
     model = learned(estimator(), [0, 1])
     for classes, message in [
-        ([0, 7], r"classes must be labels in classes_ .* got \[7\], known are \[0, 1\]"),
+        ([0, 7], r"classes must be labels in classes_; got \[7\], known are \[0, 1\]"),
         ("m", "classes must hold labels of the kind seen before"),
         ([[0, 1]], "classes must be one-dimensional"),
         ([0.5], "continuous"),
@@ -132,6 +133,71 @@ def test_forgetting_what_is_not_known(monkeypatch):
     monkeypatch.setattr("ffnb_sklearn.core.revision.replace", failing)
     with unchanged(model), pytest.raises(RuntimeError, match="told to fail"):
         model.forget([0])
+
+
+# ---- decay
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"classifier": "ovo"}, {"classifier": "ova"}, {"priors": "empirical"}, {"shrinkage": 0.0}],
+    ids=repr,
+)
+@pytest.mark.parametrize("fading", [None, [1], [0, 2]], ids=repr)
+def test_decay_is_learning_with_smaller_weights(parameters, fading):
+    exact = {"band_size": 0, "rank": None, **parameters}
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    old = np.arange(len(X)) % 2 == 0
+    model = estimator(**exact).fit(X[old], CODES[old], sample_weight=weights[old])
+    model.decay(0.5).decay(0.3, fading).partial_fit(
+        X[~old], CODES[~old], sample_weight=weights[~old]
+    )
+    counts = fading is None or np.isin(CODES, fading)
+    weights = np.where(old, 0.5 * np.where(counts, 0.3, 1.0) * weights, weights)
+    joint = estimator(**exact).fit(X, CODES, sample_weight=weights)
+    for method in ("decision_function", "predict_proba", "score_samples"):
+        assert_allclose(getattr(model, method)(X), getattr(joint, method)(X), rtol=1e-8, atol=1e-8)
+
+
+def test_decay_with_bands_lets_a_class_move_and_keeps_its_neurons():
+    model = learned(estimator(), [0, 1], [2, 3])
+    columns, moved = model.transform(X), of(0) + 20.0 * (of(1).mean(0) - of(0).mean(0))
+    fading = copy.deepcopy(model).decay(0.01, 0)
+    assert_array_equal(fading.transform(X), columns)
+    model.partial_fit(moved[:10], np.zeros(10, int))
+    fading.partial_fit(moved[:10], np.zeros(10, int))
+    nearness = [np.median(one.score_samples(moved[10:])) for one in (model, fading)]
+    assert nearness[0] < nearness[1]
+
+
+def test_endless_decay_leaves_a_finite_model():
+    model = learned(estimator(), [0, 1], [2], classes=[9])
+    for _ in range(200):
+        model.decay(0.5, [0, 9])
+    assert np.isfinite(model.decision_function(X)).all()
+    weights = [one.weight for one in model._state.model.moments]
+    assert 1e-20 <= weights[0] < 2e-20
+    assert weights[1:] == [20.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0,), r"factor must be a number in \(0, 1\]; got 0.0"),
+        ((1.5,), r"factor must be a number in \(0, 1\]; got 1.5"),
+        ((np.nan,), "factor must be a number"),
+        ((True,), "factor must be a number"),
+        (("half",), "factor must be a number"),
+        ((0.5, [0, 7]), r"classes must be labels in classes_; got \[7\], known are \[0, 1\]"),
+        ((0.5, "m"), "classes must hold labels of the kind seen before"),
+    ],
+)
+def test_decay_refuses_by_name_and_changes_nothing(arguments, message):
+    with pytest.raises(NotFittedError):
+        estimator().decay(0.5)
+    model = learned(estimator(), [0, 1])
+    with unchanged(model), pytest.raises(ValueError, match=message):
+        model.decay(*arguments)
 
 
 # ---- merging

@@ -15,35 +15,30 @@ class Bands(DocumentedMixin, BaseEstimator):
     """How the trained bands of an `FFNBClassifier` are made and fine-tuned.
 
     An instance is the value of the parameter `bands`. Names such as ``bands__max_epochs`` set the
-    options in `set_params` of the classifier and in grids. All options apply to the bands of later
-    tasks, except that `units` and `half_bias` also apply to the classifier.
+    options in `set_params` of the classifier and in grids. They apply to the bands of later tasks;
+    `units` and `half_bias` apply to the classifier too.
 
     Parameters
     ----------
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of the trained neurons.
     init : {"multi", "mono", "random"}, default="multi"
-        Initialisation of the trained neurons. "multi" regresses their codes on the moments of all
-        tasks [1]_ (Eq. 7), "mono" on the moments of the current task (Eq. 6), and "random" draws
-        them.
+        Initial neurons: "multi" regresses their codes on the moments of all tasks [1]_ (Eq. 7),
+        "mono" on those of the current task (Eq. 6), and "random" draws them.
     gamma : float, default=0.1
-        Ridge of that regression, relative to the mean energy of a feature. Values below 1e-4 are
-        raised to 1e-4.
+        Ridge of that regression, relative to the mean energy of a feature, and at least 1e-4.
     null_space : bool, default=True
         Whether new neurons are confined to the null-space of previous tasks.
     old_statistics : {"gaussian", "zero"}, default="gaussian"
         Moments of old classes, whose samples are gone, in new neurons: computed for Gaussians with
         the stored moments, or for neurons that do not respond to old classes, as in [1]_.
     batch_norm : bool, default=False
-        Whether trained neurons have batch normalisation before their activation, with running
-        statistics. This is an ablation: the statistics move with every task, so old features
-        change.
+        Whether trained neurons have batch normalisation before their activation. This is an
+        ablation: the running statistics move with every task, and so do old features.
     units : {"relative", "absolute"}, default="relative"
-        Unit of `gamma`, `learning_rate` and `weight_decay`, and of the classifier's `epsilon`. With
-        "relative" they are relative to the features, so the results do not depend on the unit of
-        the features. With "absolute" the unit is 1, as in [1]_; epsilon is then the ridge of a pair
-        of classes, and the ridge of a single covariance is half of it. The outputs of bands have
-        the unit of the inputs with "relative", and no unit with "absolute".
+        Unit of `gamma`, `learning_rate`, `weight_decay` and of the classifier's `epsilon`:
+        relative to the features, so that their unit plays no part, or 1 as in [1]_. An absolute
+        epsilon is the ridge of a pair of classes, and half of it that of a single covariance.
     half_bias : bool, default=True
         Whether the thresholds of pairs lie midway between the means, or have the bias printed in
         [1]_, which lacks the factor 1/2. Used only with ``classifier="ovo"`` and in fine-tuning.
@@ -51,8 +46,7 @@ class Bands(DocumentedMixin, BaseEstimator):
         Maximum number of epochs of the end-to-end fine-tuning of each task's bands [1]_
         (Algorithm 2). With 0, bands keep their initial weights.
     learning_rate : float, default=0.003
-        Initial rate of the gradient descent, relative to the mean square length of a layer's
-        inputs.
+        Initial rate of the descent, relative to the mean square length of a layer's inputs.
     momentum : float, default=0.9
         Momentum of the descent, in [0, 1).
     weight_decay : float, default=0.0
@@ -60,29 +54,25 @@ class Bands(DocumentedMixin, BaseEstimator):
     batch_size : int, default=50
         Number of samples in a mini-batch, for the descent and for `batch_norm`.
     left_out : bool, default=True
-        Whether the closed form computes the response of each sample of a task with rows that were
-        fitted without this sample, or with the final rows. Rows drawn at random are not fitted to
-        any sample. Trained bands alone need False for classes of a single sample, which have no
-        response without it.
+        Whether the response of each sample of a task is computed with rows that were fitted without
+        this sample, or with the final rows. Trained bands alone need False for classes of a single
+        sample.
     n_folds : int, default=4
         Number of folds of a task's samples in the descent, and of copies of the rows. Each copy is
-        trained on all folds but one, the band is the mean of the copies, and the responses of the
-        samples of a fold are computed with the copy that was not trained on them. With 1, the only
-        copy is trained on all samples and computes their responses, as in [1]_.
+        trained without a fold, whose responses it computes; the band is the mean of the copies.
+        With 1, the only copy is trained on all samples, as in [1]_.
     draws : bool, default=True
-        Whether the loss includes draws from the Gaussians of old classes, in addition to the
-        samples of the task. Used only with ``old_statistics="gaussian"``.
+        Whether the loss includes draws from the Gaussians of old classes. Used only with
+        ``old_statistics="gaussian"``.
     patience : int or None, default=10
         Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
         all epochs run.
     standard_errors : float or None, default=2.0
-        Number of standard errors by which the loss after an epoch has to be below the loss at the
-        start. The best of these epochs is kept, or the start if there is none. With None, the last
-        epoch is kept, as in [1]_.
+        Number of standard errors by which the loss has to fall; else the start is kept, and
+        otherwise the best epoch. With None, the last epoch is kept, as in [1]_.
     adaptive_rate : bool, default=True
-        Whether the rate decreases by 1 % after an epoch in which the loss changed by more than in
-        the previous epoch, and increases by as much after any other epoch [1]_, or is fixed as in
-        the experiments of [1]_ on CIFAR-100.
+        Whether the rate falls by 1 % after an epoch in which the loss changed by more than in the
+        previous epoch, and rises by as much after any other epoch [1]_, or is fixed.
 
     See Also
     --------

@@ -21,7 +21,7 @@ from .callbacks import CallbackSupportMixin, Epochs, callback_context, with_call
 from .documentation import DocumentedMixin
 from .priors import LEAST, unseen_scores
 from .state import exchange, learned_attribute, read_only
-from .validation import check_inputs, check_samples
+from .validation import check_inputs, check_samples, check_tensor
 
 __all__ = ["ClassIncrementalClassifier", "task_on"]
 
@@ -40,11 +40,11 @@ class ClassIncrementalClassifier(
 ):
     """Base of classifiers that learn classes incrementally.
 
-    Everything that a classifier has learned is in its attribute `_state`. The state is replaced and
-    never changed, so a call that fails leaves the old state in place. A prediction reads the state
-    once, so it never mixes two states. A call that learns also reads it once, when it begins, and
-    `_keep` replaces only that state. Subclasses define how the model learns a task (`_taught`), in
-    how many epochs (`_most_epochs`), and how it follows changed parameters (`_present_model`).
+    Everything that a classifier has learned is in its attribute `_state`, which is replaced and
+    never changed. A prediction reads it once. A call that learns also reads it once, when it
+    begins, and `_keep` replaces only that state. Subclasses define how the model learns a task
+    (`_taught`), in how many epochs (`_most_epochs`), and how it follows changed parameters
+    (`_present_model`).
     """
 
     # Parameters that all subclasses have.
@@ -207,8 +207,10 @@ class ClassIncrementalClassifier(
 
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
-        X, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), X, state)
+        checked = check_tensor(self, X, state) if isinstance(X, torch.Tensor) else None
+        if checked is None:
+            checked, _ = check_inputs(self, X, state=state)
+        return samples_on(resolve_device(self.device), checked, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""
@@ -287,9 +289,8 @@ class ClassIncrementalClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            One column per entry of `classes_`. Values are at least the logarithm of 1e-280, which
-            is the value of a class that was declared and never seen: no value is infinite, although
-            `predict_proba` is zero there.
+            One column per entry of `classes_`. All are finite: at least the logarithm of 1e-280,
+            which is the value of a class that was declared and never seen.
         """
         state = self._present_state()
         # Computed from the scores, because logarithms of tiny probabilities lose digits.

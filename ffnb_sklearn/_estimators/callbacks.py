@@ -54,11 +54,7 @@ class _NoCallbacks:
 
 
 def callback_context(estimator, task_name, max_subtasks):
-    """Begin the bookkeeping of callbacks for a call that learns.
-
-    The decorator of the estimator's public method, `with_callbacks` or `_fit_context`, ends the
-    bookkeeping.
-    """
+    """Begin the bookkeeping of callbacks, which `with_callbacks` or `_fit_context` ends."""
     if not hasattr(estimator, "_skl_callbacks"):
         return _NoCallbacks()
     return estimator._init_callback_context(task_name=task_name, max_subtasks=max_subtasks)

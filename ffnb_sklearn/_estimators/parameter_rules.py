@@ -14,33 +14,20 @@ FIXED = "refused"
 # Rule of each parameter of `FFNBClassifier`, and of each option of its `bands`; the user guide has
 # the same table.
 RULES = {
-    # Of `fit` alone.
-    "classes_per_task": NEXT_LEARNING,
-    "shared_band_size": FIXED,
-    # Except that 0 and positive numbers are not exchanged: bands need moments of earlier tasks.
-    "band_size": NEXT_LEARNING,
-    "p": NEXT_LEARNING,
-    "n_layers": FIXED,
+    **dict.fromkeys(
+        ["classes_per_task", "band_size", "p", "rank", "novelty", "verbose"], NEXT_LEARNING
+    ),
     **{f"bands__{name}": NEXT_LEARNING for name in Bands().get_params()},
-    # The units of ridges and rates of bands apply to the next bands.
-    "bands__units": NEXT_PREDICTION,
-    "bands__half_bias": NEXT_PREDICTION,
-    "skip_connection": FIXED,
-    "classifier": NEXT_PREDICTION,
-    "covariance": NEXT_PREDICTION,
-    "shrinkage": NEXT_PREDICTION,
-    "epsilon": NEXT_PREDICTION,
-    "rank": NEXT_LEARNING,
-    "priors": NEXT_PREDICTION,
-    # The repair of columns is decided at the first task.
-    "scale": FIXED,
-    "novelty": NEXT_LEARNING,
-    "chunk_size": NEXT_PREDICTION,
-    "device": NEXT_PREDICTION,
-    # An integer that gives another seed. None and generators have no seed to compare.
-    "random_state": FIXED,
-    "verbose": NEXT_LEARNING,
+    **dict.fromkeys(
+        ["classifier", "covariance", "shrinkage", "epsilon", "priors", "chunk_size", "device"],
+        NEXT_PREDICTION,
+    ),
+    **dict.fromkeys(["bands__units", "bands__half_bias"], NEXT_PREDICTION),
+    **dict.fromkeys(
+        ["n_layers", "shared_band_size", "skip_connection", "scale", "random_state"], FIXED
+    ),
 }
 
-# Parameters that a prediction follows or refuses.
+# Parameters that a prediction follows or refuses. 0 and positive numbers of trained neurons are not
+# exchanged, because bands need moments of earlier tasks.
 READ_BY_PREDICTIONS = ["band_size", *(name for name in RULES if RULES[name] != NEXT_LEARNING)]

@@ -36,9 +36,8 @@ class ConcurrentLearningError(RuntimeError):
 class State:
     """Learned state of a classifier after some tasks.
 
-    A call that learns computes a new state and stores it by a single assignment. So the estimator
-    always has either the old state or the new state, whenever an error or an interrupt ends the
-    call, and whenever another thread predicts.
+    A call that learns stores it by a single assignment, so that errors, interrupts and other
+    threads always leave or find a whole state.
 
     Attributes
     ----------
@@ -75,10 +74,7 @@ class State:
         return self.n_features_in if self.projection is None else self.projection.n_columns
 
     def by_class(self, values, missing):
-        """Return one column per entry of `classes`; `missing` fills those of labels not seen.
-
-        `missing` is a number, or an array of shape (n_samples, 1).
-        """
+        """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
         full = np.full((len(values), len(self.classes)), missing)
         full[:, np.searchsorted(self.classes, self.arrived)] = values
         return full
@@ -143,10 +139,7 @@ def exchange(estimator, name, before, after, *, random_state=None):
 def learned_attribute(read):
     """Make a read-only attribute that `read` computes from the state of an estimator.
 
-    Its arrays are read-only too.
-
-    Before the estimator has learned anything, the attribute raises `NotFittedError`. This error is
-    an `AttributeError`, so `hasattr` returns False.
+    It raises `NotFittedError`, an `AttributeError`, while there is no state.
     """
     return property(lambda estimator: read_only(read(estimator._learned_state())))
 
@@ -164,8 +157,7 @@ def read_only(value):
 def present_attribute(read):
     """Make a read-only attribute that `read` computes from an estimator and its parameters.
 
-    The attribute does not exist while a parameter is refused, so that an estimator with such a
-    parameter can be displayed.
+    It does not exist while a parameter is refused, so that such an estimator can be displayed.
     """
 
     def value(estimator):

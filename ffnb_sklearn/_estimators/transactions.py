@@ -48,19 +48,8 @@ def learning_lock(pipeline):
 def learned_in_copies(pipeline, changed, call):
     """Let a call change copies of some steps, then replace all steps of the pipeline at once.
 
-    Parameters
-    ----------
-    pipeline : ContinualPipeline
-        The pipeline; its lock for learning calls is held.
-    changed : list of estimators
-        Steps that the call may change.
-    call : callable
-        Call of a function with a pipeline that has the copies.
-
-    Returns
-    -------
-    object
-        The result of the call.
+    `call` takes a pipeline that has the copies; return its result. The lock for learning calls of
+    the pipeline is held.
     """
     before, generators = pipeline.steps, _parts_of_type(changed, np.random.RandomState)
     copies = dict(zip(map(id, changed), _copied(changed, generators), strict=True))

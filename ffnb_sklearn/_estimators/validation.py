@@ -3,8 +3,10 @@
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
+from typing import get_args, get_type_hints
 
 import numpy as np
+import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_consistent_length
@@ -22,15 +24,18 @@ from .parameter_rules import NEXT_PREDICTION, RULES
 from .state import State
 
 __all__ = [
+    "LIGHTEST",
     "bands_of",
     "check_continuation",
     "check_inputs",
     "check_likeness",
     "check_magnitude",
     "check_mergeable",
+    "check_number",
     "check_samples",
     "check_seed",
     "check_settings",
+    "check_tensor",
     "check_unchanged",
     "check_weights",
     "descent_of",
@@ -49,32 +54,13 @@ _SPARSE_RANK = 8
 
 # Largest and smallest positive sample weight. Beyond them, ratios of classes overflow or underflow;
 # a sum of weights that differ by more than 1e16 loses the smaller weight anyway.
-_HEAVIEST, _LIGHTEST = 1e20, 1e-20
+_HEAVIEST, LIGHTEST = 1e20, 1e-20
 
 # Largest and smallest magnitude of X. Beyond them, squares of second moments overflow or underflow.
 _LARGEST, _SMALLEST = 1e70, 1e-70
 
-# Parameters by the plain type that the core requires.
-_PLAIN_TYPES = {
-    int: ("band_size", "rank", "chunk_size"),
-    float: ("shrinkage", "epsilon"),
-    bool: ("skip_connection", "scale", "novelty"),
-    str: ("covariance", "classifier"),
-}
-_BAND_TYPES = {
-    float: ("gamma",),
-    bool: ("null_space", "batch_norm", "half_bias", "left_out"),
-    str: ("activation", "init", "old_statistics", "units"),
-}
-_DESCENT_TYPES = {
-    int: ("max_epochs", "batch_size"),
-    float: ("learning_rate", "momentum", "weight_decay"),
-}
-_OWN_DESCENT_TYPES = {
-    int: ("n_folds", "patience"),
-    float: ("standard_errors",),
-    bool: ("adaptive_rate", "draws"),
-}
+# Types of the settings by name.
+_TYPES = {kind: get_type_hints(kind) for kind in (Settings, Descent)}
 
 # Settings of the solved classifier, which predictions take from the parameters of the estimator.
 _OF_PREDICTIONS = [
@@ -90,8 +76,8 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     """Check the arguments of `FFNBClassifier.partial_fit`.
 
     Return the samples of positive weight, their labels, the declared labels or None, the weights,
-    and the given state. If that is None, return a new state that describes only the features.
-    Labels that only samples of weight 0 have are declared: scikit-learn gives them columns.
+    and the given state, or a state of the features alone. Labels that only samples of weight 0 have
+    are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
     X, y = as_numpy(X, "X"), check_targets(y, known, "y")
@@ -123,9 +109,9 @@ def check_weights(sample_weight, X):
         raise ValueError(
             "sample_weight must be positive for at least one sample; all weights are 0."
         )
-    if positive.max() > _HEAVIEST or positive.min() < _LIGHTEST:
+    if positive.max() > _HEAVIEST or positive.min() < LIGHTEST:
         raise ValueError(
-            f"sample_weight must be 0 or between {_LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
+            f"sample_weight must be 0 or between {LIGHTEST:.0e} and {_HEAVIEST:.0e}: a weight is "
             f"a number of samples; got weights from {positive.min():.3e} to "
             f"{positive.max():.3e}. Divide all of them by one number, in all calls."
         )
@@ -135,8 +121,7 @@ def check_weights(sample_weight, X):
 def check_inputs(estimator, X, *, state, smallest=0.0):
     """Validate samples; float64 and float32 samples, in memory or on disk, are not copied.
 
-    Return the samples, C-ordered or in CSR form, and the given state. If that is None, return a new
-    state that describes only the features.
+    Return the samples, C-ordered or in CSR form, and the given state, or one of the features alone.
     """
     X, state = validated(
         estimator, X, state, accept_sparse="csr", dtype=(np.float64, np.float32), order="C"
@@ -145,15 +130,32 @@ def check_inputs(estimator, X, *, state, smallest=0.0):
     return X, state
 
 
+def check_tensor(estimator, X, state):
+    """Validate samples in a tensor without copying them to another device; return them.
+
+    Return None for a tensor that has to be read by NumPy, which also tells what is wrong with it.
+    """
+    is_plain = X.layout == torch.strided and X.is_floating_point() and X.device.type != "meta"
+    if not is_plain or X.ndim != 2 or not X.numel() or state.projection is not None:
+        return None
+    X = X.detach()
+    lowest, highest = torch.aminmax(X)
+    # NaN if any entry is.
+    if not float(torch.maximum(highest, -lowest)) <= _LARGEST:
+        return None
+    validated(estimator, X, state, skip_check_array=True)
+    return X.contiguous() if X.dtype in (torch.float32, torch.float64) else X.float()
+
+
 def validated(estimator, X, state, **checks):
     """Call scikit-learn's `validate_data`; return the samples and a state that describes them.
 
-    `validate_data` records the features of a first call on its estimator, and compares the features
-    of later calls with them. Here a stand-in replaces the estimator, so that the estimator does not
-    change, and a call compares with the features of a single state.
+    `validate_data` records the features of a first call on its estimator. Here a stand-in takes its
+    place, so that the estimator does not change.
     """
     check_rows(X, estimator)
-    X = as_numpy(X, "X")
+    if not checks.get("skip_check_array"):
+        X = as_numpy(X, "X")
     stand_in = _stand_in(type(estimator).__name__)()
     if state is not None:
         stand_in.n_features_in_ = state.n_features_in
@@ -192,10 +194,16 @@ def _text_refused(X, error, estimator):
     if hasattr(X, "columns"):
         kinds = {name: np.asarray(X[name]).dtype.kind for name in X.columns}
         named = f" in {[name for name, kind in kinds.items() if kind in 'OUST']}"
+    steps = (
+        "an encoder",
+        'make_column_transformer((OneHotEncoder(handle_unknown="ignore"), columns), '
+        'remainder="passthrough")',
+    )
+    if np.ndim(X) == 1:
+        steps = "a vectorizer", "HashingVectorizer()"
     return (
-        f"X must hold numbers; got text{named}: {error}. Put an encoder before "
-        f"{type(estimator).__name__}, as in make_continual_pipeline(make_column_transformer("
-        '(OneHotEncoder(handle_unknown="ignore"), columns), remainder="passthrough"), classifier).'
+        f"X must hold numbers; got text{named}: {error}. Put {steps[0]} before "
+        f"{type(estimator).__name__}, as in make_continual_pipeline({steps[1]}, classifier)."
     )
 
 
@@ -257,17 +265,12 @@ def check_settings(estimator, *, n_inputs, projection=None):
             'epsilon="auto" is a ridge relative to the variance; Bands(units="absolute") needs a '
             "number."
         )
-    values = _plain(estimator, _PLAIN_TYPES) | _plain(bands, _BAND_TYPES)
-    for name in ("shrinkage", "epsilon"):
-        values[name] = None if values[name] == "auto" else values[name]
-    if values["rank"] == "auto" and projection is not None and projection.keeps_sparse:
-        values["rank"] = _SPARSE_RANK
-    return Settings(
-        p=_kept_axes(estimator),
-        shared_band_size=int(shared),
-        descent=replace(descent_of(bands), **_plain(bands, _OWN_DESCENT_TYPES)),
-        **values,
-    )
+    values = _plain(Settings, vars(estimator) | vars(bands))
+    values |= {"p": _kept_axes(estimator), "shared_band_size": int(shared)}
+    if projection is not None and projection.keeps_sparse:
+        values["band_size"] = 0
+        values["rank"] = _SPARSE_RANK if values["rank"] == "auto" else values["rank"]
+    return Settings(**values, descent=descent_of(bands))
 
 
 def settings_of_predictions(estimator, state):
@@ -303,16 +306,20 @@ def _kept_axes(estimator):
 
 def descent_of(source):
     """Return the parameters of the descent of an estimator or of bands, in plain types."""
-    return Descent(**_plain(source, _DESCENT_TYPES))
+    return Descent(**_plain(Descent, vars(source)))
 
 
-def _plain(source, types):
-    """Return parameters by name, in plain types; None and "auto" are unchanged."""
+def _plain(kind, parameters):
+    """Return the parameters that are fields of settings, in plain types."""
     values = {}
-    for kind, names in types.items():
-        for name in names:
-            value = getattr(source, name)
-            values[name] = value if value is None or value == "auto" else kind(value)
+    for name, hint in _TYPES[kind].items():
+        if name in parameters:
+            value = parameters[name]
+            value = value.item() if isinstance(value, np.generic) else value
+            if float in (hint, *get_args(hint)) and value is not None:
+                # A shrinkage or ridge of None is estimated.
+                value = None if value == "auto" else float(value)
+            values[name] = value
     return values
 
 
@@ -327,6 +334,13 @@ def check_continuation(before, now):
     }
     for name, (old, new) in makes.items():
         check_unchanged(name, old, new)
+
+
+def check_number(name, value, is_allowed, allowed):
+    """Raise if an argument is no number, or not in its allowed range."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not is_allowed(value):
+        raise ValueError(f"{name} must be a number {allowed}; got {value!r}.")
 
 
 def check_seed(seed, random_state):
@@ -392,26 +406,18 @@ def check_mergeable(mine, theirs):
             "other must have the same shared band, so both must be fitted with the same "
             "integer random_state; their seeds differ."
         )
-    ours, others = (one.model.features.shared for one in (mine, theirs))
-    same_rows = np.array_equal(ours.rows, others.rows)
-    if not (same_rows and np.array_equal(ours.frequencies, others.frequencies)):
-        raise ValueError(
-            "other must have the same shared band; got an estimator from a file of an earlier "
-            "version, whose cosines are others, and one that learned with a later version. Let the "
-            "same version learn both."
-        )
     _check_repair(mine.repair, theirs.repair)
 
 
 def _check_repair(mine, theirs):
     """Raise if two estimators have not repaired their columns alike; None repairs nothing."""
-    given = theirs if mine is None else mine
-    if given is not None and not given.equals(mine if given is theirs else theirs):
+    given, other = (theirs, mine) if mine is None else (mine, theirs)
+    if given is not None and not given.equals(other):
         raise ValueError(
-            "other must have the same offset_ and scale_, but the first tasks of both decided that "
-            "columns far from zero or of unlike units are repaired, and not alike. Fit both with "
-            "scale=False, behind one scaler if the columns need it: make_continual_pipeline("
-            "FrozenEstimator(StandardScaler().fit(X)), FFNBClassifier(scale=False))."
+            "other must have the same offset_ and scale_; the first tasks of both have decided on "
+            "different repairs of columns. Fit both with scale=False, behind one scaler if the "
+            "columns need it: make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), "
+            "FFNBClassifier(scale=False))."
         )
 
 

@@ -9,23 +9,26 @@ __all__ = ["as_numpy", "check_rows", "refuse_masked"]
 def as_numpy(array, name):
     """Convert an array of torch, CuPy or the array API to NumPy, and compute collections of dask.
 
-    Return anything else as it is.
+    Tensors of torch may be on any device. Return anything else as it is.
     """
     if hasattr(array, "__dask_graph__"):
         return array.compute()
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return array
     try:
+        if isinstance(array, torch.Tensor):
+            array = array.detach().cpu()
+            # NumPy lacks bfloat16.
+            array = array.float() if array.dtype == torch.bfloat16 else array
         return np.asarray(array)
     except Exception as error:
         kind = f"{type(array).__module__}.{type(array).__name__}"
-        is_tensor = isinstance(array, torch.Tensor)
-        # NumPy lacks some types of torch, such as bfloat16.
-        steps = f", by {name}.detach().cpu().to_dense().double().numpy()" if is_tensor else ""
+        sparse = getattr(array, "layout", torch.strided) != torch.strided
+        remedy = f"{name}.to_dense() converts it" if sparse else "Copy it to NumPy first"
         raise TypeError(
             f"{name} must be an array that NumPy can read; got a {kind} on device "
-            f"{getattr(array, 'device', 'unknown')!s}: {str(error).rstrip('.')}. Copy it to NumPy "
-            f"first{steps}. `device` says where the estimator computes."
+            f"{getattr(array, 'device', 'unknown')!s}: {str(error).rstrip('.')}. {remedy}. "
+            "`device` says where the estimator computes."
         ) from error
 
 
@@ -60,7 +63,7 @@ def refuse_masked(array, name):
 def _refuse_times(X):
     """Raise if X holds dates or durations, whose numbers depend on the unit of their dtype."""
     columns = {"X": getattr(X, "dtype", None)}
-    if hasattr(X, "dtypes"):
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
         columns = {f"X[{name!r}]": dtype for name, dtype in zip(X.columns, X.dtypes, strict=True)}
     for name, dtype in columns.items():
         if getattr(dtype, "kind", None) in {"m", "M"}:

@@ -74,13 +74,12 @@ def projection_for(X, estimator):
     """Return the projection of a model whose first samples are X; None if it needs none.
 
     Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
-    sparse if the parameters of the estimator imply a model without neurons.
+    sparse if the classifier sees them without a shared band: then no band is trained either.
     """
     if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
         return None
-    has_neurons = getattr(estimator, "band_size", 1) or (
-        getattr(estimator, "shared_band_size", 1) not in (0, "auto")
-    )
+    has_shared = getattr(estimator, "shared_band_size", 1) not in (0, "auto")
+    has_neurons = has_shared or (estimator.band_size and not estimator.skip_connection)
     most = N_COLUMNS if has_neurons else MOST_SPARSE_COLUMNS
     n_columns = min(X.shape[1], most)
     return RandomProjection(X.shape[1], next_seed(estimator.random_state), n_columns)
@@ -97,7 +96,7 @@ def samples_on(device, X, state):
         return WideSamples(X, projection, device, repair)
     if projection is not None or sparse.issparse(X):
         return SparseSamples(X, projection, device, repair)
-    dtype = torch.float32 if X.dtype == np.float32 else torch.float64
+    dtype = torch.float32 if X.dtype in (np.float32, torch.float32) else torch.float64
     samples = as_tensor(X, device=device, dtype=dtype)
     return samples if repair is None else RepairedSamples(samples, repair)
 

@@ -5,19 +5,29 @@ its device.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = ["as_array", "as_tensor", "few_threads", "plain_torch", "resolve_device"]
+__all__ = [
+    "as_array",
+    "as_tensor",
+    "few_threads",
+    "plain_torch",
+    "resolve_device",
+    "with_tensors",
+]
 
 # Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
 # Threads of short products wait for each other, and long where other processes keep the cores busy.
 OPERATIONS_PER_THREAD = 2e9
+
+_T = TypeVar("_T")
 
 
 def resolve_device(device: str) -> torch.device:
@@ -58,14 +68,21 @@ class _WritableView:
 
 
 def as_tensor(
-    array: npt.ArrayLike, *, device: torch.device | None = None, dtype: torch.dtype = torch.float64
+    array: npt.ArrayLike | torch.Tensor,
+    *,
+    device: torch.device | None = None,
+    dtype: torch.dtype = torch.float64,
 ) -> torch.Tensor:
     """Put an array-like of any memory layout, byte order and dtype on a device; None is the CPU.
 
     On the CPU the tensor shares the memory of a C-ordered array of the same dtype, even of a
-    read-only one: never write to it. Raise `ValueError` if float64 is requested on an MPS device.
+    read-only one: never write to it. Tensors keep their dtype (see `with_tensors`). Raise
+    `ValueError` if float64 is requested on an MPS device.
     """
-    if device is not None and device.type == "mps" and dtype == torch.float64:
+    device = torch.device("cpu") if device is None else device
+    if isinstance(array, torch.Tensor):
+        return array.to(device)
+    if device.type == "mps" and dtype == torch.float64:
         raise ValueError(
             "device='mps' has no float64 arithmetic, which is needed here; use "
             "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
@@ -89,6 +106,22 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
     # An MPS device cannot cast to float64.
     array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
     return array
+
+
+def with_tensors(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -> _T:
+    """Return a dataclass whose arrays, also those of dataclasses in it, are tensors.
+
+    `place` makes the tensor of an array. So what was solved can stay on a device between calls.
+    """
+    changed: Any = value
+    if isinstance(value, np.ndarray):
+        changed = place(value)
+    elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+        changed = tuple(with_tensors(one, place) for one in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: with_tensors(getattr(value, one.name), place) for one in fields(value)}
+        changed = replace(value, **parts)
+    return cast(_T, changed)
 
 
 @contextmanager

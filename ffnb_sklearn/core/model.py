@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import is_, itemgetter
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
@@ -16,7 +16,7 @@ from .classifier.heads.distances import GaussianDistances
 from .classifier.heads.screening import certain_classes
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import few_threads, plain_torch
+from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past
 from .features.shared_band import draw_shared_band
@@ -93,6 +93,12 @@ class Task:
         return Task(part, self.classes[rows], self.weights[rows])
 
 
+# What a model keeps for later calls, and a copy derives again.
+_DERIVED = ("_solved", "_relative", "_held", "_under")
+
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True)
 class Model:
     """Everything that is learned from the tasks; it implies the classifier.
@@ -130,6 +136,10 @@ class Model:
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
+    # What predictions need on a device other than the CPU, and its copy there; of one device only.
+    _held: list[tuple[torch.device, object, object]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
     # The last model that `under` returned, None for this model, and the parameters that it was
     # asked for. A reference to this model would keep it in memory until a garbage collection.
     _under: list[tuple[Sequence[object], "Model | None"]] = field(
@@ -148,7 +158,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        derived: dict[str, object] = {"_solved": [], "_relative": [], "_under": []}
+        derived: dict[str, object] = {name: [] for name in _DERIVED}
         return {**vars(self), "inputs_past": None, **derived}
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
@@ -218,10 +228,25 @@ class Model:
         self._under[:] = [(parameters, model)]
         return self if model is None else model
 
+    def _on(self, device: torch.device, value: _T) -> _T:
+        """Return a value with tensors on a device in place of arrays, for this and later calls."""
+        if device.type == "cpu":
+            # Tensors share the memory of the arrays.
+            return value
+        for place, original, copy in self._held:
+            if place == device and original is value:
+                return cast(_T, copy)
+        held = with_tensors(value, lambda array: as_tensor(array, device=device))
+        here = [one for one in self._held if one[0] == device]
+        self._held[:] = [*here, (device, value, held)]
+        return held
+
     @plain_torch
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
         classifier = self.solution(X.device).classifier
+        if not isinstance(X, SparseInputs):
+            classifier = self._on(X.device, classifier)
         # Results of single chunks, allocated between their features, would fragment the heap.
         size = (len(X), len(self.moments))
         scores = torch.empty(size, dtype=torch.float64, device=X.device)
@@ -241,7 +266,8 @@ class Model:
         """
         classifier = self.solution(X.device).classifier
         numbers = torch.as_tensor(order, device=X.device)
-        if isinstance(X, SparseInputs) or not isinstance(classifier, GaussianDistances):
+        at_once = isinstance(X, SparseInputs) or X.device.type != "cpu"
+        if at_once or not isinstance(classifier, GaussianDistances):
             return numbers[self.scores(X)[:, numbers].argmax(1)]
         likely = torch.empty(len(X), dtype=torch.int64, device=X.device)
         with few_threads(self._operations(len(X))):
@@ -260,7 +286,10 @@ class Model:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
         if not self._relative:
             self._relative.append(self._relative_distances(self, X.device))
-        return self._likeness_in(self._relative[0], X)
+        relative = self._relative[0]
+        if not isinstance(X, SparseInputs):
+            relative = self._on(X.device, relative)
+        return self._likeness_in(relative, X)
 
     @plain_torch
     def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
@@ -317,7 +346,7 @@ class Model:
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
-        features = self.features(X)
+        features = self._on(X.device, self.features)(X)
         if len(columns) == self.features.n_features:
             return features
         return features[:, torch.as_tensor(columns, device=X.device)]

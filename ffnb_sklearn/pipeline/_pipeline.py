@@ -346,6 +346,27 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
             learned_in_copies(self, [self[-1]], lambda draft: draft[-1].forget(classes))
         return self
 
+    @available_if(_last_step_has("decay"))
+    def decay(self, factor, classes=None):
+        """Let the samples that the last step has learned so far count less.
+
+        Parameters
+        ----------
+        factor : float
+            Multiple of the weights of the samples, in (0, 1].
+        classes : array-like of shape (n_classes,), default=None
+            Labels whose samples count less, as the last step takes them. None stands for all.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The pipeline. It is unchanged if an error is raised.
+        """
+        check_is_fitted(self)
+        with learning_lock(self):
+            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].decay(factor, classes))
+        return self
+
     @available_if(_last_step_has("merge"))
     def merge(self, other):
         """Merge what another pipeline has learned into the last step.

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ffnb_sklearn.core import model as module
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import CPU, SETTINGS
+from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
 BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
@@ -122,3 +123,60 @@ def test_a_model_is_never_changed_so_that_copies_share_it():
     assert copy.deepcopy(model) is model
     with pytest.raises(FrozenInstanceError):
         model.moments = ()
+
+
+class Transfers(TorchDispatchMode):
+    """Count the numbers that go from the CPU to another device."""
+
+    def __init__(self):
+        super().__init__()
+        self.n_numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.ops.aten._to_copy.default and "device" in kwargs:
+            self.n_numbers += args[0].numel() if kwargs["device"].type != "cpu" else 0
+        return func(*args, **kwargs)
+
+
+def sent(call, *arguments):
+    """Return how many numbers a call sends to a device."""
+    with Transfers() as transfers:
+        call(*arguments)
+    return transfers.n_numbers
+
+
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+@pytest.mark.parametrize("band_size", [0, 1])
+def test_what_was_solved_is_sent_to_a_device_once(classifier, band_size):
+    settings = {"classifier": classifier, "band_size": band_size, "p": (2,)}
+    model = learnt([task(0, 1), task(2)], **settings)
+    expected, _ = model.scores(X := task(0, 1, 2).X), model.likeness(X)
+    n_copies = sent(model.scores, X)
+    elsewhere, order = X.to("meta"), np.array([2, 0, 1])
+    first = sent(model.scores, elsewhere)
+    n_planes = 3 * 10 if classifier != "ova" else 3 * (D + 4)
+    assert n_copies == 0
+    assert first >= n_planes
+    assert sent(model.likeness, elsewhere) > 0
+    for call, n_sent in [(model.scores, 0), (model.likeness, 0), (model.most_likely, len(order))]:
+        arguments = (elsewhere, order) if call == model.most_likely else (elsewhere,)
+        assert sent(call, *arguments) == n_sent
+    # Results on the CPU, copies and other states do not see the tensors of the device.
+    assert_array_equal(model.scores(X), expected)
+    assert len(pickle.dumps(model)) == len(pickle.dumps(pickle.loads(pickle.dumps(model))))
+    assert sent(pickle.loads(pickle.dumps(model)).with_solution(model.solved).scores, elsewhere)
+    later = learnt([task(0, 1), task(2), task(3)], **settings)
+    later.solution(CPU)
+    assert sent(later.scores, elsewhere) > first
+
+
+def test_tensors_of_one_device_are_held_at_a_time_and_as_many_at_every_call():
+    model, X = learnt([task(0, 1)]), task(0, 1).X
+    model.likeness(X)
+    for device in ("meta", "cpu", "meta"):
+        for _ in range(3):
+            model.scores(X.to(device))
+            model.likeness(X.to(device))
+    assert len(model._held) == 3
+    assert {place.type for place, *_ in model._held} == {"meta"}

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import torch
@@ -453,3 +454,29 @@ def test_samples_to_predict_are_checked_too(name, method):
     error, message = CASES[name].later
     with pytest.raises(error, match=message):
         getattr(model, method)(CASES[name].call["X"])
+
+
+TABLE = np.array([["red", 1.0], ["blue", 2.0]], dtype=object)
+ENCODER = "Put an encoder before FFNBClassifier, as in .*OneHotEncoder"
+VECTORIZER = r"Put a vectorizer before FFNBClassifier, as in .*HashingVectorizer\(\)"
+IMPUTER = (
+    r"Put an imputer before it, as in make_continual_pipeline\(SimpleImputer\(\), classifier\)"
+)
+
+
+@pytest.mark.parametrize(
+    ("X", "advice"),
+    [
+        (TABLE, ENCODER),
+        (pd.DataFrame(TABLE, columns=["colour", "size"]), r"got text in \['colour'.*" + ENCODER),
+        (["some text", "more text"], VECTORIZER),
+        (pd.Series(["some text", "more text"]), VECTORIZER),
+        (np.array([[np.nan], [1.0]]), IMPUTER),
+        (pd.DataFrame({"size": [None, 1.0]}), IMPUTER),
+    ],
+    ids=["objects", "frame", "texts", "series", "NaN", "None"],
+)
+def test_the_advice_is_a_step_that_helps(X, advice):
+    with pytest.raises(ValueError, match=advice) as caught:
+        estimator().fit(X, [0, 1])
+    assert "HistGradientBoosting" not in str(caught.value)

@@ -268,7 +268,7 @@ def test_shards_leave_no_sample_out():
 @pytest.mark.parametrize("rate", [0, 1, -0.1, 1.5, np.nan, "5 %", None, True])
 def test_bad_rates_are_refused(rate):
     model = learned(estimator(novelty=True), [0, 1])
-    with pytest.raises(ValueError, match="rate must be a number between 0 and 1, both excluded"):
+    with pytest.raises(ValueError, match=r"rate must be a number in \(0, 1\)"):
         model.novelty_threshold(rate)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import FunctionTransformer
 
@@ -52,43 +53,83 @@ def test_images_to_predict_do_so_too():
         classifier().fit(X, Y).predict(np.zeros((12, 2, 2)))
 
 
-def test_tensors_in_memory_are_learned_as_arrays():
-    learned = classifier().fit(torch.tensor(X), torch.tensor(Y))
-    assert_array_equal(learned.predict(torch.tensor(X)), classifier().fit(X, Y).predict(X))
+TENSORS = {
+    "float64": torch.tensor(X),
+    "float32": torch.tensor(X, dtype=torch.float32),
+    "bfloat16": torch.tensor(X, dtype=torch.bfloat16),
+    "float16": torch.tensor(X, dtype=torch.float16),
+    "integers": torch.tensor(10 * X).int(),
+    "gradient": torch.tensor(X, requires_grad=True),
+    "transposed": torch.tensor(np.ascontiguousarray(X.T)).T,
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+@pytest.mark.parametrize("parameters", [{}, {"scale": True}, {"shared_band_size": 0}], ids=repr)
+def test_tensors_are_learned_and_predicted_as_arrays(name, parameters):
+    tensor = TENSORS[name]
+    array = tensor.detach().float() if name == "bfloat16" else tensor.detach()
+    array = np.ascontiguousarray(array.numpy())
+    model = classifier().set_params(**parameters)
+    by_tensor, by_array = (clone(model).fit(one, Y) for one in (tensor, array))
+    for method in ("decision_function", "predict", "predict_proba", "score_samples", "transform"):
+        found, expected = getattr(by_tensor, method)(tensor), getattr(by_array, method)(array)
+        assert_array_equal(found, expected)
+        assert not isinstance(found, torch.Tensor)
+    assert_array_equal(tensor.detach().float().numpy(), array.astype(np.float32))
+
+
+def test_predictions_do_not_convert_tensors_to_numpy(monkeypatch):
+    model = classifier().fit(torch.tensor(X), torch.tensor(Y))
+    expected = model.predict(X)
+    monkeypatch.setattr("ffnb_sklearn._estimators.validation.as_numpy", None)
+    assert_array_equal(model.predict(torch.tensor(X)), expected)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.zeros(2, 3), "X has 3 features, but FFNBClassifier is expecting 4 features"),
+        (torch.zeros(0, 4), "0 sample"),
+        (torch.zeros(4), "Expected 2D array"),
+        (torch.zeros(2, 4, 4), "X must have the shape"),
+        (torch.full((2, 4), torch.nan), "Input X contains NaN"),
+        (torch.full((2, 4), torch.inf), "infinity"),
+        (torch.full((2, 4), 1e80, dtype=torch.float64), "X must have magnitudes"),
+    ],
+    ids=repr,
+)
+def test_tensors_that_do_not_fit_get_the_errors_of_arrays(tensor, message):
+    model = classifier().fit(X, Y)
+    for samples in (tensor, tensor.numpy()):
+        with pytest.raises(ValueError, match=message):
+            model.predict(samples)
 
 
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("X", {"X": torch.tensor(X, requires_grad=True), "y": Y}),
         ("X", {"X": torch.zeros(12, 4, device="meta"), "y": Y}),
+        ("X", {"X": torch.tensor(X).to_sparse(), "y": Y}),
         ("y", {"X": X, "y": torch.zeros(12, device="meta")}),
     ],
 )
 def test_tensors_that_numpy_cannot_read_are_refused_by_name(name, call):
     message = rf"^{name} must be an array that NumPy can read; got a torch.Tensor on device"
-    with pytest.raises(TypeError, match=message):
-        classifier().partial_fit(**call)
+    model = classifier().fit(X, Y)
+    for learn in (model.partial_fit, classifier().fit):
+        with pytest.raises(TypeError, match=message):
+            learn(**call)
+    if name == "X":
+        with pytest.raises(TypeError, match=message):
+            model.predict(call["X"])
 
 
-@pytest.mark.parametrize(
-    "samples",
-    [
-        torch.tensor(X, dtype=torch.bfloat16),
-        torch.tensor(X).to_sparse(),
-        torch.tensor(X, dtype=torch.bfloat16).to_sparse().requires_grad_(),
-        torch.tensor(X, requires_grad=True),
-    ],
-    ids=["bfloat16", "sparse", "sparse bfloat16", "gradient"],
-)
-def test_the_advice_for_a_tensor_works(samples):
-    with pytest.raises(TypeError, match="Copy it to NumPy first, by X") as caught:
+def test_the_advice_for_a_sparse_tensor_works():
+    samples = torch.tensor(X, dtype=torch.bfloat16).to_sparse().requires_grad_()
+    with pytest.raises(TypeError, match=r"X.to_dense\(\) converts it"):
         classifier().fit(samples, Y)
-    steps = str(caught.value).partition("first, by X.")[2].partition(". `device`")[0]
-    for step in steps.replace("()", "").split("."):
-        samples = getattr(samples, step)()
-    assert_array_equal(samples, np.asarray(samples))
-    assert classifier().fit(samples, Y).score(samples, Y) == 1.0
+    assert classifier().fit(samples.to_dense(), Y).score(samples.to_dense(), Y) == 1.0
 
 
 class LazySeries:

@@ -107,6 +107,32 @@ def test_neurons_see_fewer_columns():
     assert_allclose(projected[:, :N_COLUMNS], (WIDE @ matrix).toarray(), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "n_bands"),
+    [
+        ({}, 0),
+        ({"shared_band_size": 0}, 0),
+        ({"shared_band_size": 10}, 3),
+        ({"skip_connection": False}, 3),
+    ],
+    ids=repr,
+)
+def test_bands_are_trained_only_in_columns_that_become_dense(parameters, n_bands, tmp_path):
+    model = learned(estimator(band_size=1, **parameters), WIDE)
+    assert len(model.null_space_dims_) == n_bands
+    assert model._state.projection.keeps_sparse == (n_bands == 0)
+    if not n_bands:
+        never = learned(estimator(band_size=0, **parameters), WIDE)
+        assert_array_equal(model.predict_proba(WIDE), never.predict_proba(WIDE))
+        # So the number has no effect.
+        model.set_params(band_size=3).partial_fit(WIDE, CODES)
+        assert_array_equal(model.set_params(band_size=0).predict(WIDE), CODES)
+        assert_array_equal(model.merge(never).classes_, np.arange(6))
+        save(model, tmp_path / "model.ffnb")
+        expected = model.decision_function(WIDE)
+        assert_array_equal(load(tmp_path / "model.ffnb").decision_function(WIDE), expected)
+
+
 def test_the_projection_keeps_every_feature_and_angles():
     matrix = RandomProjection(N_WIDE, 7).matrix.toarray()
     assert_array_equal((matrix != 0).sum(axis=1), 4)
@@ -126,7 +152,7 @@ def test_the_draw_never_changes():
 @pytest.mark.parametrize(
     "model",
     [
-        estimator(band_size=1),
+        estimator(band_size=1, shared_band_size=5),
         estimator(classifier="ova", shared_band_size=10),
         NaiveIncrementalClassifier(random_state=0, max_epochs=40),
     ],

@@ -490,6 +490,20 @@ def test_forget_and_merge_are_those_of_the_last_step(tasks):
     assert_array_equal(first.classes_, [1, 2, 3, 4, 5, 6, 8, 9])
 
 
+def test_decay_is_that_of_the_last_step(tasks):
+    (X1, y1), _ = tasks
+    pipe = make_continual_pipeline(StandardScaler(), FFNBClassifier(random_state=0, band_size=0))
+    step = pipe.partial_fit(X1, y1)[-1]
+    expected = deepcopy(step).decay(0.5, [1]).decision_function(pipe[:-1].transform(X1))
+    assert pipe.decay(0.5, [1]) is pipe
+    assert pipe[-1] is not step
+    assert_array_equal(pipe.decision_function(X1), expected)
+    with pytest.raises(ValueError, match="factor must be a number"):
+        pipe.decay(2.0)
+    assert_array_equal(pipe.decision_function(X1), expected)
+    assert not hasattr(make_continual_pipeline(NearestMean()), "decay")
+
+
 def test_merge_accepts_equal_transformers_and_refuses_others(tasks):
     (X1, y1), (X2, y2) = tasks
     first = make_continual_pipeline(StandardScaler(), NearestMean()).partial_fit(X1, y1)

@@ -144,7 +144,7 @@ class FeatureMap:
         """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
-        features = X.new_empty((len(X), self.n_features))
+        features = X.new_empty((X.shape[0], self.n_features))
         stop = self.n_inputs + len(self.shared)
         features[:, : self.n_inputs] = X
         if len(self.shared):
@@ -173,14 +173,14 @@ class FeatureMap:
 
     def _first_responses(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the responses of all bands of the first layer, side by side."""
-        rows = [band.weights for band in self.bands if band.layer == 1]
+        rows = [as_tensor(band.weights, device=X.device) for band in self.bands if band.layer == 1]
         if not rows:
             return X[:, :0]
         # A product of all rows could round old neurons differently whenever new ones come. Groups
         # of one size, the last one padded, round them the same.
         n_neurons = sum(map(len, rows))
-        missing = np.zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
-        weights = as_tensor(np.concatenate([*rows, missing]), device=X.device)
+        missing = X.new_zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
+        weights = torch.cat([*rows, missing])
         groups = torch.split(weights, _NEURONS_TOGETHER)
         return torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]
 

@@ -120,6 +120,7 @@ CALLS = {
     ),
     "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),
     "forget all": Call(lambda: learn(bands(), OLD), lambda one: one.forget([0, 1])),
+    "decay": Call(lambda: learn(bands(), Y >= 0), lambda one: one.decay(0.5, [1])),
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
     "shards": Call(lambda: learn(bands(), OLD), learn_shards),
     "first shards": Call(lambda: bands(band_size=0), learn_shards),
@@ -136,6 +137,7 @@ CALLS = {
     "pipeline fit, generator": Call(noisy_pipeline, fit),
     "pipeline first partial_fit, generator": Call(noisy_pipeline, learn),
     "pipeline forget": Call(fitted_pipeline, lambda one: one.forget([1])),
+    "pipeline decay": Call(fitted_pipeline, lambda one: one.decay(0.5)),
     "pipeline merge": Call(fitted_pipeline, merge_pipeline),
     "extractor fit": Call(extractor, lambda one: one.fit(X)),
     "extractor layers": Call(

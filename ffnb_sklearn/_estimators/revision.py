@@ -1,0 +1,121 @@
+"""Changes of what was learned without samples: forget, decay and merge."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._inputs.labels import check_labels, label_positions
+from ..core.device import resolve_device
+from ..core.revision import decay_classes, forget_classes, merge_models
+from .priors import check_priors
+from .validation import LIGHTEST, check_mergeable, check_number
+
+__all__ = ["RevisionMixin"]
+
+
+class RevisionMixin:
+    """Methods of `FFNBClassifier` that change its moments without samples."""
+
+    def forget(self, classes):
+        """Forget classes, as if they had never been seen.
+
+        With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
+        neurons stay, and their weights still carry a trace of the classes they were fitted to.
+
+        Parameters
+        ----------
+        classes : label or array-like of labels
+            Labels in `classes_`, seen or declared. If all labels seen are forgotten, the estimator
+            is unfitted again.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+        """
+        state = self._learned_state()
+        self._present_model(state)
+        gone, lost = self._known(state, classes)
+        if len(lost) == len(state.arrived):
+            kept = None
+        else:
+            kept = state.without(gone, forget_classes(state.model, lost))
+        self._keep(state, kept)
+        return self
+
+    def decay(self, factor, classes=None):
+        """Let the samples learned so far count less, compared with later samples.
+
+        The weights of the samples are multiplied by a factor. With ``band_size=0`` and
+        ``rank=None`` the result equals learning them with these weights as `sample_weight`. Trained
+        neurons do not change.
+
+        Parameters
+        ----------
+        factor : float
+            Multiple of the weights, in (0, 1]. A class stops before its weight is below 1e-20.
+        classes : label or array-like of labels, default=None
+            Labels in `classes_` whose samples count less. None stands for all classes.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+        """
+        state = self._learned_state()
+        self._present_model(state)
+        check_number("factor", factor, lambda number: 0.0 < number <= 1.0, "in (0, 1]")
+        _, fading = self._known(state, state.classes if classes is None else classes)
+        moments, factor = state.model.moments, float(factor)
+        # An endless stream must not end in weights of zero.
+        fading = [label for label in fading if factor * moments[label].weight >= LIGHTEST]
+        self._keep(state, replace(state, model=decay_classes(state.model, factor, fading)))
+        return self
+
+    def _known(self, state, classes):
+        """Return labels in `classes_` as an array, and the numbers of those that were seen."""
+        labels = check_labels(np.atleast_1d(classes), state.classes, "classes")
+        unknown = np.setdiff1d(labels, state.classes)
+        if len(unknown):
+            raise ValueError(
+                f"classes must be labels in classes_; got {unknown.tolist()}, known are "
+                f"{state.classes.tolist()}."
+            )
+        return labels, np.flatnonzero(np.isin(state.arrived, labels)).tolist()
+
+    def merge(self, other):
+        """Merge in everything that another estimator has learned from other samples.
+
+        With ``band_size=0`` the result is that of one estimator that has seen all samples, up to
+        the truncation by `rank` of classes that both know. With trained bands, the moments of each
+        estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
+
+        Parameters
+        ----------
+        other : FFNBClassifier
+            Estimator fitted on samples that this estimator has not seen, with equal parameters of
+            learning, seed and repair of columns. It is not changed.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Warns
+        -----
+        MergedBandsWarning
+            If this merge lets duplicate neurons for the same classes outnumber the inputs and the
+            shared neurons.
+        """
+        mine = self._learned_state()
+        if not isinstance(other, RevisionMixin):
+            raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
+        theirs = other._learned_state()
+        self._present_model(mine)
+        check_mergeable(mine, theirs)
+        positions, arrived = label_positions(theirs.arrived, mine.arrived)
+        check_priors(self.priors, arrived)
+        device = resolve_device(self.device)
+        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+        self._keep(mine, mine.merged(theirs, model, arrived))
+        return self
