@@ -62,10 +62,6 @@ class Arithmetic:
         faster = self.mixed or (self.device.type == "cpu" and self.dtype == torch.float32)
         return faster and not self.channels_first
 
-    def full(self):
-        """Return full precision on the same device, as a reference."""
-        return replace(self, mixed=False)
-
     def to_train(self, module):
         """Return the arithmetic for training, with channels first where gradients need it.
 

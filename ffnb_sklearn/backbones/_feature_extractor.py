@@ -25,10 +25,8 @@ from ffnb_sklearn.backbones._readout import Extraction
 __all__ = ["TorchFeatureExtractor"]
 
 # Fitted attributes that only some settings produce.
-_OPTIONAL = (
-    *("history_", "n_epochs_", "classes_", "layer_widths_", "layer_scales_", "pooling_"),
-    "network_params_",
-)
+_TRAINED = ("history_", "n_epochs_", "classes_")
+_OPTIONAL = (*_TRAINED, "layer_widths_", "layer_scales_", "pooling_", "network_params_")
 
 
 class TorchFeatureExtractor(
@@ -54,18 +52,15 @@ class TorchFeatureExtractor(
         Keyword arguments of the factory.
     weights : path or mapping, default=None
         State dict of the network: a mapping from keys to tensors or arrays, or a file of
-        ``torch.save`` or of safetensors. No file runs code. A prefix ``module.`` (parallel
-        training) or ``_orig_mod.`` (``torch.compile``) of all keys is removed with a warning.
-        Pretraining starts from these weights. With `None`, the network keeps the weights from the
-        factory; if these look random and there is no pretraining, `fit` issues a
-        `RandomFeaturesWarning`.
+        ``torch.save`` or of safetensors, none of which runs code. Pretraining starts from these
+        weights. With `None`, the network keeps the weights from the factory; if these look random
+        and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
     head : str, default=None
         Name of the submodule to replace by the identity, such as the final classifier, so that the
         network returns the features before it. Entries of `weights` for it are ignored.
     layers : list of str, default=None
-        Names of submodules, as listed by ``named_modules()`` of the network. Their outputs are
-        pooled, scaled by one factor per layer, and concatenated. With `None`, the features are the
-        output of the network.
+        Names of submodules, as listed by ``named_modules()`` of the network, whose outputs are
+        pooled, scaled by one factor per layer, and concatenated. None uses the final output.
     pooling : {"mean", "max"} or int, default="mean"
         Pooling of the outputs of `layers` over space or time: the mean, the maximum, or, for an
         integer, the means over the cells of a grid with this many cells along each axis.
@@ -105,7 +100,7 @@ class TorchFeatureExtractor(
     weight_decay : float, default=0.01
         Weight decay of all parameters. ``"sgd"`` needs smaller values, such as 5e-4.
     schedule : {"one-cycle", "cosine", "constant"}, default="one-cycle"
-        Learning rate over the steps: ``"one-cycle"`` rises over the first 30 % of the steps and then
+        Learning rate over the steps: ``"one-cycle"`` rises over the first 30 % of them and then
         falls to zero along half a cosine, ``"cosine"`` only falls.
     train_batch_size : int, default=128
         Number of rows per step.
@@ -163,26 +158,20 @@ class TorchFeatureExtractor(
     See Also
     --------
     ffnb_sklearn.pipeline.ContinualPipeline : Pretrains the extractor on the first task.
+    from_timm : Makes the extractor for a pretrained network.
     ConvNet : Backbone for small images.
     image_files : Lists the images in a folder.
 
     Notes
     -----
     *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
-    channels), a list of arrays, tensors, PIL images or paths (PIL images and paths need Pillow), or
-    a `torch.utils.data.Dataset` of images or of tuples whose first item is an image. Images are
-    turned upright by their EXIF orientation, and converted to the number of channels of
-    `input_shape` if nothing is lost, such as from grey to colour. Only one batch at a time is read
-    and converted to floating point, so pass the scaling as `mean` and `std`.
-
-    *Layers.* The axis of the channels is inferred from the widths of the layers: it is axis 1 after
-    a convolution and the last axis in a transformer. The last run of a submodule counts.
+    channels), a list of arrays, tensors, PIL images or paths (the last two need Pillow), or a
+    `torch.utils.data.Dataset` of images or of tuples whose first item is an image. Grey and opaque
+    images are converted to the number of channels of `input_shape`. Only one batch at a time is
+    read and converted to floating point, so pass the scaling as `mean` and `std`.
 
     *Precision.* In float32, the last digits of the features of a row depend on the other rows of
     its batch. In float64, the features agree to 1e-12, but convolutions take several times as long.
-
-    *State.* After unpickling, the network is rebuilt from `backbone` and `state_dict_`. Only `fit`
-    reads a file of `weights`.
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
     threads, also if it is interrupted and resumed. On CUDA devices, results can differ.

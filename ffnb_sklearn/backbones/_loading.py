@@ -255,7 +255,7 @@ def state_to_arrays(module):
 
 
 class Weights(dict):
-    """A state dict that prints as a summary, also inside of a printed estimator."""
+    """A state dict that prints as a summary, also inside of an estimator."""
 
     def __repr__(self):
         count = sum(int(np.prod(np.shape(value))) for value in self.values())

@@ -10,11 +10,9 @@ from ffnb_sklearn.backbones._loading import import_optional
 
 __all__ = ["from_efficientnet_lite", "from_timm"]
 
-# Mean and scale of the inputs of all EfficientNet-Lite networks, in bytes.
-_LITE_MEAN, _LITE_STD = 127.0, 128.0
-
-# Share of the shorter side of an image that evaluations of EfficientNet-Lite keep.
-_LITE_CROP = 0.875
+# Mean and scale of the inputs of EfficientNet-Lite, in bytes, and the share of the shorter side of
+# an image that its evaluations keep.
+_LITE_MEAN, _LITE_STD, _LITE_CROP = 127.0, 128.0, 0.875
 
 
 def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parameters):
@@ -29,7 +27,7 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
         With `None`, the features are those before the classifier.
     weights : path, mapping or None, default=None
         Trained weights. With `None`, timm loads its own, from the internet or from its cache, and
-        the extractor contains them; later copies need neither.
+        the extractor contains them.
     backbone_params : dict, default=None
         Further arguments of ``timm.create_model``.
     **parameters : dict
@@ -47,10 +45,6 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
         If timm is not installed.
     ValueError
         If the network has fewer stages than `layers`.
-
-    See Also
-    --------
-    from_efficientnet_lite : Networks whose weights are Python packages.
 
     Examples
     --------
@@ -108,10 +102,6 @@ def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters)
         If one of the packages is not installed.
     ValueError
         If the network has fewer stages than `layers`.
-
-    See Also
-    --------
-    from_timm : Networks of the package timm.
 
     Examples
     --------

@@ -231,7 +231,7 @@ class Extraction:
         """
         self.readout.check(self.module)
         # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
-        full = replace(self, arithmetic=self.arithmetic.full())
+        full = replace(self, arithmetic=replace(self.arithmetic, mixed=False))
         try:
             together, alone = full.parts(pair), full.parts(pair[:1])
         except RuntimeError as error:
