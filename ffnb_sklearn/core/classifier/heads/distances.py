@@ -162,9 +162,8 @@ class GaussianDistances(Head):
         )
         linear = (x @ planes.T).add_(offsets)
         own = torch.zeros_like(linear)
-        for samples, classes, numbers, found in responses(x, rows, self.lengths, dtype):
-            squares = found.sub_(shifts[numbers, None].to(dtype)).square_()
-            parts = torch.split(squares, [self.lengths[c] for c in classes])
+        for samples, classes, found in responses(x, rows, -shifts, self.lengths, dtype):
+            parts = torch.split(found.square_(), [self.lengths[c] for c in classes])
             for c, part in zip(classes, parts, strict=True):
                 own[samples, c] = part.sum(0)
         return linear, own

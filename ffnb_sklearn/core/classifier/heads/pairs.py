@@ -78,9 +78,9 @@ class PairwiseFisher(Head):
         planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
         pooled = planes.new_zeros((self.n_classes, len(x)))
         # Class t has the pairs (t, r), r < t.
-        for samples, classes, pairs, found in responses(x, planes, range(self.n_classes)):
-            outputs = found.add_(offsets[pairs, None]).tanh_()
-            for t, against in zip(classes, torch.split(outputs, [*classes]), strict=True):
+        for samples, classes, found in responses(x, planes, offsets, range(self.n_classes)):
+            parts = torch.split(found.tanh_(), [*classes])
+            for t, against in zip(classes, parts, strict=True):
                 pooled[t, samples] += against.sum(0)
                 pooled[:t, samples] -= against
         return pooled.T.contiguous()

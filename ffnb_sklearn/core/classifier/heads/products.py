@@ -15,21 +15,28 @@ ROWS_TOGETHER = 1024
 
 
 def responses(
-    x: Rows, rows: torch.Tensor, lengths: Sequence[int], dtype: torch.dtype = torch.float64
-) -> Iterator[tuple[slice, range, slice, torch.Tensor]]:
-    """Yield samples, classes, numbers of their rows, and the products of rows and samples.
+    x: Rows,
+    rows: torch.Tensor,
+    offsets: torch.Tensor,
+    lengths: Sequence[int],
+    dtype: torch.dtype = torch.float64,
+) -> Iterator[tuple[slice, range, torch.Tensor]]:
+    """Yield slices of samples, ranges of classes, and the responses of their rows plus offsets.
 
-    The products of r rows of these classes with n samples have the shape (r, n), and may be
-    overwritten. `lengths` has the number of rows of each class.
+    The responses of r rows to n samples have the shape (r, n), and may be overwritten. `lengths`
+    has the number of rows of each class.
     """
     parts = [part.to(dtype) for part in x.split(ROWS_TOGETHER)]
     longest = max(rows.shape[1], *(len(part) for part in parts))
     for classes, numbers in groups(lengths, ROWS_TOGETHER**2 // longest):
-        block, start = rows[numbers].to(dtype), 0
+        block, added, start = rows[numbers].to(dtype), offsets[numbers, None].to(dtype), 0
         for part in parts:
-            # In this order the product of dense matrices is 5 % faster.
-            found = block @ part.T if isinstance(part, torch.Tensor) else (part @ block.T).T
-            yield slice(start, start + len(part)), classes, numbers, found
+            if isinstance(part, torch.Tensor):
+                # In this order the product of dense matrices is 5 % faster.
+                found = torch.addmm(added, block, part.T)
+            else:
+                found = (part @ block.T).T.add_(added)
+            yield slice(start, start + len(part)), classes, found
             start += len(part)
 
 
