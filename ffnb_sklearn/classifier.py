@@ -21,13 +21,7 @@ from ._estimators.base import ClassIncrementalClassifier, task_on
 from ._estimators.export import TorchHead
 from ._estimators.novelty import NoveltyMixin
 from ._estimators.parameter_rules import READ_BY_PREDICTIONS
-from ._estimators.priors import (
-    check_priors,
-    class_priors,
-    scores_with_priors,
-    vote_probabilities,
-    with_unforeseen,
-)
+from ._estimators.priors import check_priors, class_priors, with_unforeseen
 from ._estimators.revision import RevisionMixin
 from ._estimators.state import learned_attribute, present_attribute
 from ._estimators.validation import (
@@ -128,7 +122,8 @@ class FFNBClassifier(
         Share in [0, 1] of the pooled covariance in the covariance of a class: 0 as in [1]_, 1 for
         linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [2]_ within limits.
     epsilon : float or "auto", default="auto"
-        Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage.
+        Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage;
+        it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class; the rest of the variance is
         stored per feature. None stores the scatter exactly. "auto" stores the axes that hold 95 %
@@ -536,8 +531,11 @@ class FFNBClassifier(
                 f"samples of at most {N_COLUMNS} features; got sparse samples of "
                 f"{state.n_features_in} features."
             )
-        head = state.model.solution(resolve_device(self.device)).classifier
-        return TorchHead(state, head, self._class_priors(state)).to(getattr(torch, dtype)).eval()
+        return (
+            TorchHead(state, self._head(state), self._class_priors(state))
+            .to(getattr(torch, dtype))
+            .eval()
+        )
 
     # These depend on the parameters of the solution.
     n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)
@@ -593,23 +591,17 @@ class FFNBClassifier(
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""
-        logits, model = self._scores(state, X), state.model
-        if model.settings.classifier == "ovo":
-            logits = np.log(vote_probabilities(logits))
-        elif model.settings.classifier == "ova":
-            logits = model.solution(resolve_device(self.device)).classifier.logits(logits)
-        return with_unforeseen(logits, sum(one.n_samples for one in model.moments))
+        logits = self._head(state).logits(self._scores(state, X))
+        return with_unforeseen(logits, sum(one.n_samples for one in state.model.moments))
 
     def _scores(self, state, X):
         """Return the scores of the known classes, adjusted for the priors."""
-        scores, model = super()._scores(state, X), state.model
-        priors = self._class_priors(state)
-        if np.ptp(priors) == 0.0:
-            return scores
-        if model.settings.classifier == "ova":
-            head = model.solution(resolve_device(self.device)).classifier
-            return head.with_shares(scores, priors)
-        return scores_with_priors(scores, model.settings.classifier, priors)
+        scores, priors = super()._scores(state, X), self._class_priors(state)
+        return scores if np.ptp(priors) == 0.0 else self._head(state).with_priors(scores, priors)
+
+    def _head(self, state):
+        """Return the solved classifier."""
+        return state.model.solution(resolve_device(self.device)).classifier
 
     def _most_likely(self, state, X, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""

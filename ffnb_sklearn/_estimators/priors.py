@@ -12,14 +12,9 @@ __all__ = [
     "LEAST",
     "check_priors",
     "class_priors",
-    "scores_with_priors",
     "unseen_scores",
-    "vote_probabilities",
     "with_unforeseen",
 ]
-
-# Number of losses added to those of each class, which keeps probabilities away from 0 and 1.
-_SURE = 0.01
 
 # Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280
@@ -30,17 +25,6 @@ _UNSEEN_MARGIN = -np.log(np.finfo(np.float64).eps)
 
 # Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
 _LEAST_PRIOR = 1e-200
-
-
-def vote_probabilities(scores):
-    r"""Convert sums of pair outputs to probabilities in the same order and of sum one.
-
-    A pair output is the posterior of one class minus that of the other, so
-    :math:`L_t = (C - 1 - s_t) / 2` is the expected number of opponents to which class t loses, and
-    :math:`p_t \propto 1 / L_t`. For two classes :math:`p_t` is the pair's posterior itself.
-    """
-    votes = 1.0 / (0.5 * (scores.shape[1] - 1 - scores) + _SURE)
-    return np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST)
 
 
 def with_unforeseen(logits, n_samples):
@@ -103,20 +87,3 @@ def class_priors(priors, arrived, weights):
     # Divided twice, because the sum of large weights may overflow.
     relative = weights / weights.max()
     return np.maximum(relative / relative.sum(), _LEAST_PRIOR)
-
-
-def scores_with_priors(scores, classifier, priors):
-    r"""Return scores adjusted for priors of sum one.
-
-    Priors :math:`\pi_c` multiply the probabilities of C classes. In a softmax this adds
-    :math:`\log C \pi_c` to the scores. With pairs, the probabilities are inversely proportional to
-    the expected losses, so these are divided by :math:`C \pi_c`. Equal priors change neither.
-    One-vs-all regression uses
-    `ffnb_sklearn.core.classifier.heads.ridge.OneVsAllRidge.with_shares` instead.
-    """
-    ratios = len(priors) * priors
-    if classifier == "gaussian":
-        return scores + np.log(ratios)
-    # Losses with the constant of `vote_probabilities`: probabilities are proportional to 1 / loss.
-    most = len(priors) - 1 + 2.0 * _SURE
-    return most - (most - scores) / ratios

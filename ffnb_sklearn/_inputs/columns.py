@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from ..core.device import as_tensor
 
@@ -32,32 +34,13 @@ _CHUNK_SIZE = 2**20
 
 @dataclass(frozen=True, eq=False)
 class ColumnRepair:
-    """Offsets and divisors of the columns of X.
-
-    Attributes
-    ----------
-    offset : ndarray of shape (n_features,) or None
-        Subtracted first; None subtracts nothing.
-    scale : ndarray of shape (n_features,) or None
-        Positive divisors; None divides nothing.
-    """
+    """Offsets, subtracted first, and positive divisors of the columns of X; None changes none."""
 
     offset: np.ndarray | None
     scale: np.ndarray | None
 
     def apply(self, X):
-        """Return repaired samples.
-
-        Parameters
-        ----------
-        X : Tensor or sparse array of shape (n_samples, n_features)
-            Samples. A sparse array is scaled and not centred.
-
-        Returns
-        -------
-        Tensor or sparse array of shape (n_samples, n_features)
-            Samples in float64.
-        """
+        """Return repaired samples in float64; a sparse array is scaled and not centred."""
         if sparse.issparse(X):
             return X if self.scale is None else X @ sparse.diags_array(1.0 / self.scale)
         X = X.double()
@@ -101,12 +84,13 @@ class ColumnSpreads:
     def of(cls, X, weights):
         """Compute the spreads of samples, dense or sparse, with positive weights."""
         if sparse.issparse(X):
-            return cls._of_sparse(X, weights)
-        size = max(1, _CHUNK_SIZE // X.shape[1])
-        starts = range(0, len(X), size)
+            precision, X = np.finfo(X.dtype).eps, sparse.csr_matrix(X, dtype=np.float64)
+            mean, variance = mean_variance_axis(X, axis=0, weights=weights)
+            total = weights.sum()
+            return cls(total, mean, total * variance, *min_max_axis(X, axis=0), precision)
         # A memory map may be larger than memory.
-        parts = [cls._of_dense(X[i : i + size], weights[i : i + size]) for i in starts]
-        return cls.merged(parts)
+        parts = gen_batches(len(X), max(1, _CHUNK_SIZE // X.shape[1]))
+        return cls.merged([cls._of_dense(X[part], weights[part]) for part in parts])
 
     @classmethod
     def _of_dense(cls, X, weights):
@@ -114,22 +98,6 @@ class ColumnSpreads:
         mean = weights @ X / weights.sum()
         scatter = weights @ np.square(X - mean)
         return cls(weights.sum(), mean, scatter, X.min(axis=0), X.max(axis=0), precision)
-
-    @classmethod
-    def _of_sparse(cls, X, weights):
-        X, n_columns, total = sparse.csr_array(X), X.shape[1], weights.sum()
-        values, of_entries = X.data.astype(np.float64), np.repeat(weights, np.diff(X.indptr))
-        mean = np.bincount(X.indices, of_entries * values, n_columns) / total
-        deviations = np.square(values - mean[X.indices])
-        scatter = np.bincount(X.indices, of_entries * deviations, n_columns)
-        # Total weight of the zeros, which are not stored, up to rounding.
-        zeros = total - np.bincount(X.indices, of_entries, n_columns)
-        scatter = scatter + np.maximum(zeros, 0.0) * mean**2
-        lowest, highest = (
-            np.asarray(one.todense(), dtype=np.float64).ravel()
-            for one in (X.min(axis=0), X.max(axis=0))
-        )
-        return cls(total, mean, scatter, lowest, highest, np.finfo(X.dtype).eps)
 
     @classmethod
     def merged(cls, parts):
@@ -149,26 +117,12 @@ class ColumnSpreads:
         return whole
 
     def repair(self, scale, *, centring=True):
-        """Return the repair of the columns.
+        """Return the repair of the columns for a value of `scale`; None if no column changes.
 
         The spread of a column is its standard deviation, or a tenth of its range if that is larger:
         a column that is mostly zero has a small deviation, and a range like that of other columns.
-
-        Parameters
-        ----------
-        scale : "auto" or bool
-            With "auto", columns whose mean is more than ten spreads from zero are centred. If at
-            least a tenth of the columns have less than a hundredth of the largest spread, all
-            columns are divided by their spread. True standardises all columns, and False none.
-        centring : bool, default=True
-            Whether columns may be centred.
-
-        Returns
-        -------
-        ColumnRepair or None
-            None if no column changes. Constant columns are never divided; "auto" centres them if
-            they are far from zero compared with the widest column, or with 1 beside divided
-            columns.
+        Constant columns are never divided; "auto" centres them if they are far from zero compared
+        with the widest column, or with 1 beside divided columns.
         """
         ranges, deviations = self.highest - self.lowest, np.sqrt(self.scatter / self.weight)
         sizes = np.maximum(np.abs(self.lowest), np.abs(self.highest))
@@ -190,25 +144,15 @@ class ColumnSpreads:
 
 
 class RepairedSamples:
-    """Dense samples that are repaired as they are read, so that no second array is as large.
-
-    Parameters
-    ----------
-    samples : Tensor of shape (n_samples, n_features)
-        Samples as they came.
-    repair : ColumnRepair
-        The repair.
-    """
+    """Dense samples that are repaired as they are read, so that no second array is as large."""
 
     def __init__(self, samples, repair):
         self._samples, self._repair, self.device = samples, repair, samples.device
 
     def __len__(self):
-        """Return the number of samples."""
         return len(self._samples)
 
     def __getitem__(self, rows):
-        """Return some samples as a float64 tensor."""
         return self._repair.apply(self._samples[rows])
 
     def double(self):

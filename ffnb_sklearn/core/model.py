@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
-from .classifier.heads.distances import GaussianDistances
-from .classifier.heads.screening import certain_classes
+from .classifier.heads.interface import Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
@@ -22,7 +21,7 @@ from .features.nullspace import Past
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
-from .sparse import SparseInputs, class_moments, sparse_likeness, sparse_scores
+from .sparse import SparseInputs, SparseRows, class_moments
 from .statistics import Array, ClassMoments, merge_classes, moments_of
 
 __all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
@@ -313,10 +312,7 @@ class Model:
         scores = torch.empty(size, dtype=torch.float64, device=X.device)
         with few_threads(self._operations(len(X))):
             for rows in self._chunks(X):
-                if isinstance(X, SparseInputs):
-                    scores[rows] = sparse_scores(classifier, X.sparse(rows))
-                else:
-                    scores[rows] = classifier.scores(self.view(X[rows].double()))
+                scores[rows] = classifier.scores(self._rows(X, rows))
         return scores
 
     @plain_torch
@@ -326,20 +322,13 @@ class Model:
         Among classes of equal scores it is the first in `order`, which holds all classes.
         """
         classifier = self.solution(X.device).classifier
+        if not isinstance(X, SparseInputs):
+            classifier = self._on(X.device, classifier)
         numbers = torch.as_tensor(order, device=X.device)
-        at_once = isinstance(X, SparseInputs) or X.device.type != "cpu"
-        if at_once or not isinstance(classifier, GaussianDistances):
-            return numbers[self.scores(X)[:, numbers].argmax(1)]
         likely = torch.empty(len(X), dtype=torch.int64, device=X.device)
         with few_threads(self._operations(len(X))):
             for rows in self._chunks(X):
-                features = self.view(X[rows].double())
-                found = certain_classes(classifier, features)
-                unknown = found < 0
-                if unknown.any():
-                    scores = classifier.scores(features[unknown])
-                    found[unknown] = numbers[scores[:, numbers].argmax(1)]
-                likely[rows] = found
+                likely[rows] = classifier.most_likely(self._rows(X, rows), numbers)
         return likely
 
     @plain_torch
@@ -362,10 +351,7 @@ class Model:
         parts = []
         with few_threads(self._operations(len(X))):
             for rows in self._chunks(X):
-                if isinstance(X, SparseInputs):
-                    parts.append(sparse_likeness(relative, X.sparse(rows)))
-                else:
-                    parts.append(relative.likeness(self.view(X[rows].double())))
+                parts.append(relative.likeness(self._rows(X, rows)))
         return torch.cat(parts)
 
     def _levelled(self) -> tuple[ClassMoments, ...]:
@@ -402,6 +388,12 @@ class Model:
         """Return the rows of samples whose features are computed together."""
         size = self.settings.chunk_size
         return [slice(start, start + size) for start in range(0, len(X), size)]
+
+    def _rows(self, X: Samples, rows: slice) -> Rows:
+        """Return the features of some samples as the classifier sees them."""
+        if isinstance(X, SparseInputs):
+            return SparseRows(X.sparse(rows))
+        return self.view(X[rows].double())
 
     @plain_torch
     def view(self, X: torch.Tensor) -> torch.Tensor:

@@ -4,23 +4,16 @@ Of many samples X only products with a few dense columns are computed, of X and 
 
 - The longest principal rows of the scatter of a class come from the subspace iteration of
   `ffnb_sklearn.core.linalg`, since :math:`(X - 1 \mu^\top) M = X M - 1 (\mu^\top M)`.
-- A classifier sees a sample through its planes and its own axes alone, a few at a time.
-- Squared distances in an inverse covariance :math:`\Delta^{-1} - V^\top V`, which the Woodbury
-  identity gives, are sums over the entries of a sample, and the squared responses of V.
+- A classifier sees samples through products with its planes and its own axes alone (`SparseRows`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import torch
 
-from .classifier.heads.distances import GaussianDistances
-from .classifier.heads.ridge import OneVsAllRidge
-from .classifier.novelty import InverseCovariance, RelativeDistances
-from .classifier.solve import Classifier
-from .device import as_array, as_tensor
+from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
     column_energies,
@@ -31,15 +24,9 @@ from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
 __all__ = [
     "SparseInputs",
+    "SparseRows",
     "class_moments",
-    "sparse_likeness",
-    "sparse_scores",
 ]
-
-_CPU = torch.device("cpu")
-
-# Bytes of a factor or of the result of one product with planes or axes.
-_PRODUCT_BYTES = 32e6
 
 
 class SparseInputs(ABC):
@@ -117,51 +104,36 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
     return ClassMoments(float(total), as_array(mean), (stored(rows, rank),), as_array(left_out))
 
 
-def sparse_scores(classifier: Classifier, X: SparseInputs) -> torch.Tensor:
-    """Compute class scores, of shape (n_samples, n_classes)."""
-    if isinstance(classifier, GaussianDistances):
-        return classifier.tempered(*_terms(classifier, X))
-    planes = as_tensor(classifier.planes, device=_CPU)
-    if isinstance(classifier, OneVsAllRidge):
-        return X.times(planes.T).add_(as_tensor(classifier.offsets, device=_CPU))
-    groups = classifier.groups(_n_together(planes, X))
-    scores = planes.new_empty((len(X), classifier.n_classes))
-    return classifier.add_up(scores, groups, lambda pairs: X.times(planes[pairs].T).T)
+class SparseRows:
+    """Wide sparse inputs less a centre, as a classifier multiplies them."""
 
+    device = torch.device("cpu")
 
-def _n_together(rows: torch.Tensor, X: SparseInputs) -> int:
-    """Return the number of planes or axes in a product, which copies them."""
-    return max(1, int(_PRODUCT_BYTES / 8 / max(rows.shape[1], len(X))))
+    def __init__(self, inputs: SparseInputs, centre: torch.Tensor | None = None) -> None:
+        self._inputs, self._centre = inputs, centre
 
+    def __len__(self) -> int:
+        return len(self._inputs)
 
-def _terms(distances: GaussianDistances, X: SparseInputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the terms of the distances of samples, as `GaussianDistances.terms` does."""
-    centre, planes, offsets, rows, shifts = (
-        as_tensor(getattr(distances, name), device=_CPU)
-        for name in ("centre", "planes", "offsets", "rows", "shifts")
-    )
-    scores = X.times(planes.T).add_(offsets - planes @ centre)
-    own = torch.zeros_like(scores)
-    for c, start, stops in distances.groups(_n_together(rows, X)):
-        axes = rows[start : stops[-1]]
-        squares = X.times(axes.T).sub_(axes @ centre + shifts[start : stops[-1]]).square_()
-        for k, (first, stop) in enumerate(pairwise([start, *stops])):
-            own[:, c + k] = squares[:, first - start : stop - start].sum(1)
-    return scores.add_(own, alpha=0.5), own
+    def __sub__(self, centre: torch.Tensor) -> "SparseRows":
+        return SparseRows(self._inputs, centre)
 
+    def __matmul__(self, columns: torch.Tensor) -> torch.Tensor:
+        product = self._inputs.times(columns)
+        return product if self._centre is None else product.sub_(self._centre @ columns)
 
-def sparse_likeness(relative: RelativeDistances, X: SparseInputs) -> torch.Tensor:
-    """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-    centre = as_tensor(relative.distances.centre, device=_CPU)
-    ratios, _ = _terms(relative.distances, X)
-    common, remote = (_lengths(one, X, centre) for one in (relative.shared, relative.total))
-    return relative.likeness_from(ratios.amax(1), common, remote)
+    def split(self, size: int) -> "tuple[SparseRows]":
+        """Return all rows together, because a product copies the columns."""
+        return (self,)
 
+    def to(self, dtype: torch.dtype) -> "SparseRows":
+        """Return the rows, which are float64."""
+        return self
 
-def _lengths(inverse: InverseCovariance, X: SparseInputs, centre: torch.Tensor) -> torch.Tensor:
-    """Return the squared distances of samples from a centre, of shape (n_samples,)."""
-    diagonal, rows = (as_tensor(one, device=_CPU) for one in (inverse.diagonal, inverse.rows))
-    scaled = diagonal * centre
-    near = X.squares_times(diagonal[:, None])[:, 0] - 2.0 * X.times(scaled[:, None])[:, 0]
-    explained = (X.times(rows.T) - rows @ centre).square_().sum(1)
-    return (near + scaled @ centre).add_(explained, alpha=inverse.sign).clamp_min_(0.0)
+    def squares_times(self, column: torch.Tensor) -> torch.Tensor:
+        """Return the product of the squared rows with a column, of shape (n_samples,)."""
+        squares = self._inputs.squares_times(column[:, None])[:, 0]
+        if self._centre is None:
+            return squares
+        scaled = column * self._centre
+        return squares - 2.0 * self._inputs.times(scaled[:, None])[:, 0] + scaled @ self._centre

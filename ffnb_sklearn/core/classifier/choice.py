@@ -2,18 +2,18 @@ r"""The choice of shrinkage, ridge and energy of the inputs, from the classes' m
 
 Three candidates are compared by the cross-entropy of left-out samples
 (`ffnb_sklearn.core.classifier.judge`): the pooled discriminant with equal energies of inputs and
-shared band, the same with dominant inputs, and Gaussian classes in the inputs. A candidate wins
-if its cross-entropy is clearly less. The intensity of the shrinkage is that of Ledoit and Wolf [1]_
-in the metric of :math:`B = \Sigma_{pooled} + v P`, the sampling error of a class covariance over
-its squared distance from the pooled one,
+shared band, the same with dominant inputs, and Gaussian classes in the inputs. The shrinkage is the
+intensity of Ledoit and Wolf [1]_ in the metric of :math:`B = \Sigma_{pooled} + v P`, the sampling
+error of a class covariance over its squared distance from the pooled one,
 
 .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
                       {\sum_c \|\Sigma_c - \Sigma_{pooled}\|^2} .
 
-In curved features of the Gaussian head, :math:`1 - a (1 - \rho)` takes its place, with the mean e
-of the terms of the numerator over all samples, the mean squared distance :math:`D^2` of a class
-mean from the nearest other one, and :math:`a = 1 / (1 + (e / D^4)^2)`. The ridge is the intensity
-times :math:`1 + (12 r / (N - C))^2`, with the effective rank
+In curved features of a head whose classes keep their own covariances, :math:`1 - a (1 - \rho)`
+takes its place, with the mean e of the terms of the numerator over all samples, the mean squared
+distance :math:`D^2` of a class mean from the nearest other one, and
+:math:`a = 1 / (1 + (e / D^4)^2)`. The ridge is the intensity times
+:math:`1 + (12 r / (N - C))^2`, with the effective rank
 :math:`r = (\mathrm{tr} \Sigma)^2 / \|\Sigma\|^2` of the pooled covariance.
 
 References
@@ -33,62 +33,43 @@ from ..features.shared_band import SharedBand
 from ..linalg import ENERGY_ROUNDING, DiagonalPlusGram
 from ..settings import Settings
 from .gaussians import ClassGaussians
-from .judge import LeftOutSamples, best_densities, dispersion
+from .heads import Head
+from .heads.interface import Choice
+from .judge import LEAST_SHARE, LeftOutSamples, best_densities, dispersion
 
-__all__ = ["LEAST_SHRINKAGE", "Choice", "choose", "with_choice"]
+__all__ = ["Choice", "choose", "with_choice"]
 
-# Energies of the inputs that are compared, as multiples of the shared band's, and the energy by
-# class separation that makes the comparison worth while: without it, real tables lose 0.5 points.
-_EQUAL, _DOMINANT, _SEPARATED = 1.0, 300.0, 2.0
+# Energy of dominant inputs as a multiple of the shared band's, and the energy by class separation
+# that makes the comparison worth while: without it, real tables lose 0.5 points.
+_DOMINANT, _SEPARATED = 300.0, 2.0
 
-# Energy of the inputs beside a shared band where all pairs are to depend on their classes alone.
-_FIXED = 0.25
+# Relative difference of cross-entropies that decides.
+_CLEAR = 0.05
 
-# Energy of inputs that count alone, and of trained neurons relative to all other features: they
-# separate the samples of their fit better than new samples.
-_ALONE, _BAND_ENERGY = 1e6, 0.001
-
-# Relative difference of cross-entropies that decides, and least entropy that it is relative to.
-_CLEAR, _LEAST_ENTROPY = 0.05, 1e-3
-
-# Largest cross-entropy of Gaussian classes, relative to the best other candidate, and largest
-# dispersion: the draws of their judge are Gaussian, so it flatters other classes.
-_MOST_ENTROPY, _MOST_DISPERSION = 0.9, 1.35
+# Largest dispersion of Gaussian classes, whose judge draws Gaussian samples: it flatters others.
+_MOST_DISPERSION = 1.35
 
 # Least samples per input for Gaussian classes; with fewer the judge is too uncertain.
 _PER_INPUT = 3.0
 
-# Ridge relative to the mean variance within classes: of the judged covariance, and of one-vs-all
-# regression and classes without a common covariance.
-_RIDGE, _EPSILON = 0.7, 0.3
-
-# Growth of the ridge with the relative sampling error of the pooled covariance.
-_FEW_SAMPLES = 12.0
+# Ridge relative to the mean variance within classes, and its growth with the relative sampling
+# error of the pooled covariance.
+_RIDGE, _FEW_SAMPLES = 0.7, 12.0
 
 # Largest shrinkage in curved features: half of the own covariance gains 0.6 points on real tables.
 _MOST_CURVED = 0.5
 
-# Least shrinkage: beyond about 1e5 samples a class covariance is as good as known, and a smaller
-# relative ridge only loses digits.
-LEAST_SHRINKAGE = 1e-3
-
-
-class Choice(NamedTuple):
-    """Parameters that the classifier is solved with.
-
-    `input_energy` is the energy of the inputs as a multiple of the shared band's, or None for the
-    class separation; `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance
-    within classes. Classes that are Gaussian in the inputs have a `temperature`, others None.
-    """
-
-    input_energy: float | None
-    shrinkage: float
-    epsilon: float
-    temperature: float | None = None
+# Energy of trained neurons relative to all other features: they separate the samples of their fit
+# better than new samples.
+_BAND_ENERGY = 0.001
 
 
 def choose(
-    gaussians: ClassGaussians, blocks: Blocks, settings: Settings, shared: SharedBand
+    gaussians: ClassGaussians,
+    blocks: Blocks,
+    settings: Settings,
+    shared: SharedBand,
+    head: type[Head],
 ) -> Choice:
     """Choose the values that the settings leave open; given values are kept.
 
@@ -98,74 +79,66 @@ def choose(
     """
     shrinkage, epsilon = settings.shrinkage, settings.epsilon
     if shrinkage == 0.0 and epsilon is None:
-        epsilon = _EPSILON
+        epsilon = _RIDGE if head.fixed_ridge is None else head.fixed_ridge
     if shrinkage is not None and epsilon is not None:
         return Choice(None, shrinkage, epsilon)
     # Old classes are only inferred in trained neurons, and look better there than they are.
     fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
-    left_out, head = LeftOutSamples(fixed), settings.classifier
-    judged = bool(left_out.classes) and left_out.n_opponents > 0
-    has_energy = judged and min(blocks) > 0 and settings.covariance == "class"
-    if has_energy and separation_energy(fixed, blocks) >= _SEPARATED:
-        equal, dominant = (_metric(left_out, blocks, one) for one in (_EQUAL, _DOMINANT))
-        metric = dominant if dominant.entropy < (1.0 - _CLEAR) * equal.entropy else equal
-    else:
-        metric = _metric(left_out, blocks, None)
-    if has_energy and head == "gaussian" and shrinkage is None and epsilon is None:
+    left_out = LeftOutSamples(fixed)
+    has_energy = bool(left_out.classes) and min(blocks) > 0 and settings.covariance == "class"
+    metric = _best_metric(left_out, blocks, has_energy=has_energy)
+    if has_energy and head.keeps_own and shrinkage is None and epsilon is None:
         densities = _densities(left_out, gaussians, blocks, shared, metric)
         if densities is not None:
             return densities
-    curved = head == "gaussian" and blocks.n_shared > 0 and metric.energy != _DOMINANT
-    if shrinkage is None:
+    curved = head.keeps_own and blocks.n_shared > 0 and metric.energy != _DOMINANT
+    if shrinkage is not None:
+        intensity = shrinkage
+    elif metric.energy == _DOMINANT:
+        # The comparison has found linear functions of the inputs to be better.
+        intensity = shrinkage = 1.0
+    else:
         intensity, error = _intensity(left_out, metric)
         shrinkage = intensity
         if curved:
             own = _own_factor(left_out, metric, error)
             intensity = 1.0 - own * (1.0 - intensity)
             shrinkage = min(intensity, 1.0 - own * (1.0 - _MOST_CURVED))
-        elif metric.energy == _DOMINANT:
-            # The comparison has found linear functions of the inputs to be better.
-            intensity = shrinkage = 1.0
-    else:
-        intensity = shrinkage
-    if epsilon is None and head == "ova":
-        epsilon = _EPSILON
-    elif epsilon is None:
-        # The squared relative sampling error of the pooled covariance is r / (N - C).
-        square, dof = metric.gaussians.relative_square(), float((gaussians.counts - 1.0).sum())
-        few = 1.0 + (_FEW_SAMPLES / square / max(dof, 1.0)) ** 2 if square > 0.0 else 1.0
-        epsilon = _RIDGE * intensity * few * (1.0 + intensity if curved else 1.0)
+    if epsilon is None:
+        epsilon = head.fixed_ridge
+    if epsilon is None:
+        epsilon = _ridge(metric.gaussians, intensity) * (1.0 + intensity if curved else 1.0)
     return Choice(metric.energy, shrinkage, epsilon)
 
 
 def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
-    """Return the classes with the penalties of a choice.
+    """Return the classes with the penalties of a choice, and over the features that count.
 
     The ridge of an input is proportional to its variance within the classes, plus the median
     variance of all inputs, so the unit of an input has little influence. The inputs and the shared
     band are weighted by the energy of the choice, and trained neurons get a fixed share of the
-    spread of all other features. Without shrinkage all inputs have one penalty, because a pair is
-    to depend on its two classes alone.
+    spread of all other features. Without shrinkage all inputs and the shared band have one penalty,
+    because a pair is to depend on its two classes alone.
     """
+    if choice.temperature is not None:
+        gaussians, blocks = gaussians.first(blocks.n_inputs), Blocks(blocks.n_inputs, 0)
     inputs, shared = slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)
-    bands, pooled = slice(blocks.n_fixed, None), choice.shrinkage > 0.0
+    bands = slice(blocks.n_fixed, None)
     within, between, sizes = _spreads(gaussians)
     penalties = torch.ones_like(within)
-    if pooled:
+    if choice.shrinkage > 0.0:
         penalties[inputs] = _column_penalties(within[inputs], sizes[inputs])
-    if blocks.n_inputs and blocks.n_shared:
-        energy = choice.input_energy
-        if energy is None:
-            energy = separation_energy(gaussians, blocks) if pooled else _FIXED
-        penalties[inputs] *= max(1.0, 1.0 / energy)
-        penalties[shared] *= max(1.0, energy)
+        if blocks.n_inputs and blocks.n_shared:
+            energy = choice.input_energy
+            if energy is None:
+                energy = separation_energy(gaussians, blocks)
+            penalties[inputs] *= max(1.0, 1.0 / energy)
+            penalties[shared] *= max(1.0, energy)
     spread = (within + between) / penalties
     trained, rest = spread[bands].sum(), spread[: blocks.n_fixed].sum()
     rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[: blocks.n_fixed].sum())
     if trained > rounding and rest > 0.0:
         penalties[bands] = trained / rest / _BAND_ENERGY
-    if choice.temperature is not None:
-        penalties[bands] *= _ALONE
     return replace(gaussians, penalties=penalties)
 
 
@@ -223,6 +196,22 @@ def _metric(left_out: LeftOutSamples, blocks: Blocks, energy: float | None) -> _
     return _Metric(energy, gaussians, base, planes, left_out.cross_entropy(base, planes)[0])
 
 
+def _best_metric(left_out: LeftOutSamples, blocks: Blocks, *, has_energy: bool) -> _Metric:
+    """Return the better of equal energies and dominant inputs if the inputs separate classes."""
+    if not has_energy or separation_energy(left_out.gaussians, blocks) < _SEPARATED:
+        return _metric(left_out, blocks, None)
+    equal, dominant = (_metric(left_out, blocks, energy) for energy in (1.0, _DOMINANT))
+    return dominant if dominant.entropy < (1.0 - _CLEAR) * equal.entropy else equal
+
+
+def _ridge(gaussians: ClassGaussians, intensity: float) -> float:
+    """Return the ridge, given the penalties."""
+    # The squared relative sampling error of the pooled covariance is r / (N - C).
+    square, dof = gaussians.relative_square(), float((gaussians.counts - 1.0).sum())
+    few = 1.0 + (_FEW_SAMPLES / square / max(dof, 1.0)) ** 2 if square > 0.0 else 1.0
+    return _RIDGE * intensity * few
+
+
 def _densities(
     left_out: LeftOutSamples,
     gaussians: ClassGaussians,
@@ -234,15 +223,11 @@ def _densities(
     few = float(gaussians.counts.sum()) < _PER_INPUT * blocks.n_inputs
     if few or dispersion(gaussians, shared) > _MOST_DISPERSION:
         return None
-    normal = Choice(_ALONE, 1.0, _RIDGE, temperature=1.0)
-    inputs = with_choice(gaussians.first(blocks.n_inputs), Blocks(blocks.n_inputs, 0), normal)
+    inputs = with_choice(gaussians, blocks, Choice(None, 1.0, _RIDGE, temperature=1.0))
     best = best_densities(left_out, inputs)
-    if not best.entropy < _MOST_ENTROPY * max(metric.entropy, _LEAST_ENTROPY):
+    if not best.entropy < (1.0 - _CLEAR) * metric.entropy:
         return None
-    # The unit of the ridge is the mean variance of all features.
-    features = with_choice(gaussians, blocks, normal)
-    unit = float(inputs.pooled_variance() / features.pooled_variance())
-    return Choice(_ALONE, best.shrinkage, best.shrinkage * best.ridge * unit, best.temperature)
+    return Choice(None, best.shrinkage, best.shrinkage * best.ridge, best.temperature)
 
 
 def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]:
@@ -269,7 +254,7 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
     error = float(errors.mean())
     if not error > 0.0:
         return 1.0, 0.0
-    return max(LEAST_SHRINKAGE, error / max(distance, error)), float(shares @ errors)
+    return max(LEAST_SHARE, error / max(distance, error)), float(shares @ errors)
 
 
 def _own_factor(left_out: LeftOutSamples, metric: _Metric, error: float) -> float:

@@ -8,13 +8,16 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import LENGTH_ROUNDING, DiagonalPlusGram, column_energies, lower_gram
+from ..linalg import (
+    ENERGY_ROUNDING,
+    LENGTH_ROUNDING,
+    DiagonalPlusGram,
+    column_energies,
+    lower_gram,
+)
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
-
-# Spread of the class means, relative to their energy, that counts as rounding.
-_NEGLIGIBLE_SHARE = 1e-24
 
 
 @dataclass(frozen=True)
@@ -303,6 +306,6 @@ class ClassGaussians:
         energy = share @ (self.means.square() / self.penalties).mean(1)
         centre = share @ self.means
         between = share @ ((self.means - centre).square() / self.penalties).mean(1)
-        if between > _NEGLIGIBLE_SHARE * energy:
+        if between > ENERGY_ROUNDING * energy:
             return between
         return energy if energy > 0.0 else torch.ones_like(energy)

@@ -1,33 +1,14 @@
 r"""The judge of the choice: cross-entropies of left-out samples, from the classes' moments alone.
 
-*Linear candidates.* With the regularised pooled covariance :math:`B = \Sigma_{pooled} + v P`,
-without the sample :math:`\mu_c + z` the mean of its class moves by :math:`-z / (n - 1)`, and
-:math:`\Sigma_{pooled}` loses :math:`k z z^\top` with :math:`k = n / (n - 1) / N`. With
-:math:`h = z^\top B^{-1} z`, :math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)` and :math:`g = 1 - k h` the
-squared distances are then
-
-.. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
-          D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
-
-As in generalised cross-validation [1]_, h is its mean over the samples of a class. The u of several
-opponents are drawn jointly Gaussian.
-
-*Gaussian candidates.* In coordinates in which B is the identity, the covariance of class c without
-a sample is :math:`S_c - a z z^\top` with :math:`S_c = (1 - \rho) k \Sigma_c + \rho I`,
-:math:`k = n / (n - 1)` and :math:`a = (1 - \rho) k / (n - 1)`. With the mean leverage l of the
-samples of the class, the distance and the log-determinant of its own class are
-
-.. math:: \frac{k^2 z^\top S_c^{-1} z}{1 - l} , \qquad \log \det S_c + \log (1 - l) .
-
-The samples z are drawn from :math:`N(0, \Sigma_c)`, so classes that are not Gaussian would look
-better than they are. `dispersion` tells: a rectified neuron without a bias has a mean that a
-Gaussian class determines [2]_.
+Samples z around the mean of their class are drawn from :math:`N(0, \Sigma_c)`, and judged by the
+classes without them (docs/theory/default.rst). `LeftOutSamples` judges the discriminant of a pooled
+covariance, `best_densities` judges Gaussian classes. Classes that are not Gaussian would look
+better in the latter than they are. `dispersion` tells: a rectified neuron without a bias has a mean
+that a Gaussian class determines [1]_.
 
 References
 ----------
-.. [1] G. H. Golub, M. Heath and G. Wahba. Generalized cross-validation as a method for choosing a
-   good ridge parameter. Technometrics 21(2), 1979.
-.. [2] R. C. Geary. The ratio of the mean deviation to the standard deviation as a test of
+.. [1] R. C. Geary. The ratio of the mean deviation to the standard deviation as a test of
    normality. Biometrika 27(3/4), 1935.
 """
 
@@ -35,6 +16,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
@@ -42,11 +24,11 @@ from ..features.shared_band import SharedBand
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
 from .gaussians import ClassGaussians
 
-__all__ = ["LEAST_LEFT", "LeftOutSamples", "best_densities", "dispersion", "normal_draws"]
+__all__ = ["LEAST_SHARE", "LeftOutSamples", "best_densities", "dispersion", "normal_draws"]
 
-# Classes that are judged, nearest opponents of each, and draws of its samples. They bound the time:
-# the choice then takes less than the solution (benchmarks/speed).
-_N_JUDGED, _N_OPPONENTS, _N_DRAWS = 12, 8, 64
+# Classes that are judged, and nearest opponents of each. They bound the time: the choice then takes
+# less than the solution (benchmarks/speed).
+_N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin for linear candidates.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
@@ -55,14 +37,14 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device=
 # the mean variance.
 _SHRINKAGES, _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01), (0.01, 3.0)
 
-# Least share of a covariance along a sample that is left without the sample.
-LEAST_LEFT, _LEAST_ROOT = 1e-3, 0.05
-
-# Rectified neurons whose means are tested; more of them tell no more.
-_N_TESTED = 256
+# Least share of a covariance that is left along a sample without the sample, and least shrinkage:
+# beyond about 1e5 samples a class covariance is as good as known, and less only loses digits.
+LEAST_SHARE = 1e-3
 
 
-def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) -> torch.Tensor:
+def normal_draws(
+    seed: int, n_columns: int, device: torch.device, n_draws: int = 64
+) -> torch.Tensor:
     """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
     if not n_columns:
         return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
@@ -76,12 +58,23 @@ def normal_draws(seed: int, n_draws: int, n_columns: int, device: torch.device) 
 
 
 class LeftOutSamples:
-    """Samples of up to twelve classes, each left out of the pooled discriminant.
+    r"""Samples of up to ten classes, each left out of the pooled discriminant.
+
+    Without the sample :math:`\mu_c + z` the mean of its class moves by :math:`-z / (n - 1)`, and
+    :math:`\Sigma_{pooled}` loses :math:`k z z^\top` with :math:`k = n / (n - 1) / N`. With
+    :math:`h = z^\top B^{-1} z`, :math:`u_r = z^\top B^{-1} (\mu_c - \mu_r)`,
+    :math:`g = 1 - k h` and :math:`B = \Sigma_{pooled} + v P`, the squared distances are
+
+    .. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+              D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2_{B^{-1}} + \frac{k (h + u_r)^2}{g} .
+
+    As in generalised cross-validation, h is its mean over the samples of a class. The u of several
+    opponents are drawn jointly Gaussian.
 
     Attributes
     ----------
     classes : list of int
-        The classes that are judged, of two samples or more.
+        The classes that are judged, of two samples or more; none without an opponent.
     numbers : Tensor of shape (R,)
         Numbers of their rows.
     means : Tensor of shape (C, d)
@@ -92,11 +85,11 @@ class LeftOutSamples:
         self.gaussians = gaussians
         rows, weights = gaussians.rows, gaussians.weights
         self.means = gaussians.means - weights @ gaussians.means / weights.sum()
-        self.n_opponents = min(_N_OPPONENTS, len(weights) - 1)
+        self.n_opponents = min(_N_JUDGED, len(weights) - 1)
         self.classes = self._choose_classes()
         numbers = torch.split(torch.arange(len(rows), device=rows.device), list(gaussians.lengths))
         self.numbers = torch.cat([numbers[c] for c in self.classes] or [numbers[0][:0]])
-        self._draws = normal_draws(gaussians.seed, _N_DRAWS, self.n_opponents, rows.device)
+        self._draws = normal_draws(gaussians.seed, self.n_opponents, rows.device)
 
     def split(self, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the values of the rows of each judged class."""
@@ -110,7 +103,7 @@ class LeftOutSamples:
         `base` is B times the share of the pooled covariance in it, and `planes` are the centred
         means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
         """
-        if not self.classes or not self.n_opponents:
+        if not self.classes:
             return 0.0, 1.0
         lengths = self.split(share * base.own_lengths(self.gaussians.rows, self.numbers))
         classes = zip(self.classes, lengths, strict=True)
@@ -122,10 +115,10 @@ class LeftOutSamples:
         `margins` has the logits of each class that is judged less those of k others, for draws of
         its samples: tensors of shape (n_draws, k).
         """
-        logits = torch.nn.functional.pad(-torch.stack(margins), (1, 0))
+        logits = pad(-torch.stack(margins), (1, 0))
         weights = self.gaussians.weights[self.classes]
         # Classes that coincide have no margin but rounding.
-        scale = logits[..., 1:].abs().median().clamp_min(LEAST_LEFT)
+        scale = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
         scales = scale * _TEMPERATURES.to(scale.device)
         entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
         entropies = entropies @ weights / weights.sum()
@@ -150,16 +143,14 @@ class LeftOutSamples:
         return others.topk(self.n_opponents, largest=False)
 
     def _choose_classes(self) -> list[int]:
-        """Return classes of two samples or more, at even steps from crowded to remote ones."""
+        """Return classes of two samples or more, at even steps from central to remote ones."""
         # Weights may sum up to two but for rounding.
         able = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
+        if not self.n_opponents:
+            return []
         if len(able) > _N_JUDGED:
-            # The means are centred, so a product keeps the digits of their differences.
-            gaps = torch.cdist(self.means, self.means, compute_mode="use_mm_for_euclid_dist")
-            # Two classes may be nearest to each other; the sum tells them apart.
-            crowd = gaps.topk(self.n_opponents + 1, largest=False).values.sum(1)
-            steps = torch.linspace(0, len(able) - 1, _N_JUDGED, device=able.device).round().long()
-            able = able[crowd[able].argsort()[steps]]
+            remote = self.means[able].square().sum(1).argsort()
+            able = able[remote[torch.linspace(0, len(able) - 1, _N_JUDGED).round().long()]]
         chosen: list[int] = able.tolist()
         return chosen
 
@@ -172,7 +163,7 @@ class LeftOutSamples:
         u = self._draws @ root
         k = n / (n - 1.0) / self.gaussians.counts.sum()
         # Weights below one make h too large.
-        h = h.clamp_max((1.0 - LEAST_LEFT) / k)
+        h = h.clamp_max((1.0 - LEAST_SHARE) / k)
         left = 1.0 - k * h
         own = (n / (n - 1.0)).square() * h / left
         margins: torch.Tensor = h + 2.0 * u + apart + k * (h + u).square() / left - own
@@ -191,14 +182,14 @@ class DensityChoice(NamedTuple):
 def best_densities(left_out: LeftOutSamples, inputs: ClassGaussians) -> DensityChoice:
     """Return the point of the grid of least left-out cross-entropy, given all classes' inputs."""
     shares = inputs.weights[left_out.classes] / inputs.weights[left_out.classes].sum()
-    draws = normal_draws(inputs.seed, _N_DRAWS, inputs.means.shape[1] + 1, shares.device)
+    draws = normal_draws(inputs.seed, inputs.means.shape[1] + 1, shares.device)
     temperatures = _TEMPERATURES.to(shares.device)[:, None, None, None]
     found = []
     for ridge in _RIDGES:
         densities = _Densities(inputs, ridge)
         # Temperatures, shrinkages, draws, opponents.
         logits = (-densities.margins(c, left_out, draws) / temperatures for c in left_out.classes)
-        losses = [torch.nn.functional.pad(one, (1, 0)).logsumexp(-1).mean(-1) for one in logits]
+        losses = [pad(one, (1, 0)).logsumexp(-1).mean(-1) for one in logits]
         found.append(torch.tensordot(shares, torch.stack(losses), 1))
     # Ridges, temperatures, shrinkages.
     grid = torch.stack(found)
@@ -221,9 +212,12 @@ class _Densities:
         self._spectra: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def margins(self, c: int, left_out: LeftOutSamples, draws: torch.Tensor) -> torch.Tensor:
-        """Return log density ratios of left-out samples of class c against its opponents.
+        r"""Return log density ratios of left-out samples of class c against its opponents.
 
-        The shape is (n_shrinkages, n_draws, n_opponents).
+        Without a sample, :math:`S_c = (1 - \rho) k \Sigma_c + \rho I` with :math:`k = n / (n - 1)`
+        loses :math:`(1 - \rho) k z z^\top / (n - 1)`. With the mean leverage l of the samples, the
+        distance and the log-determinant of their class are :math:`k^2 z^\top S_c^{-1} z / (1 - l)`
+        and :math:`\log \det S_c + \log (1 - l)`. The shape is (n_shrinkages, n_draws, n_opponents).
         """
         values, axes = self._spectrum(c)
         n, d = float(self._gaussians.counts[c]), len(axes)
@@ -231,10 +225,10 @@ class _Densities:
         mixed, logs = self._shrunk(c, k)
         z = (draws[:, :-1] @ axes) * values.sqrt()
         leverage = (1.0 - self._rho) * k / (n - 1.0) * (values / mixed).sum(1, keepdim=True)
-        left = (1.0 - leverage).clamp_min(LEAST_LEFT)
+        left = (1.0 - leverage).clamp_min(LEAST_SHARE)
         # The part of S_c that comes from the class itself varies; Wilson and Hilferty's chi-square.
         spread = (2.0 / 9.0) * (leverage * (n - 1.0) / d).square() / ((n - 1.0) * left)
-        ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()).clamp_min(_LEAST_ROOT) ** 3
+        ratio = ((1.0 - spread + draws[:, -1] * spread.sqrt()) ** 3).clamp_min(LEAST_SHARE)
         own = k**2 / left * ((1.0 / mixed) @ z.square().T) / ratio + left.log() + logs
         samples = z @ axes.T + self._means[c]
         _, opponents = left_out.nearest(c, (self._means - self._means[c]).square().sum(1))
@@ -280,9 +274,7 @@ def dispersion(gaussians: ClassGaussians, shared: SharedBand) -> float:
     of a mirrored neuron without a bias, over its sampling variance, is about 1 on average if the
     classes, over inputs and shared band, are Gaussian. It is infinite if nothing can be tested.
     """
-    neurons = shared.moduli()
-    neurons = slice(neurons.start, min(neurons.stop, neurons.start + _N_TESTED))
-    n_inputs = shared.rows.shape[1] - 1
+    neurons, n_inputs = shared.moduli(), shared.rows.shape[1] - 1
     directions = as_tensor(shared.rows[neurons, :-1], device=gaussians.means.device).T
     outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
     ratios = []

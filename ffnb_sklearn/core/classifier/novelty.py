@@ -8,8 +8,9 @@ and its squared distance from the mean m of all classes in the total covariance 
 
 the likeness is :math:`-D / (D_T + p)`. The ratio allows for samples that are remote from everything
 for reasons that have nothing to do with their class, as relative Mahalanobis distances do [1]_. The
-constant :math:`p = \mathrm{tr}\, T^{-1} (T - \varepsilon v P)` is the mean of :math:`D_T` over the
-samples learned. It keeps the ratio finite at m, and lets it grow with D where there is one class.
+constant :math:`p = \mathrm{tr}\, T^{-1} (T - \varepsilon v P)`, the effective number of dimensions,
+is the mean of :math:`D_T` over the samples learned, and at least 1. It keeps the ratio finite at m,
+and lets it grow with D where there is one class.
 
 References
 ----------
@@ -27,11 +28,9 @@ from ..linalg import DiagonalPlusGram
 from ..statistics import Array
 from .gaussians import ClassGaussians
 from .heads.distances import GaussianDistances, fit_distances
+from .heads.interface import Rows
 
 __all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
-
-# Least mean distance p, the square of one standard deviation: a single sample has none.
-_LEAST_DISTANCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,13 @@ class InverseCovariance:
         diagonal, rows, sign = covariance.inverse_parts()
         return cls(as_array(diagonal), as_array(rows), sign)
 
-    def lengths(self, x: torch.Tensor) -> torch.Tensor:
+    def lengths(self, x: Rows) -> torch.Tensor:
         """Return the squared lengths of rows of shape (n, d)."""
         diagonal, rows = (as_tensor(one, device=x.device) for one in (self.diagonal, self.rows))
         explained = (x @ rows.T).square_().sum(1)
-        return (x.square() @ diagonal).add_(explained, alpha=self.sign).clamp_min_(0.0)
+        # Sparse rows have no squares of their own.
+        near = x.square() @ diagonal if isinstance(x, torch.Tensor) else x.squares_times(diagonal)
+        return near.add_(explained, alpha=self.sign).clamp_min_(0.0)
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
@@ -89,17 +90,11 @@ class RelativeDistances:
     total: InverseCovariance
     mean_distance: float
 
-    def likeness(self, features: torch.Tensor) -> torch.Tensor:
+    def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        x = features - as_tensor(self.distances.centre, device=features.device)
-        ratios = self.distances.log_ratios(features).amax(1)
-        return self.likeness_from(ratios, self.shared.lengths(x), self.total.lengths(x))
-
-    def likeness_from(
-        self, ratios: torch.Tensor, common: torch.Tensor, remote: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the likeness from the largest log ratio and the squared lengths in B and T."""
-        return -(common - 2.0 * ratios).clamp_min_(0.0) / (remote + self.mean_distance)
+        ratios, x = self.distances.log_ratios(x).amax(1), self.distances.centred(x)
+        nearest = (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
+        return -nearest / (self.total.lengths(x) + self.mean_distance)
 
 
 def fit_relative_distances(
@@ -131,5 +126,5 @@ def fit_relative_distances(
         distances,
         InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon)),
         total,
-        max(len(ridge) - total.trace_with(as_array(ridge)), _LEAST_DISTANCE),
+        max(len(ridge) - total.trace_with(as_array(ridge)), 1.0),
     )

@@ -11,13 +11,9 @@ from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
 from .choice import Choice, choose, with_choice
 from .gaussians import ClassGaussians
-from .heads.distances import GaussianDistances, fit_distances
-from .heads.pairs import PairwiseFisher, fit_pairwise
-from .heads.ridge import OneVsAllRidge, fit_one_vs_all
+from .heads import Head, head_named
 
-__all__ = ["Classifier", "Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
-
-Classifier = GaussianDistances | PairwiseFisher | OneVsAllRidge
+__all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
@@ -25,13 +21,13 @@ class Solution(NamedTuple):
 
     Attributes
     ----------
-    classifier : GaussianDistances, PairwiseFisher or OneVsAllRidge
+    classifier : Head
         Over the features of `ffnb_sklearn.core.features.feature_map.classifier_columns`.
     choice : Choice
         Energies, shrinkage, ridge, and whether the classes are Gaussian.
     """
 
-    classifier: Classifier
+    classifier: Head
     choice: Choice
 
 
@@ -77,27 +73,8 @@ def solve(
         If the diagonal of one had to be raised.
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
-    if settings.classifier == "ova":
-        return Solution(fit_one_vs_all(gaussians, epsilon=choice.epsilon), choice)
-    if settings.classifier == "ovo":
-        pairs = fit_pairwise(
-            gaussians,
-            covariance=settings.covariance,
-            shrinkage=choice.shrinkage,
-            epsilon=choice.epsilon,
-            half_bias=settings.half_bias,
-        )
-        return Solution(pairs, choice)
-    distances = fit_distances(
-        gaussians,
-        covariance=settings.covariance,
-        shrinkage=choice.shrinkage,
-        epsilon=choice.epsilon,
-        temperature=choice.temperature,
-        normal=choice.temperature is not None,
-        overwrite=True,
-    )
-    return Solution(distances, choice)
+    head = head_named(settings.classifier).solved(gaussians, choice, settings)
+    return Solution(head, choice)
 
 
 def chosen_gaussians(
@@ -117,7 +94,9 @@ def chosen_gaussians(
         if settings.shrinkage != 0.0 and None in (settings.shrinkage, settings.epsilon):
             pooled = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0))
             gaussians = pooled.with_row_grams(blocks)
-        choice = choose(gaussians, blocks, settings, features.shared)
+        choice = choose(
+            gaussians, blocks, settings, features.shared, head_named(settings.classifier)
+        )
     gaussians = with_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
 
@@ -130,19 +109,16 @@ def n_classifier_weights(
     These are planes and offsets, and the own axes of the classes where the head has them.
     """
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
-    if settings.classifier == "ova":
-        return n_classes * (d + 1)
-    if settings.classifier == "ovo":
-        return n_classes * (n_classes - 1) // 2 * (d + 1)
     if settings.shrinkage == 1.0 or settings.covariance == "identity":
-        return n_classes * (d + 1) + d
-    # By weights: how many axes rounding leaves to a class depends on how its samples came.
-    if settings.rank == "auto":
-        most = [max(one.rank, FEWEST_AXES) for one in moments]
+        n_axes = 0
     else:
-        most = [d if settings.rank is None else settings.rank] * n_classes
-    n_rows = sum(
-        max(0, min(d, limit, round(one.weight) - 1))
-        for one, limit in zip(moments, most, strict=True)
-    )
-    return (n_classes + n_rows) * (d + 1) + d
+        # By weights: how many axes rounding leaves to a class depends on how its samples came.
+        if settings.rank == "auto":
+            most = [max(one.rank, FEWEST_AXES) for one in moments]
+        else:
+            most = [d if settings.rank is None else settings.rank] * n_classes
+        n_axes = sum(
+            max(0, min(d, limit, round(one.weight) - 1))
+            for one, limit in zip(moments, most, strict=True)
+        )
+    return head_named(settings.classifier).n_weights(d, n_classes, n_axes)

@@ -35,6 +35,7 @@ import numpy as np
 import torch
 
 from ..classifier.choice import Choice
+from ..classifier.heads import head_named
 from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns
@@ -92,10 +93,9 @@ class _Tuning:
     """Descent for one task, from the model before it."""
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
-        settings = model.settings
-        if settings.classifier == "gaussian":
-            # The descent always uses the paper's pairs (or one-vs-all), whichever head predicts.
-            settings = replace(settings, classifier="ovo")
+        # The descent uses a linear head, whichever head predicts.
+        linear = head_named(model.settings.classifier).tuned_as
+        settings = replace(model.settings, classifier=linear)
         self._model = replace(model, settings=settings)
         self._task, self._start = task, list(drafts)
         # Streams with two keys belong to the start of the bands.

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..classifier.heads.pairs import PairwiseFisher
-from ..classifier.heads.ridge import OneVsAllRidge
-from ..classifier.solve import Classifier
+from ..classifier.heads import Head
 from ..device import as_tensor
 from ..features.feature_map import Band
 from .descent import multi_class_hinge
@@ -54,17 +52,15 @@ class Samples(NamedTuple):
 class Network:
     """A model as a function of the rows of its newest bands, one per layer.
 
-    The classifier, of pairs or one-vs-all, is constant.
+    The classifier, which is linear, is constant.
     """
 
-    def __init__(self, bands: Sequence[Band], classifier: Classifier, device: torch.device) -> None:
-        assert isinstance(classifier, (PairwiseFisher, OneVsAllRidge))
+    def __init__(self, bands: Sequence[Band], classifier: Head, device: torch.device) -> None:
         self._bands = bands
         self._planes = as_tensor(classifier.planes, device=device)
         self._offsets = as_tensor(classifier.offsets, device=device)
-        self._pooling = None
-        if isinstance(classifier, PairwiseFisher):
-            self._pooling = _pooling(classifier.n_classes, device)
+        pooling = classifier.pooling()
+        self._pooling = None if pooling is None else as_tensor(pooling, device=device)
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
         """Compute the multi-class hinge loss of each sample, of shape (..., n_samples).
@@ -89,10 +85,3 @@ class Network:
             responses = responses + corrections
             outputs = band.output(responses)
         return outputs
-
-
-def _pooling(n_classes: int, device: torch.device) -> torch.Tensor:
-    """Return the matrix that pools pair outputs as `PairwiseFisher.scores` does."""
-    t, r = torch.tril_indices(n_classes, n_classes, -1, device=device)
-    identity = torch.eye(n_classes, dtype=torch.float64, device=device)
-    return identity[t] - identity[r]

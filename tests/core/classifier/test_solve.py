@@ -109,7 +109,8 @@ OPEN = {"shrinkage": None, "epsilon": None}
 
 @pytest.mark.parametrize("head", ["ovo", "ova", "gaussian"])
 def test_draws_follow_the_seed(head):
-    model = left_open(classifier=head, **OPEN)
+    # A given ridge leaves the temperature of the distances to the draws.
+    model = left_open(classifier=head, shrinkage=None, epsilon=0.5 if head == "gaussian" else None)
 
     def solution(seed, choice=None):
         how = {"device": CPU, "seed": seed, "choice": choice}

@@ -5,16 +5,14 @@ With the regularised covariance of a class,
 .. math:: S_c = B + (1 - \rho) \Sigma_c , \qquad
           B = \rho \Sigma_{pooled} + \varepsilon v P + (1 - \rho) \bar{D} ,
 
-where P holds the penalties of the features, v is the mean variance within classes and
-:math:`\bar{D}` the mean variance outside the kept axes, the score of a class is
+the score of a class is
 
 .. math:: s_c(x) = \tfrac12 (x - m)^\top B^{-1} (x - m)
           - \tfrac12 (x - \mu_c)^\top S_c^{-1} (x - \mu_c) .
 
-The first term is common to all classes and cancels what is quadratic in x but for the own axes of
-the class. B is factored once, and by the Woodbury identity each class adds a system of the size of
-its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^{-1}` and
-:math:`L_c L_c^\top = I + U_c V_c^\top`,
+B is factored once (`ClassGaussians.shared_covariance`). By the Woodbury identity each class adds a
+system of the size of its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`,
+:math:`V_c = U_c B^{-1}` and :math:`L_c L_c^\top = I + U_c V_c^\top`,
 
 .. math:: s_c(x) = (\mu_c - m)^\top B^{-1} \bigl(x - \tfrac12 (\mu_c + m)\bigr)
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
@@ -22,8 +20,8 @@ its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c`, :math:`V_c = U_c B^
 For classes that are Gaussian in the inputs :math:`-\log \det L_c` is added.
 
 Probabilities are the softmax of the scores divided by the temperature of the sample. With the
-temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :math:`B / \rho`
-(`ffnb_sklearn.core.classifier.judge`), the nearest class c and d features, it is
+temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :math:`B / \rho`, the
+nearest class c and d features, it is
 
 .. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
@@ -36,43 +34,36 @@ J. H. Friedman. Regularized discriminant analysis. Journal of the American Stati
 84(405), 1989.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
+import numpy as np
 import torch
 
 from ...device import as_array, as_tensor
 from ...linalg import DiagonalPlusGram, cholesky
+from ...settings import Settings
 from ...statistics import Array
-from ..choice import LEAST_SHRINKAGE
 from ..gaussians import ClassGaussians
-from ..judge import LeftOutSamples
+from ..judge import LEAST_SHARE, LeftOutSamples
+from .interface import Choice, Head, Rows
+from .products import responses
+from .screening import is_exact, screened
 
 __all__ = ["GaussianDistances", "fit_distances"]
-
-# Samples per product, and bytes of responses per product: a product reads the rows of its classes
-# once for all samples, and its responses stay in the cache of the processor.
-_SAMPLES_TOGETHER = 1024
-_RESPONSE_BYTES = 8e6
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
 
-# Least share of the pooled covariance in B that temperatures assume: without any, distances of
-# left-out samples are those of the own axes.
-_FEWEST_SHARED = 0.1
-
 
 @dataclass(frozen=True)
-class GaussianDistances:
+class GaussianDistances(Head):
     """Scores of the classes from regularised Mahalanobis distances.
 
     Attributes
     ----------
     centre : ndarray of shape (d,)
-        Weighted mean of the class means.
+        Weighted mean of the class means. Further features of a sample do not count.
     planes, offsets : ndarray of shape (C, d) and (C,)
         Linear part of the scores of centred samples.
     rows : ndarray of shape (R, d)
@@ -96,71 +87,101 @@ class GaussianDistances:
     temperature: float
     own_temperature: float
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes C."""
-        return len(self.planes)
+    keeps_own = True
+    tuned_as = "ovo"
 
-    def scores(self, features: torch.Tensor) -> torch.Tensor:
+    @classmethod
+    def solved(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> "GaussianDistances":
+        """Solve the distances."""
+        return fit_distances(
+            gaussians,
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+            temperature=choice.temperature,
+            normal=choice.temperature is not None,
+            overwrite=True,
+        )
+
+    @staticmethod
+    def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
+        """Return the number of planes, offsets, own axes and their shifts, and of the centre."""
+        return (n_classes + n_axes) * (n_features + 1) + n_features
+
+    def scores(self, x: Rows) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        return self.tempered(*self.terms(features))
-
-    def tempered(self, scores: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        """Divide s by the temperature of each sample, in place, given both terms."""
-        nearest = scores.argmax(1, keepdim=True)
-        temperatures = own.gather(1, nearest).mul_(self.own_temperature)
+        linear, own = self.terms(self.centred(x))
+        scores = linear.add_(own, alpha=0.5)
+        temperatures = own.gather(1, scores.argmax(1, keepdim=True)).mul_(self.own_temperature)
         return scores.div_(temperatures.add_(self.temperature))
 
-    def log_ratios(self, features: torch.Tensor) -> torch.Tensor:
+    def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
+        """Return the class of the highest score; single precision decides where it suffices."""
+        if not isinstance(x, torch.Tensor) or not len(self.rows) or not is_exact(x):
+            return super().most_likely(x, order)
+        centred = self.centred(x)
+        assert isinstance(centred, torch.Tensor)
+        possible, linear = screened(self, centred)
+        found = possible.byte().argmax(1)
+        unsure = torch.nonzero(possible.sum(1) > 1)[:, 0]
+        scores = self._some_scores(centred[unsure], linear[unsure], possible[unsure])
+        found[unsure] = order[scores[:, order].argmax(1)]
+        return found
+
+    def logits(self, scores: Array) -> Array:
+        """Return the scores themselves."""
+        return scores
+
+    def with_priors(self, scores: Array, priors: Array) -> Array:
+        """Add the logarithms of the priors, relative to equal priors."""
+        moved: Array = scores + np.log(len(priors) * priors)
+        return moved
+
+    def log_ratios(self, x: Rows) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""
-        return self.terms(features)[0]
+        linear, own = self.terms(self.centred(x))
+        return linear.add_(own, alpha=0.5)
+
+    def centred(self, x: Rows) -> Rows:
+        """Return samples less the centre, over the features that count."""
+        centre = as_tensor(self.centre, device=x.device)
+        return (x[:, : len(centre)] if isinstance(x, torch.Tensor) else x) - centre
 
     def terms(
-        self, features: torch.Tensor, dtype: torch.dtype = torch.float64
+        self, x: Rows, dtype: torch.dtype = torch.float64
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return s and the squared lengths in own axes, both of shape (n_samples, C).
+        """Return linear terms and squared lengths in own axes of centred samples, of shape (n, C).
 
         The products with own axes, which are most of the work, are computed in `dtype`.
         """
-        device = features.device
-        centre, planes, offsets, rows, shifts = (
-            as_tensor(one, device=device)
-            for one in (self.centre, self.planes, self.offsets, self.rows, self.shifts)
+        planes, offsets, rows, shifts = (
+            as_tensor(one, device=x.device)
+            for one in (self.planes, self.offsets, self.rows, self.shifts)
         )
-        scores = features.new_empty((len(features), self.n_classes))
-        own = torch.zeros_like(scores)
-        parts = []
-        together = (torch.split(one, _SAMPLES_TOGETHER) for one in (features, scores))
-        for part, found in zip(*together, strict=True):
-            x = part - centre
-            torch.addmm(offsets, x, planes.T, out=found)
-            parts.append(x.to(dtype).T)
-        squares = torch.split(own, _SAMPLES_TOGETHER)
-        most = max(1, int(_RESPONSE_BYTES / (8 * min(len(features), _SAMPLES_TOGETHER))))
-        for c, start, stops in self.groups(most):
-            axes = slice(start, stops[-1])
-            own_rows, own_shifts = rows[axes].to(dtype), shifts[axes, None].to(dtype)
-            for part, found in zip(parts, squares, strict=True):
-                responses = torch.addmm(-own_shifts, own_rows, part).square_()
-                for k, (first, stop) in enumerate(pairwise([start, *stops])):
-                    found[:, c + k] = responses[first - start : stop - start].sum(0)
-        return scores.add_(own, alpha=0.5), own
+        linear = (x @ planes.T).add_(offsets)
+        own = torch.zeros_like(linear)
+        for samples, classes, found in responses(x, rows, -shifts, self.lengths, dtype):
+            parts = torch.split(found.square_(), [self.lengths[c] for c in classes])
+            for c, part in zip(classes, parts, strict=True):
+                own[samples, c] = part.sum(0)
+        return linear, own
 
-    def groups(self, most: int) -> Iterator[tuple[int, int, list[int]]]:
-        """Yield consecutive classes with up to `most` rows, or a single class.
-
-        A group is its first class, the first row, and the stop of each class's rows.
-        """
-        c, start, stop = 0, 0, 0
-        stops: list[int] = []
-        for length in self.lengths:
-            if stops and stop + length - start > most:
-                yield c, start, stops
-                c, start, stops = c + len(stops), stop, []
-            stop += length
-            stops.append(stop)
-        if stop > start:
-            yield c, start, stops
+    def _some_scores(
+        self, x: torch.Tensor, linear: torch.Tensor, chosen: torch.Tensor
+    ) -> torch.Tensor:
+        """Return s of centred samples and chosen classes, and of others minus infinity."""
+        rows, shifts = (
+            torch.split(as_tensor(one, device=x.device), list(self.lengths))
+            for one in (self.rows, self.shifts)
+        )
+        scores = linear.masked_fill(~chosen, -torch.inf)
+        for c in torch.nonzero(chosen.any(0))[:, 0].tolist():
+            samples = torch.nonzero(chosen[:, c])[:, 0]
+            squares = (x[samples] @ rows[c].T).sub_(shifts[c]).square_()
+            scores[samples, c] += 0.5 * squares.sum(1)
+        return scores
 
 
 def fit_distances(
@@ -214,7 +235,7 @@ def fit_distances(
     own_temperature = 0.0
     if temperature is None:
         temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
-        known = len(gaussians.penalties) * max(shrinkage, LEAST_SHRINKAGE)
+        known = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
         own_temperature = _OWN_TEMPERATURE * known**0.25
     rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means, overwrite=overwrite)
     return GaussianDistances(
@@ -237,11 +258,12 @@ def _linear_temperature(
     planes: torch.Tensor,
 ) -> float:
     """Return T_B, given B and the centred means times its inverse."""
-    left_out, share = LeftOutSamples(gaussians), max(shrinkage, _FEWEST_SHARED)
-    if share > shrinkage:
-        base = gaussians.shared_covariance(share, epsilon)
+    left_out = LeftOutSamples(gaussians)
+    if not shrinkage:
+        # Without a pooled covariance in B, left-out samples are judged in that and the ridge.
+        base, shrinkage = gaussians.shared_covariance(1.0, epsilon), 1.0
         planes = base.solve(left_out.means)
-    return left_out.cross_entropy(base, planes, share)[1]
+    return left_out.cross_entropy(base, planes, shrinkage)[1]
 
 
 def _own_axes(

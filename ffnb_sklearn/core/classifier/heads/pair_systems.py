@@ -14,19 +14,17 @@ from dataclasses import dataclass
 
 import torch
 
-from ...linalg import DiagonalPlusGram, cholesky, solve_in_place
+from ...linalg import (
+    ENERGY_ROUNDING,
+    LENGTH_ROUNDING,
+    DiagonalPlusGram,
+    cholesky,
+    solve_in_place,
+)
 from ..gaussians import ClassGaussians
+from .products import ROWS_TOGETHER
 
 __all__ = ["PairSolver", "PairSystem", "pair_system"]
-
-# Bytes of the pair systems that are solved at a time.
-_PAIR_BYTES = 64e6
-
-# Spread or distance of classes, relative to their energy, that counts as rounding.
-_ROUNDING_SHARE = 1e-26
-
-# Rows per product; products of fewer rows are slow.
-_ROWS_TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ def _separate_system(gaussians: ClassGaussians, epsilon: float) -> PairSystem:
     size = epsilon * scaled.square().mean(1)
     size = size[:, None] + size
     scale = own[:, None] + own
-    scale = torch.where(scale > 1e-12 * gap, scale, gap)
-    scale = torch.where(scale > _ROUNDING_SHARE * size, scale, size)
+    scale = torch.where(scale > LENGTH_ROUNDING * gap, scale, gap)
+    scale = torch.where(scale > ENERGY_ROUNDING * size, scale, size)
     scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
     return PairSystem(base, gaussians.rows, gaussians.lengths, weights.rsqrt(), scale)
 
@@ -166,7 +164,7 @@ class PairSolver:
         """
         width, d = self._rows.shape[1:]
         # Several classes share a product, because a product of few rows is slow.
-        n_together = max(1, _ROWS_TOGETHER // max(1, width))
+        n_together = max(1, ROWS_TOGETHER // max(1, width))
         for start in range(1, len(self._means), n_together):
             block = range(start, min(start + n_together, len(self._means)))
             left = (self._turns[start : block.stop] @ self._rows[start : block.stop]).reshape(-1, d)
@@ -180,7 +178,7 @@ class PairSolver:
         """Solve the pairs of class t from their X, of shape (t, width, width)."""
         width = products.shape[1]
         identity = torch.eye(width, dtype=products.dtype, device=products.device)
-        n_together = max(1, int(_PAIR_BYTES / (8 * (width * width + 1))))
+        n_together = max(1, ROWS_TOGETHER**2 // (width * width + 1))
         solved = []
         for start in range(0, t, n_together):
             r = slice(start, min(start + n_together, t))

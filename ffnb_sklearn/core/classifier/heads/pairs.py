@@ -11,26 +11,27 @@ covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh 
 t minus the posterior of r.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ...device import as_array, as_tensor
+from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
+from .interface import Choice, Head, Rows
 from .pair_systems import PairSolver, pair_system
+from .products import responses
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
-# Samples per product, and bytes of its outputs: products stay efficient, and their outputs stay in
-# the cache.
-_SAMPLES_TOGETHER = 2048
-_SCORE_BYTES = 16e6
+# Losses added to those of each class, which keeps probabilities away from 0 and 1.
+_SURE = 0.01
 
 
 @dataclass(frozen=True)
-class PairwiseFisher:
+class PairwiseFisher(Head):
     """Hyperplanes of all pairs of classes.
 
     Attributes
@@ -48,73 +49,67 @@ class PairwiseFisher:
     offsets: Array
     n_classes: int
 
-    def scores(self, features: torch.Tensor) -> torch.Tensor:
+    tuned_as = "ovo"
+
+    @classmethod
+    def solved(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> "PairwiseFisher":
+        """Solve the hyperplanes."""
+        return fit_pairwise(
+            gaussians,
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+            half_bias=settings.half_bias,
+        )
+
+    @staticmethod
+    def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
+        """Return the number of planes and offsets."""
+        return _n_pairs(n_classes) * (n_features + 1)
+
+    def scores(self, x: Rows) -> torch.Tensor:
         """Return the sum of the pair outputs of each class, of shape (n_samples, C).
 
         The output of the pair (t, r) counts positive for t and negative for r, so the scores of a
         sample lie between -(C - 1) and C - 1 and sum to zero.
         """
-        planes = as_tensor(self.planes, device=features.device)
-        parts = torch.split(features, _SAMPLES_TOGETHER)
-        groups = self.groups(max(1, int(_SCORE_BYTES / (8 * len(parts[0]) + 1))))
-        most = max((_n_pairs(stop) - _n_pairs(first) for first, stop in groups), default=0)
-        # Every product reuses this memory; allocating it afresh takes an eighth of the time.
-        room = features.new_empty(most * len(parts[0]))
-        scores = features.new_empty((len(features), self.n_classes))
-        for part, found in zip(parts, torch.split(scores, _SAMPLES_TOGETHER), strict=True):
+        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
+        pooled = planes.new_zeros((self.n_classes, len(x)))
+        # Class t has the pairs (t, r), r < t.
+        for samples, classes, found in responses(x, planes, offsets, range(self.n_classes)):
+            parts = torch.split(found.tanh_(), [*classes])
+            for t, against in zip(classes, parts, strict=True):
+                pooled[t, samples] += against.sum(0)
+                pooled[:t, samples] -= against
+        return pooled.T.contiguous()
 
-            def responses(pairs: slice, part: torch.Tensor = part) -> torch.Tensor:
-                rows = planes[pairs]
-                outputs = room[: len(rows) * len(part)].view(len(rows), len(part))
-                return torch.mm(rows, part.T, out=outputs)
+    def logits(self, scores: Array) -> Array:
+        r"""Return logarithms of probabilities in the order of the scores.
 
-            self.add_up(found, groups, responses)
-        return scores
-
-    def add_up(
-        self,
-        scores: torch.Tensor,
-        groups: Sequence[tuple[int, int]],
-        responses: Callable[[slice], torch.Tensor],
-    ) -> torch.Tensor:
-        """Fill and return the scores, of shape (n_samples, C), from the responses of planes.
-
-        `responses` returns w . x of consecutive pairs, of shape (n_pairs, n_samples), for each
-        group in turn; it is overwritten.
+        A pair output is the posterior of one class minus that of the other, so
+        :math:`L_t = (C - 1 - s_t) / 2` is the expected number of opponents to which class t loses,
+        and :math:`p_t \propto 1 / L_t`. For two classes :math:`p_t` is the pair's posterior itself.
         """
-        offsets = as_tensor(self.offsets, device=scores.device)
-        pooled = scores.new_zeros((self.n_classes, len(scores)))
-        for first, stop in groups:
-            pairs = slice(_n_pairs(first), _n_pairs(stop))
-            outputs = responses(pairs).add_(offsets[pairs, None]).tanh_()
-            _pool(outputs, first, stop, pooled)
-        scores[:] = pooled.T
-        return scores
+        logits: Array = -np.log(0.5 * (self.n_classes - 1 - scores) + _SURE)
+        return logits
 
-    def groups(self, most: int) -> list[tuple[int, int]]:
-        """Return groups (first, stop) of classes with up to `most` pairs, or of a single class."""
-        groups, first = [], 1
-        for t in range(1, self.n_classes):
-            if t > first and _n_pairs(t + 1) - _n_pairs(first) > most:
-                groups.append((first, t))
-                first = t
-        return [*groups, (first, self.n_classes)] if self.n_classes > 1 else []
+    def with_priors(self, scores: Array, priors: Array) -> Array:
+        """Divide the expected losses by the priors, relative to equal priors."""
+        most = self.n_classes - 1 + 2.0 * _SURE
+        return most - (most - scores) / (self.n_classes * priors)
+
+    def pooling(self) -> Array:
+        """Return the matrix that adds up the pair outputs."""
+        t, r = np.tril_indices(self.n_classes, -1)
+        identity = np.eye(self.n_classes)
+        return identity[t] - identity[r]
 
 
 def _n_pairs(n_classes: int) -> int:
     """Return the number of pairs among the first classes."""
     return n_classes * (n_classes - 1) // 2
-
-
-def _pool(outputs: torch.Tensor, first: int, stop: int, pooled: torch.Tensor) -> None:
-    """Add the outputs of the pairs (t, r), r < t, with t in a range, to the scores of t and r."""
-    ones = outputs.new_ones(stop)
-    for t, against in zip(
-        range(first, stop), torch.split(outputs, [*range(first, stop)]), strict=True
-    ):
-        # Torch takes several times as long to sum columns as to multiply by ones.
-        pooled[t].addmv_(against.T, ones[:t])
-        pooled[:t] -= against
 
 
 def fit_pairwise(

@@ -38,9 +38,11 @@ import torch
 
 from ...device import as_array, as_tensor
 from ...linalg import NotPositiveDefiniteError
+from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
-from ..judge import LEAST_LEFT, LeftOutSamples
+from ..judge import LEAST_SHARE, LeftOutSamples
+from .interface import Choice, Head, Rows
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
 
@@ -48,13 +50,9 @@ __all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
 # differences: on CIFAR-100 a softmax has 0.31 more log-loss .
 _LINEAR = 4.0
 
-# Draws of a left-out sample, each with its mirror image, so many because the tails decide between
-# two classes that hardly overlap.
-_N_DRAWS = 256
-
 
 @dataclass(frozen=True)
-class OneVsAllRidge:
+class OneVsAllRidge(Head):
     """Linear functions of the classes, regressed for classes of equal shares.
 
     Attributes
@@ -74,34 +72,38 @@ class OneVsAllRidge:
     gram: Array
     power: float
 
-    def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return the values of the linear functions, of shape (n_samples, C)."""
-        planes = as_tensor(self.planes, device=features.device)
-        offsets = as_tensor(self.offsets, device=features.device)
-        return torch.addmm(offsets, features, planes.T)
+    fixed_ridge = 0.3
+    tuned_as = "ova"
 
-    def logits(self, values: Array) -> Array:
+    @classmethod
+    def solved(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> "OneVsAllRidge":
+        """Solve the regression, which has no covariances of classes."""
+        return fit_one_vs_all(gaussians, epsilon=choice.epsilon)
+
+    @staticmethod
+    def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
+        """Return the number of coefficients and intercepts."""
+        return n_classes * (n_features + 1)
+
+    def scores(self, x: Rows) -> torch.Tensor:
+        """Return the values of the linear functions, of shape (n_samples, C)."""
+        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
+        return (x @ planes.T).add_(offsets)
+
+    def logits(self, scores: Array) -> Array:
         """Return logarithms of the probabilities, but for a constant, of shape (n_samples, C)."""
-        found: Array = self.power * np.arcsinh(values * (len(self.planes) / _LINEAR))
+        found: Array = self.power * np.arcsinh(scores * (len(self.planes) / _LINEAR))
         return found
 
-    def with_shares(self, scores: Array, shares: Array) -> Array:
-        """Return the values that a regression for classes of other shares would have.
+    def with_priors(self, scores: Array, priors: Array) -> Array:
+        """Return the values that a regression for classes of these shares would have.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, C)
-            Values for equal shares.
-        shares : ndarray of shape (C,)
-            Positive shares of the classes, of sum one.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, C)
-            Values for these shares.
+        Raise a NotPositiveDefiniteError if it cannot be solved.
         """
-        n_classes = len(shares)
-        spread = np.diag(shares) - np.outer(shares, shares)
+        n_classes = len(priors)
+        spread = np.diag(priors) - np.outer(priors, priors)
         equal = np.eye(n_classes) / n_classes - 1.0 / n_classes**2
         try:
             weights = np.linalg.solve(np.eye(n_classes) + (spread - equal) @ self.gram, spread)
@@ -110,7 +112,7 @@ class OneVsAllRidge:
                 "the regression for these priors cannot be solved to working precision; use a "
                 "larger ridge."
             ) from error
-        moved: Array = shares + (n_classes * scores - 1.0 - shares @ self.gram) @ weights
+        moved: Array = priors + (n_classes * scores - 1.0 - priors @ self.gram) @ weights
         return moved
 
 
@@ -196,7 +198,7 @@ def left_out_values(
     of_z, of_mean = p + s * h, q + s * p
     first, second = alpha * of_z + beta * of_mean, beta * of_z
     a, b, c, d = alpha * h + beta * p, alpha * p + beta * q, beta * h, beta * p
-    det = ((1.0 - a) * (1.0 - d) - b * c).clamp_min(LEAST_LEFT)
+    det = ((1.0 - a) * (1.0 - d) - b * c).clamp_min(LEAST_SHARE)
     of_z, of_mean = ((1.0 - d) * first + b * second) / det, (c * first + (1.0 - a) * second) / det
     moved = beta.expand(n_classes).clone()
     moved[0] -= step
@@ -205,11 +207,14 @@ def left_out_values(
     return (1.0 + (s + of_z)[:, None] * by_z + (1.0 + of_mean)[:, None] * by_mean) / n_classes
 
 
-def _draws(root: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return Laplace distributed draws with a root of their covariance, and their mirror images."""
+def _draws(root: torch.Tensor, seed: int, n_draws: int = 256) -> torch.Tensor:
+    """Return Laplace distributed draws with a root of their covariance, and their mirror images.
+
+    They are many because the tails decide between two classes that hardly overlap.
+    """
     generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn((_N_DRAWS, len(root)), generator=generator, dtype=root.dtype, device="cpu")
+    normal = torch.randn((n_draws, len(root)), generator=generator, dtype=root.dtype, device="cpu")
     # A normal distribution with an exponentially distributed variance.
-    uniform = torch.rand((_N_DRAWS, 1), generator=generator, dtype=root.dtype, device="cpu")
+    uniform = torch.rand((n_draws, 1), generator=generator, dtype=root.dtype, device="cpu")
     draws = (normal * (-torch.log1p(-uniform)).sqrt()).to(root.device) @ root
     return torch.cat([draws, -draws])

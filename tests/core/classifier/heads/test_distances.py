@@ -94,7 +94,7 @@ def test_the_temperature_is_that_of_the_same_ridge_over_the_pooled_covariance(
 ):
     # B / share has a ridge relative to a pooled covariance that counts in full.
     gaussians = gaussians_of(samples(5), None, np.linspace(1.0, 3.0, 5))
-    share = max(0.1, 0.0 if covariance == "identity" else shrinkage)
+    share = 1.0 if covariance == "identity" else shrinkage or 1.0
     base, left_out = gaussians.shared_covariance(1.0, 0.3 / share), LeftOutSamples(gaussians)
 
     _, expected = left_out.cross_entropy(base, base.solve(left_out.means))
@@ -174,9 +174,9 @@ def test_identity_covariances_decide_by_the_nearest_mean(absolute):
     np.testing.assert_array_equal(found, gaps.argmin(1))
 
 
-@pytest.mark.parametrize("n_rows", [1, 10, 40])
-def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_rows):
-    # In groups of up to ten rows, several classes may follow another group.
+@pytest.mark.parametrize("n_samples", [1, 6, 15])
+def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_samples):
+    # In groups of up to 15 rows, several classes may follow another group.
     parts, x = samples(6) + samples(6, seed=2), np.concatenate(samples(6, seed=1))
 
     def scores(shift):
@@ -186,10 +186,7 @@ def test_chunks_and_a_common_offset_leave_the_scores_alone(monkeypatch, n_rows):
 
     whole = scores(0.0)
     assert_allclose(scores(1e6), whole, rtol=1e-6, atol=1e-6 * np.abs(whole).max())
-    monkeypatch.setattr(
-        "ffnb_sklearn.core.classifier.heads.distances._RESPONSE_BYTES", 24.0 * n_rows
-    )
-    monkeypatch.setattr("ffnb_sklearn.core.classifier.heads.distances._SAMPLES_TOGETHER", 3)
+    monkeypatch.setattr("ffnb_sklearn.core.classifier.heads.products.ROWS_TOGETHER", n_samples)
     assert_allclose(scores(0.0), whole, rtol=1e-9)
 
 

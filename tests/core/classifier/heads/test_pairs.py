@@ -8,8 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.heads import pair_systems
-from ffnb_sklearn.core.classifier.heads import pairs as fisher
+from ffnb_sklearn.core.classifier.heads import pair_systems, products
 from ffnb_sklearn.core.classifier.heads.pairs import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.statistics import ClassMoments
 
@@ -112,13 +111,13 @@ def test_residuals_of_single_classes_are_exact_in_the_pooled_covariance():
         assert_matches(result, naive(moments, covariance, 1.0, 0.3, np.ones(12)))
 
 
-@pytest.mark.parametrize("bytes_at_a_time", [1.0, 5e4])
-def test_solving_a_few_pairs_at_a_time_changes_nothing(monkeypatch, bytes_at_a_time):
+@pytest.mark.parametrize("n_together", [1, 20])
+def test_solving_a_few_pairs_at_a_time_changes_nothing(monkeypatch, n_together):
     gaussians = gaussians_of(classes(8))
     whole = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
 
-    monkeypatch.setattr(pair_systems, "_PAIR_BYTES", bytes_at_a_time)
-    monkeypatch.setattr(fisher, "_SCORE_BYTES", bytes_at_a_time)
+    for module in (pair_systems, products):
+        monkeypatch.setattr(module, "ROWS_TOGETHER", n_together)
     parts = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
 
     X = torch.as_tensor(np.random.default_rng(0).normal(size=(30, 8)))
@@ -164,8 +163,7 @@ def test_the_threshold_lies_at_the_midpoint_of_the_means():
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 9])
 def test_scores_are_sums_of_antisymmetric_pair_outputs(monkeypatch, n_samples, n_classes):
     # So few at a time that both samples and hyperplanes come in several parts.
-    monkeypatch.setattr(fisher, "_SAMPLES_TOGETHER", 16)
-    monkeypatch.setattr(fisher, "_SCORE_BYTES", 8 * 16 * 10)
+    monkeypatch.setattr(products, "ROWS_TOGETHER", 16)
     rng, n_pairs = np.random.default_rng(0), n_classes * (n_classes - 1) // 2
     planes, offsets = rng.normal(size=(n_pairs, 3)), rng.normal(size=n_pairs)
     X = rng.normal(size=(n_samples, 3))

@@ -1,4 +1,4 @@
-"""Predictions in single precision: certain classes are those of double precision."""
+"""Predictions in single precision are those of double precision."""
 
 from dataclasses import replace
 
@@ -8,9 +8,8 @@ import torch
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.classifier.heads import screening
 from ffnb_sklearn.core.classifier.heads.distances import GaussianDistances
-from ffnb_sklearn.core.classifier.heads.screening import certain_classes
+from ffnb_sklearn.core.classifier.heads.screening import is_exact, screened
 
 D = 40
 
@@ -29,20 +28,28 @@ def drawn_samples(n=400, scale=1.0):
     return torch.as_tensor(scale * np.random.default_rng(1).standard_normal((n, D)))
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-def test_certain_classes_are_those_of_double_precision(scale):
+def possible_of(distances, x):
+    return screened(distances, distances.centred(x))[0]
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-30, 1.0, 1e30])
+def test_the_most_likely_classes_are_those_of_double_precision(scale):
     distances, x = drawn_distances(scale), drawn_samples(scale=scale)
-    found = certain_classes(distances, x)
-    certain = found >= 0
-    assert certain.double().mean() > 0.95
-    assert_array_equal(found[certain], distances.log_ratios(x).argmax(1)[certain])
+    best = distances.log_ratios(x).argmax(1)
+    possible = possible_of(distances, x)
+    assert possible[torch.arange(len(x)), best].all()
+    # Values beyond single precision exclude no class.
+    assert (possible.sum(1) == 1).double().mean() > 0.95 or (scale == 1e-60 and possible.all())
+    assert_array_equal(distances.most_likely(x, torch.arange(4)), best)
 
 
 def test_the_bound_exceeds_the_errors_of_single_precision():
     distances, x = drawn_distances(), drawn_samples()
-    exact, rough = (distances.terms(x, one)[0] for one in (torch.float64, torch.float32))
-    # A second class that is ahead or behind by the largest error of all must not be certain.
-    error = float((exact - rough).abs().max())
+    exact, rough = (
+        distances.terms(distances.centred(x), one)[1] for one in (torch.float64, torch.float32)
+    )
+    # A second class that is ahead or behind by the largest error of all must stay possible.
+    error = 0.5 * float((exact - rough).abs().max())
     assert error > 0.0
     last = len(distances.planes) - 1
     axes = slice(sum(distances.lengths[:-1]), None)
@@ -56,18 +63,26 @@ def test_the_bound_exceeds_the_errors_of_single_precision():
     )
     best = twins.log_ratios(x).argmax(1)
     assert (best == last + 1).any()
-    assert (certain_classes(twins, x)[best == last + 1] == -1).all()
+    assert (possible_of(twins, x)[best == last + 1][:, last:]).all()
+    assert_array_equal(twins.most_likely(x, torch.arange(last + 2)), best)
 
 
-def test_values_beyond_single_precision_are_not_certain():
-    distances, x = drawn_distances(1e-60), drawn_samples(scale=1e-60)
-    assert (certain_classes(distances, x) == -1).all()
+def test_equal_classes_are_told_apart_by_their_order():
+    distances, x = drawn_distances(lengths=(5, 5, 5)), drawn_samples()
+    same = {
+        name: np.concatenate(
+            [getattr(distances, name)[: getattr(distances, name).shape[0] // 3]] * 3
+        )
+        for name in ("planes", "offsets", "rows", "shifts")
+    }
+    found = replace(distances, **same).most_likely(x, torch.tensor([2, 0, 1]))
+    assert_array_equal(found, np.full(len(x), 2))
 
 
-def test_nothing_is_certain_for_few_samples_or_without_axes():
-    distances, x = drawn_distances(), drawn_samples()
-    assert (certain_classes(distances, x[: screening._FEWEST_SAMPLES - 1]) == -1).all()
-    assert (certain_classes(drawn_distances(lengths=(0, 0)), x) == -1).all()
+def test_few_samples_are_not_screened():
+    x = drawn_samples(64)
+    assert is_exact(x)
+    assert not is_exact(x[1:])
 
 
 def lower_by_one_call():
@@ -83,17 +98,17 @@ def lower_for_products():
 
 
 @pytest.mark.parametrize("lower", [lower_by_one_call, lower_for_all, lower_for_products])
-def test_nothing_is_certain_if_the_precision_of_products_is_lowered(lower):
-    distances, x = drawn_distances(), drawn_samples()
-    assert (certain_classes(distances, x) >= 0).any()
+def test_nothing_is_screened_if_the_precision_of_products_is_lowered(lower):
+    x = drawn_samples()
+    assert is_exact(x)
     lower()
     try:
-        assert (certain_classes(distances, x) == -1).all()
+        assert not is_exact(x)
     finally:
         torch.set_float32_matmul_precision("highest")
         torch.backends.fp32_precision = "none"
         torch.backends.mkldnn.matmul.fp32_precision = "none"
-    assert (certain_classes(distances, x) >= 0).any()
+    assert is_exact(x)
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 2), (2, 1, 0)], ids=["ascending", "descending"])
