@@ -301,9 +301,13 @@ class FFNBClassifier(
         The estimator has one feature layer of three neurons per class, which matches all printed
         network sizes. The discriminants of pairs use the bands alone, old classes have zeros in new
         neurons, class covariances have no shrinkage, and gamma and epsilon are absolute. Algorithm
-        2 runs without left-out samples, copies, draws, patience or veto. The only correction is the
-        factor 1/2 of the bias; ``bands__half_bias=False`` restores the printed bias. The user guide
-        lists all differences from the default.
+        2 runs all its epochs, without left-out samples, copies, draws or veto. The printed text is
+        corrected or completed in these places: the bias has the factor 1/2
+        (``bands__half_bias=False`` restores the printed bias) and stands inside of tanh, a class
+        pools over all other classes, each part of a class has a code of its own, and no axis
+        without energy is kept. The page "The method of the paper" has a table of these readings,
+        and of the accuracy of the printed letter; the user guide lists all differences from the
+        default.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from ffnb_sklearn import Bands, FFNBClassifier
 from ffnb_sklearn.core.tuning.descent import MomentumSteps
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
-from tests.dense_ffnb import DenseFFNB
+from tests.dense_ffnb import READINGS, DenseFFNB
 
 SETTINGS = {"p": 20, "bands__gamma": 1.0, "epsilon": 0.1}
 
@@ -90,6 +90,8 @@ def test_closed_form_equals_the_printed_equations(digits, changes, size):
         {"bands__activation": "tanh"},
         {"bands__half_bias": False},
         {"p": 0.9, "band_size": 1},
+        # The loss is zero before the last epochs, in which the weight decay still moves the rows.
+        {"bands__max_epochs": 20, "bands__weight_decay": 0.1, "epsilon": 0.01},
     ],
     ids=repr,
 )
@@ -97,6 +99,7 @@ def test_closed_form_equals_the_printed_equations(digits, changes, size):
 def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, monkeypatch):
     X, y, X_test, _ = digits
     descent = {
+        "bands__max_epochs": 2,
         "bands__learning_rate": 0.01,
         "bands__momentum": 0.9,
         "bands__weight_decay": 0.0,
@@ -104,10 +107,8 @@ def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, 
     }
     descent.update({name: value for name, value in changes.items() if name in descent})
     options = {name: value for name, value in changes.items() if name not in descent}
-    dense, model = (
-        DenseFFNB(**as_printed({**SETTINGS, "epsilon": 1.0, **options})),
-        published(**{"bands__max_epochs": 2, "epsilon": 1.0, **changes}),
-    )
+    options = {"epsilon": 1.0, **options}
+    dense, model = DenseFFNB(**as_printed({**SETTINGS, **options})), published(**options, **descent)
     steps, step = [], MomentumSteps.__call__
 
     def recorded(self, loss):
@@ -119,7 +120,7 @@ def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, 
     for number, task in enumerate(tasks_of(X, y, size), start=1):
         dense.learn(
             *task,
-            epochs=2,
+            epochs=descent["bands__max_epochs"],
             rng=np.random.default_rng([seed, number, 1]),
             rate=descent["bands__learning_rate"],
             momentum=descent["bands__momentum"],
@@ -133,6 +134,18 @@ def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, 
     for ours, theirs in zip(steps, dense.trace, strict=True):
         assert_allclose(ours, theirs, atol=1e-6)
     assert_allclose(model.decision_function(X_test), dense.scores(X_test), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name, reading in READINGS.items() if reading])
+def test_every_other_reading_of_the_printed_text_gives_other_scores(digits, name):
+    X, y, X_test, _ = digits
+    # The past has fewer axes than p at first.
+    dense = DenseFFNB(**as_printed({**SETTINGS, "p": 46}), **READINGS[name])
+    model = published(bands__max_epochs=0, classes_per_task=1, p=46).fit(X, y)
+    for task in tasks_of(X, y, 1):
+        dense.learn(*task)
+
+    assert np.abs(model.decision_function(X_test) - dense.scores(X_test)).max() > 0.5
 
 
 # ---- an ordinary estimator

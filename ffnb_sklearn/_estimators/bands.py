@@ -66,7 +66,7 @@ class Bands(DocumentedMixin, BaseEstimator):
         ``old_statistics="gaussian"``.
     patience : int or None, default=10
         Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
-        it ends after `max_epochs` or at a loss of zero.
+        all epochs run.
     standard_errors : float or None, default=2.0
         Number of standard errors by which the loss has to fall; else the start is kept, and
         otherwise the best epoch. With None, the last epoch is kept, as in [1]_.

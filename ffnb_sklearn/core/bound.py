@@ -1,18 +1,11 @@
 r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
-Before the task its neurons are silent: their rows are zero. Its training ends in rows
-:math:`W_l = (\Phi_l \alpha_l)^\top`. Let :math:`\beta_{l-1}` be the residual coordinates of
-previous samples X in the input of layer l. If the Lipschitz constant of the activation is at most
-1,
+Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`, for
+which the printed bound holds without a sum over steps (docs/theory/paper.rst has the proof, and the
+printed sum):
 
-.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2
-          \le B_l = \sum_{k=0}^{l-1} \|\alpha_{l-k}\|_F^2 \, \|\beta_{l-k-1}\|_F^2
-          \prod_{k'=0}^{k-1} \|W_{l-k'}^{old}\|_F^2 .
-
-This is the printed bound for one step from :math:`\alpha^0 = 0`. It does not hold for more
-steps, because the square of a sum is not bounded by the sum of the squares. The drift depends on
-the two ends alone, so it needs no sum over steps. ``benchmarks/paper_bound.py`` computes the
-printed sum beside this bound: n steps of rows that hardly move make it 2 n times as large.
+.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
+          = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1} .
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +23,7 @@ __all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
 
 
 class LayerBound(NamedTuple):
-    """Terms of the bound in one layer; all norms are Frobenius norms.
+    """Terms of the bound in one layer; all norms are squared Frobenius norms.
 
     Attributes
     ----------
@@ -78,19 +71,9 @@ class ForgettingBound:
 
 @plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Evaluate Proposition 1 for the newest task's bands.
+    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
 
-    Parameters
-    ----------
-    model : Model
-        Model with a newest task.
-    X : Tensor of shape (n_samples, n_inputs)
-        Samples of previous tasks.
-
-    Returns
-    -------
-    ForgettingBound
-        Sums over the samples, not means.
+    All terms are sums over the samples, not means.
     """
     features = model.features
     layers: list[LayerBound] = []
@@ -103,7 +86,9 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
         old = _old_energy(features, band)
         # The older rows would pass on a change of the layer below.
         inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
-        layers.append(LayerBound(inherited, _drift(band, below), alpha, beta, old))
+        response = band.response(below)
+        change = band.output(response) - band.output(0.0 * response)
+        layers.append(LayerBound(inherited, float(change.square().sum()), alpha, beta, old))
     return ForgettingBound(tuple(layers))
 
 
@@ -127,12 +112,6 @@ def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
     inside = torch.linalg.vector_norm(left.project(below))
     seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
     return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
-
-
-def _drift(band: Band, below: torch.Tensor) -> float:
-    """Return the squared change of a layer's outputs: the newest band against silence."""
-    response = band.response(below)
-    return float((band.output(response) - band.output(0.0 * response)).square().sum())
 
 
 def _old_energy(features: FeatureMap, newest: Band) -> float:

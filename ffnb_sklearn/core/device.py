@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,64 +23,29 @@ __all__ = [
     "with_tensors",
 ]
 
+_T = TypeVar("_T")
+
 # Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
 # Threads of short products wait for each other, and long where other processes keep the cores busy.
 OPERATIONS_PER_THREAD = 2e9
-
-_EXPECTED = "'auto', 'cpu', 'cuda', 'cuda:<index>' or 'mps'"
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-_NUMPY_DTYPE: dict[torch.dtype, npt.DTypeLike] = {
-    torch.float64: np.float64,
-    torch.float32: np.float32,
-    torch.int64: np.int64,
-    torch.uint8: np.uint8,
-    torch.bool: np.bool_,
-}
-
-
-def _available_devices() -> list[str]:
-    """Return the names of the devices of this machine."""
-    names = ["cpu"]
-    names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        names.append("mps")
-    return names
 
 
 def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
 
-    Parameters
-    ----------
-    device : {"auto", "cpu", "cuda", "mps"} or "cuda:<index>"
-        ``"auto"`` is the current CUDA device if there is one, else the CPU; never ``"mps"``,
-        which has no float64 arithmetic.
-
-    Returns
-    -------
-    torch.device
-        Device of this machine.
-
-    Raises
-    ------
-    ValueError
-        If the value is another one, or a device that this machine lacks.
-
-    Examples
-    --------
-    >>> from ffnb_sklearn.core.device import resolve_device
-    >>> resolve_device("cpu")
-    device(type='cpu')
+    "auto" is the current CUDA device if there is one, else the CPU; never "mps", which has no
+    float64 arithmetic. Raise `ValueError` if the value is another one, or a device that this
+    machine lacks.
     """
-    available = _available_devices()
+    available = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    available += ["mps"] if torch.backends.mps.is_available() else []
     has_cuda = "cuda:0" in available
     if device == "auto":
         return torch.device("cuda" if has_cuda else "cpu")
     if not isinstance(device, str) or not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
-        raise ValueError(f"device must be {_EXPECTED}; got {device!r}.")
+        raise ValueError(
+            f"device must be 'auto', 'cpu', 'cuda', 'cuda:<index>' or 'mps'; got {device!r}."
+        )
     if device not in available and not (device == "cuda" and has_cuda):
         raise ValueError(
             f"device={device!r} is not available; this machine has {', '.join(available)}."
@@ -106,24 +70,25 @@ class _WritableView:
 def as_tensor(
     array: npt.ArrayLike | torch.Tensor,
     *,
-    device: torch.device,
+    device: torch.device | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> torch.Tensor:
-    """Put an array-like of any memory layout, byte order and dtype on a device.
+    """Put an array-like of any memory layout, byte order and dtype on a device; None is the CPU.
 
     On the CPU the tensor shares the memory of a C-ordered array of the same dtype, even of a
     read-only one: never write to it. Tensors keep their dtype (see `with_tensors`). Raise
     `ValueError` if float64 is requested on an MPS device.
     """
     if isinstance(array, torch.Tensor):
-        return array.to(device)
-    if device.type == "mps" and dtype == torch.float64:
+        return array.to(device or torch.device("cpu"))
+    if device is not None and device.type == "mps" and dtype == torch.float64:
         raise ValueError(
             "device='mps' has no float64 arithmetic, which is needed here; use "
             "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
         )
     # torch refuses negative strides, and the last bits of a product depend on the strides.
-    values = np.asarray(array, dtype=_NUMPY_DTYPE[dtype], order="C")
+    kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
+    values = np.asarray(array, dtype=kind, order="C")
     if any(stride < 0 for stride in values.strides):
         # A single row counts as C-ordered whatever its stride.
         values = values.copy()
@@ -158,24 +123,24 @@ def with_tensors(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -
     return cast(_T, changed)
 
 
-def plain_torch(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Decorate an entry into the core, so that modes of torch around a call change nothing.
+@contextmanager
+def _without_modes() -> Iterator[None]:
+    """Switch off modes of torch within a block.
 
     `torch.autocast` would compute products of float32 numbers with 8 bits, and
     `torch.inference_mode` has no gradients for fine-tuning.
     """
+    with ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        for device_type in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device_type):
+                stack.enter_context(torch.autocast(device_type, enabled=False))
+        yield
 
-    @wraps(function)
-    def plain(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with ExitStack() as stack:
-            if torch.is_inference_mode_enabled():
-                stack.enter_context(torch.inference_mode(False))
-            for device_type in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(device_type):
-                    stack.enter_context(torch.autocast(device_type, enabled=False))
-            return function(*args, **kwargs)
 
-    return plain
+# Decorator of entries into the core, so that modes of torch around a call change nothing.
+plain_torch = _without_modes()
 
 
 @contextmanager

@@ -14,43 +14,26 @@ from .features.feature_map import Band
 from .features.nullspace import (
     EmptyNullSpaceWarning,
     NullSpace,
+    above_rounding,
     largest_useful_p,
     null_space,
-    rank_of,
 )
 from .features.old_classes import extend_moments
 from .messages import level_of_user
 from .model import Model, Settings, Task
 
-__all__ = [
-    "Draft",
-    "append_band",
-    "append_drafts",
-    "draft_bands",
-]
+__all__ = ["Draft", "append_band", "append_drafts", "draft_bands"]
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The band of one layer before a model has it.
+    """The band of one layer, counted from 1, before a model has it.
 
-    Attributes
-    ----------
-    layer : int
-        Its layer, counted from 1.
-    rows : Tensor of shape (n_neurons, d)
-        W, within the open axes.
-    responses : Tensor of shape (n_samples, n_neurons)
-        Responses of the task's samples, by default to rows that were not fitted to them.
-    corrections : Tensor of shape (n_samples, n_neurons)
-        Difference between these responses and W z.
-    reach : Tensor of shape ()
-        Inverse unit of the rows in a descent: the root mean square length of the samples z in the
-        open axes, as in `ffnb_sklearn.core.features.bands.FittedRows`, or 1 in absolute units.
-    scale : float
-        Factor of the outputs, which gives them the unit of the inputs; 1 in absolute units.
-    open_axes : NullSpace
-        Axes left by previous tasks.
+    The rows W lie within the open axes. `responses` are those of the task's samples, by default to
+    rows that were not fitted to them, and `corrections` their difference from W z; both have the
+    shape (n_samples, n_neurons). `reach` is the inverse unit of the rows in a descent: that of
+    `FittedRows`, or 1 in absolute units. `scale` is the factor of the outputs, which gives them the
+    unit of the inputs; 1 in absolute units.
     """
 
     layer: int
@@ -68,29 +51,10 @@ class Draft:
 
 
 def draft_bands(model: Model, task: Task) -> list[Draft]:
-    """Draft bands for the new classes of a task in closed form [Eq. 1, 5-7].
+    """Draft bands for the new classes of a task in closed form [Eq. 1, 5-7], first layer first.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples, some of them of new classes.
-
-    Returns
-    -------
-    list of Draft
-        One draft per layer, the first layer first.
-
-    Raises
-    ------
-    ValueError
-        If `p` leaves no axis for new neurons in some layer.
-
-    Warns
-    -----
-    EmptyNullSpaceWarning
-        If the task's samples have only rounding in the axes that are left in some layer.
+    Raise `ValueError` if `p` leaves no axis for new neurons in some layer, and warn with an
+    `EmptyNullSpaceWarning` if the task's samples have only rounding in the axes that are left.
     """
     settings, device = model.settings, task.X.device
     absolute = settings.units == "absolute"
@@ -138,21 +102,9 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
 def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Model, torch.Tensor]:
     """Append the bands of a task to a model.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples that the bands were drafted for.
-    drafts : sequence of Draft
-        One draft per layer, the first layer first.
-
-    Returns
-    -------
-    model : Model
-        Model with the bands; the moments of the task's samples are still to be added.
-    fresh : Tensor of shape (n_samples, n_new_neurons)
-        Outputs of the new neurons for the task's samples, each left out of the fit.
+    Return the model, to which the moments of the task's samples are still to be added, and the
+    outputs of the new neurons, of shape (n_samples, n_new_neurons), for samples left out of the
+    fit.
     """
     fresh, n_newest = [], int(task.classes.max()) + 1 - len(model.moments)
     for draft in drafts:
@@ -185,7 +137,7 @@ def _warn_of_rounding(
     warnings.warn(
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
         f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
-        f"{rank_of(past)} there, and the new samples have nothing in the other "
+        f"{len(above_rounding(past))} there, and the new samples have nothing in the other "
         f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which "
         f"trains no bands. The largest useful p is {largest_useful_p(past, below)}.",
         EmptyNullSpaceWarning,

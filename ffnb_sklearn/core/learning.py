@@ -15,7 +15,7 @@ from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Settings, Task, updated_moments
-from .tuning.descent import SILENT, EpochWatcher
+from .tuning.descent import EpochWatcher
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
@@ -25,29 +25,12 @@ __all__ = ["learn"]
 _N_FOLDS, _ENOUGH = 10, 1000
 
 
-def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = SILENT) -> Model:
-    """Learn one task.
+def learn(
+    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
+) -> Model:
+    """Learn one task, of new classes, known classes, or both.
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples of new classes, known classes, or both.
-    settings : Settings
-        Settings of the task.
-    watcher : EpochWatcher
-        Watches the epochs of fine-tuning.
-
-    Returns
-    -------
-    Model
-        Model after the task.
-
-    Raises
-    ------
-    ValueError
-        If `p` leaves no axis for new neurons in some layer.
+    Raise `ValueError` if `p` leaves no axis for new neurons in some layer.
     """
     if settings.band_size and settings.sees_past and _has_new_classes(model, task):
         # All folds of the samples share it.
@@ -60,7 +43,9 @@ def learn(model: Model, task: Task, settings: Settings, watcher: EpochWatcher = 
     return replace(learned, left_out=left_out).with_solution(learned.solution(task.classes.device))
 
 
-def _learned(model: Model, task: Task, settings: Settings, watcher: EpochWatcher) -> Model:
+def _learned(
+    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
+) -> Model:
     """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
     with few_threads(_operations(model, task, settings)):
         if settings.band_size:
@@ -92,7 +77,7 @@ def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness
             continue
         rest, without = np.flatnonzero(folds != fold), replace(model, settings=settings)
         if len(rest):
-            without = _learned(model, task.part(rest), settings, SILENT)
+            without = _learned(model, task.part(rest), settings)
         likeness[held] = as_array(without.likeness_like(learned, task.part(held).samples))
         if np.count_nonzero(np.isfinite(likeness)) >= _ENOUGH:
             break

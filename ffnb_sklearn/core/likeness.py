@@ -1,11 +1,9 @@
 """Likeness of left-out samples to the classes learned, and a threshold for new samples.
 
-The moments of a class do not tell how unusual its new samples may be. If asked for, a class also
-keeps quantiles of the likeness (`ffnb_sklearn.core.classifier.novelty`) of its samples, each to a
-model that has not learned it (`ffnb_sklearn.core.learning`). The threshold for a rate of false
-alarms is a quantile of the values of all classes. Most new classes raise the likeness of samples of
-old ones, so values that were computed when k classes were known have the weight :math:`k^2`
-(docs/benchmarks/novelty_threshold.md).
+If asked for, a class keeps quantiles of the likeness of its samples, each to a model that has not
+learned it. The threshold for a rate of false alarms is a quantile of the values of all classes.
+Most new classes raise the likeness of samples of old ones, so values that were computed when k
+classes were known have the weight :math:`k^2` (docs/benchmarks/novelty_threshold.md).
 """
 
 from collections.abc import Sequence
@@ -25,12 +23,8 @@ _MOST_VALUES = 100
 class LeftOutLikeness:
     """Likeness of samples of one class, each to a model that has not learned it.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_values,)
-        Likenesses in ascending order, or up to 100 quantiles of them.
-    n_classes : int
-        Number of classes that the model knew.
+    `values` holds the likenesses in ascending order, or up to 100 quantiles of them; `n_classes` is
+    the number of classes that the model knew.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0))
@@ -39,24 +33,15 @@ class LeftOutLikeness:
     @classmethod
     def of(cls, values: Array, weights: Array, n_classes: int) -> "LeftOutLikeness":
         """Keep the quantiles of the likeness of samples with weights, both of shape (n,)."""
+        if not len(values):
+            return cls(values, n_classes)
         n_values = min(len(values), _MOST_VALUES)
-        shares = (np.arange(n_values) + 0.5) / max(n_values, 1)
-        return cls(_quantiles(values, weights, shares), n_classes)
+        shares = (np.arange(n_values) + 0.5) / n_values
+        return cls(np.quantile(values, shares, method="inverted_cdf", weights=weights), n_classes)
 
 
 def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLikeness:
-    """Pool the left-out likeness of different samples of one class.
-
-    Parameters
-    ----------
-    parts : sequence of (LeftOutLikeness, float)
-        At least one, and the weight of the samples of each.
-
-    Returns
-    -------
-    LeftOutLikeness
-        Of all samples, with the largest number of classes.
-    """
+    """Pool the left-out likeness of different samples of one class, given with their weights."""
     values = np.concatenate([one.values for one, _ in parts])
     weights = np.concatenate([_weights(*part) for part in parts])
     return LeftOutLikeness.of(values, weights, max(one.n_classes for one, _ in parts))
@@ -65,37 +50,18 @@ def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLi
 def likeness_threshold(
     classes: Sequence[LeftOutLikeness], priors: Array, rate: float
 ) -> float | None:
-    """Return the likeness that a share of new samples of the classes falls below.
+    """Return the likeness that a share `rate` of new samples of the classes falls below.
 
-    Parameters
-    ----------
-    classes : sequence of LeftOutLikeness
-        Left-out likeness of each class; classes without values play no part.
-    priors : ndarray of shape (n_classes,)
-        Shares of the classes among new samples.
-    rate : float
-        Share of new samples, in (0, 1).
-
-    Returns
-    -------
-    float or None
-        The threshold; None if no class has values.
+    `priors` are the shares of the classes among new samples. Classes without values play no part;
+    the threshold is None if no class has values.
     """
     if not any(len(one.values) for one in classes):
         return None
     values = np.concatenate([one.values for one in classes])
     weights = np.concatenate([_weights(*part) for part in zip(classes, priors, strict=True)])
-    return float(_quantiles(values, weights, np.array([rate]))[0])
+    return float(np.quantile(values, rate, method="inverted_cdf", weights=weights))
 
 
 def _weights(one: LeftOutLikeness, weight: float) -> Array:
     """Return the weights of the values of samples of a given weight."""
     return np.full(len(one.values), weight * one.n_classes**2 / max(len(one.values), 1))
-
-
-def _quantiles(values: Array, weights: Array, shares: Array) -> Array:
-    """Return the least values that have at least these shares of the weight up to them."""
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(weights[order])
-    found: Array = values[order[np.searchsorted(sums, shares * sums[-1:])]]
-    return found

@@ -1,17 +1,9 @@
 r"""Linear algebra: Gram matrices, Cholesky factors with diagnosis, solves, principal rows.
 
 Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
-The longest few rows of a large scatter come from a randomised subspace iteration [1]_: with random
-directions :math:`\Omega`, a quarter more than the rows requested, and an orthonormal basis U of
-:math:`R S \Omega`, they are the principal rows of :math:`U^\top R`. Strong axes are exact; axes
-that differ little from the next ones are mixed. The rest of the scatter,
-:math:`R^\top (I - U U^\top) R`, is positive semi-definite, as with exact rows. The result is a
-function of S alone.
-
-References
-----------
-.. [1] N. Halko, P. G. Martinsson and J. A. Tropp. Finding structure with randomness: probabilistic
-   algorithms for constructing approximate matrix decompositions. SIAM Review 53(2), 2011.
+The longest few rows of a large scatter come from a randomised subspace iteration (N. Halko, P. G.
+Martinsson and J. A. Tropp. Finding structure with randomness. SIAM Review 53(2), 2011). Strong axes
+are exact; axes that differ little from the next ones are mixed. The result is a function of S.
 """
 
 import warnings
@@ -24,7 +16,6 @@ from .messages import level_of_user
 
 __all__ = [
     "ENERGY_ROUNDING",
-    "LEAST_ENERGY_RATIO",
     "LENGTH_ROUNDING",
     "SUM_ROUNDING",
     "DiagonalPlusGram",
@@ -56,10 +47,6 @@ ENERGY_ROUNDING = LENGTH_ROUNDING**2
 # Error of a sum of energies, relative to the sum, and of an eigenvalue, relative to the largest:
 # hundreds of terms with an error of 1e-16 each.
 SUM_ROUNDING = 1e-13
-
-# Energy of the shortest principal row, relative to the longest, from which principal rows are
-# orthogonal to a dozen digits: the rounding of each row is that of the longest.
-LEAST_ENERGY_RATIO = 1e-7
 
 # Shifts of a diagonal that is not positive definite, relative to its mean and tried in turn. The
 # first is near rounding; beyond the last the solution would be that of another problem.
@@ -100,31 +87,11 @@ def lower_gram(rows: torch.Tensor) -> torch.Tensor:
 
 
 def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
-    """Compute the lower Cholesky factor of one or many symmetric matrices.
+    """Compute the lower Cholesky factors of one or many symmetric matrices, of shape (..., d, d).
 
-    A matrix whose factorisation fails gets a growing shift of its diagonal, with a warning.
-
-    Parameters
-    ----------
-    matrix : Tensor of shape (..., d, d)
-        Matrices that are positive definite up to rounding; only lower triangles are read.
-    name : str
-        Name of the matrix in messages.
-
-    Returns
-    -------
-    Tensor of shape (..., d, d)
-        Lower triangular factors.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If an entry is not finite, or no shift up to 1e-6 of the mean diagonal helps.
-
-    Warns
-    -----
-    IllConditionedWarning
-        If a shift was needed.
+    Only lower triangles are read. A matrix whose factorisation fails gets a growing shift of its
+    diagonal, with an `IllConditionedWarning`. Raise `NotPositiveDefiniteError`, with the `name` of
+    the matrix, if an entry is not finite, or no shift up to 1e-6 of the mean diagonal helps.
     """
     factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
@@ -169,24 +136,14 @@ def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 class DiagonalPlusGram:
     r"""The matrix :math:`A = \mathrm{diag}(\delta) + c R^\top R`, ready for solving.
 
-    If R has fewer rows than columns, the Woodbury identity needs only the Gram matrix of the
-    rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning independent of
-    the scales of the features.
+    If R, of shape (m, d), has fewer rows than columns, the Woodbury identity needs only the Gram
+    matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning
+    independent of the scales of the features. The entries of the diagonal are positive and the
+    scale c is not negative; `name` is that of the matrix in messages.
 
-    Parameters
-    ----------
-    diagonal : Tensor of shape (d,)
-        Positive entries.
-    rows : Tensor of shape (m, d)
-        R.
-    name : str
-        Name of the matrix in messages.
-    scale : float, default=1.0
-        c, not negative.
-    gram : Tensor of shape (k, k) or None, default=None
-        Lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
-        :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled
-        copy of the rows, but overflows sooner.
+    `gram` is the lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
+    :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled copy
+    of the rows, but overflows sooner.
     """
 
     def __init__(
@@ -225,18 +182,7 @@ class DiagonalPlusGram:
         return self._rows is not None
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
-        """Multiply each row by the inverse of A.
-
-        Parameters
-        ----------
-        rows : Tensor of shape (n, d)
-            Right-hand sides.
-
-        Returns
-        -------
-        Tensor of shape (n, d)
-            ``rows @ inv(A)``.
-        """
+        """Return ``rows @ inv(A)`` for right-hand sides of shape (n, d)."""
         # Fresh memory for many rows takes time, so they are solved in place.
         if self._rows is None:
             solution = rows.clone(memory_format=torch.contiguous_format)
@@ -246,16 +192,10 @@ class DiagonalPlusGram:
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
 
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
-        r"""Return the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
+        r"""Return a, V and s of the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
 
-        Returns
-        -------
-        Tensor of shape (d,)
-            a, the inverse of the diagonal if R has fewer rows than columns, and zeros otherwise.
-        Tensor of shape (m, d) or (d, d)
-            V.
-        float
-            s: -1 if R has fewer rows than columns, and 1 otherwise.
+        If R has fewer rows than columns, a is the inverse of the diagonal and s is -1; else a is
+        zero and s is 1.
         """
         if self._rows is None:
             identity = torch.diag_embed(torch.ones_like(self._root))
@@ -265,22 +205,10 @@ class DiagonalPlusGram:
         return self._root.square().reciprocal(), inner.div_(self._root), -1.0
 
     def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
-        r"""Multiply rows of R by the inverse of A.
+        r"""Return ``rows[index] @ inv(A)`` for R, as given to the constructor with c > 0.
 
         With :math:`S = \sqrt c \, R \delta^{-1/2}` and fewer rows than columns, they are
         :math:`(I + S S^\top)^{-1} S \delta^{-1/2} / \sqrt c`, half of the products of `solve`.
-
-        Parameters
-        ----------
-        rows : Tensor of shape (m, d)
-            R, as given to the constructor, with c > 0.
-        index : Tensor of shape (n,) or None, default=None
-            Numbers of the rows; None multiplies all.
-
-        Returns
-        -------
-        Tensor of shape (n, d)
-            ``rows[index] @ inv(A)``.
         """
         if self._rows is None:
             return self.solve(rows if index is None else rows[index])
@@ -293,21 +221,9 @@ class DiagonalPlusGram:
         return solution.div_(self._root * self._scale**0.5)
 
     def own_lengths(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        r"""Compute the squared lengths of rows of R in the inverse of A.
+        r"""Return the diagonal of ``rows[index] @ inv(A) @ rows[index].T``, as in `solve_own`.
 
-        With S as in `solve_own`, they are the diagonal of :math:`(I - (I + S S^\top)^{-1}) / c`.
-
-        Parameters
-        ----------
-        rows : Tensor of shape (m, d)
-            R, as given to the constructor, with c > 0.
-        index : Tensor of shape (n,)
-            Numbers of the rows.
-
-        Returns
-        -------
-        Tensor of shape (n,)
-            Diagonal of ``rows[index] @ inv(A) @ rows[index].T``.
+        With S as there, it is the diagonal of :math:`(I - (I + S S^\top)^{-1}) / c`.
         """
         if self._rows is None:
             columns = rows[index].T
@@ -320,29 +236,13 @@ class DiagonalPlusGram:
 
 
 def longest_rows(
-    rows: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of the scatter of some rows.
+    """Return the longest principal rows of the scatter of rows R of shape (n, d), longest first.
 
-    Parameters
-    ----------
-    rows : Tensor of shape (n, d)
-        R.
-    count : int or None, default=None
-        Most rows; None for all.
-    nearly : bool, default=False
-        Whether to use subspace iteration. It saves time if n and d are several times the count.
-    turn : callable or None, default=None
-        Turns the random directions of the iteration, as a turn of the columns would turn the rows.
-
-    Returns
-    -------
-    Tensor of shape (m, d)
-        The longest first, each a mixture of the rows. Fewer than `count` only if n is smaller.
+    There are fewer than `count` only if n is smaller; None returns all. `nearly` uses subspace
+    iteration, which saves time if n and d are several times the count. `turn` turns its random
+    directions, as a turn of the columns would turn the rows.
     """
     if count is None or not nearly or is_few(len(rows), count):
         return _mixed(rows, count)
@@ -363,7 +263,7 @@ def longest_rows_of_products(
     """Return nearly the longest principal rows of the scatter of many rows that are not dense.
 
     R is given by its products with a few dense columns, also of its transpose, and by its length,
-    the positive root of its energy. The rows are those of `longest_rows`.
+    the positive root of its energy.
     """
     span = times(_directions(n_columns, count, torch.device("cpu"))).div_(length)
     span = times(transposed_times(span).div_(length))
@@ -371,27 +271,11 @@ def longest_rows_of_products(
 
 
 def longest_rows_of_gram(
-    lower: torch.Tensor,
-    count: int | None = None,
-    *,
-    nearly: bool = False,
-    turn: Turn | None = None,
+    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of a scatter.
+    """Return the longest principal rows of a scatter, given its lower triangle, as `longest_rows`.
 
-    Parameters
-    ----------
-    lower : Tensor of shape (d, d)
-        Lower triangle of S.
-    count : int or None, default=None
-        Most rows; None for all.
-    nearly, turn
-        As in `longest_rows`.
-
-    Returns
-    -------
-    Tensor of shape (m, d)
-        The longest first; rows of zero length may be missing.
+    Rows of zero length may be missing.
     """
     if count is None or not nearly:
         # The errors of an eigendecomposition are relative to the largest column, so columns are

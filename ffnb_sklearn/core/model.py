@@ -47,15 +47,7 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class _SomeSamples:
-    """Some of the samples, which are only copied as far as they are asked for.
-
-    Attributes
-    ----------
-    samples : Samples
-        All samples.
-    rows : ndarray of shape (n,)
-        Numbers of the samples in the part.
-    """
+    """Samples with the given numbers, which are only copied as far as they are asked for."""
 
     samples: Samples
     rows: Any
@@ -76,16 +68,9 @@ class _SomeSamples:
 
 @dataclass(frozen=True)
 class Task:
-    """Samples of one call.
+    """Samples of one call, psi_0 in float64 or float32, with positive sample weights.
 
-    Attributes
-    ----------
-    samples : Samples of shape (n_samples, n_inputs)
-        psi_0, float64 or float32.
-    classes : Tensor of shape (n_samples,)
-        Class numbers; new classes continue the numbers of the model.
-    weights : Tensor of shape (n_samples,)
-        Positive sample weights.
+    Numbers of new classes continue the numbers of the model.
     """
 
     samples: Samples
@@ -106,12 +91,6 @@ class Task:
             part = _SomeSamples(samples, rows)
         return Task(part, self.classes[rows], self.weights[rows])
 
-    def weighted(self, rows: torch.Tensor) -> torch.Tensor:
-        """Multiply the row of each sample, of shape (n_samples, d), by the root of its weight."""
-        if bool((self.weights == 1.0).all()):
-            return rows
-        return rows * self.weights.sqrt()[:, None]
-
 
 # What a model keeps for later calls, and a copy derives again.
 _DERIVED = ("_solved", "_relative", "_held", "_under")
@@ -125,14 +104,10 @@ class Model:
 
     Attributes
     ----------
-    settings : Settings
-        Settings of the last task.
-    seed : int
-        Seed of every random draw.
-    features : FeatureMap
-        Map from an input to all features.
-    moments : tuple of ClassMoments
-        Moments of each class, over all features.
+    settings, seed : Settings, int
+        Settings of the last task, and the seed of every random draw.
+    features, moments : FeatureMap, tuple of ClassMoments
+        Map from an input to all features, and the moments of each class over them.
     null_space_dims : tuple of tuple of int
         Number of residual axes, per task with new bands and per layer.
     n_newest : int
@@ -186,22 +161,10 @@ class Model:
         return {**vars(self), "inputs_past": None, **derived}
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
-        """Return the principal rows of the second moment of all samples so far in a layer.
+        """Return the principal rows of the second moment of a layer (0 for psi_0) so far.
 
         Samples of a class were measured in the neurons that existed when they were learned, and are
-        inferred in later neurons, as in the moments of the class.
-
-        Parameters
-        ----------
-        layer : int
-            0 for psi_0.
-        device : torch.device
-            Device of the computation.
-
-        Returns
-        -------
-        Tensor of shape (r, d_layer)
-            The longest row first.
+        inferred in later neurons, as in the moments of the class. The longest row comes first.
         """
         return self._past(layer, device).principal_rows()
 
@@ -239,46 +202,22 @@ class Model:
 
     @plain_torch
     def solution(self, device: torch.device) -> Solution:
-        """Return the classifier that the moments imply, solved at the first call.
-
-        Parameters
-        ----------
-        device : torch.device
-            Device of the computation.
-
-        Returns
-        -------
-        Solution
-            The same object at every call. A stream of tasks without predictions never solves it.
-        """
+        """Return the classifier that the moments imply, solved at the first call."""
         if not self._solved:
             # Concurrent first calls may each solve the classifier; the first one to end counts.
             with few_threads(self._operations_of_solving()):
                 solution = solve(
-                    self.features,
-                    self._levelled(),
-                    self.settings,
-                    device=device,
-                    seed=self.seed,
+                    self.features, self._levelled(), self.settings, device=device, seed=self.seed
                 )
             self._solved.append(solution)
         return self._solved[0]
 
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
-        """Return the model with other settings of its classifier.
+        """Return the model with other settings of its classifier; itself if they are its own.
 
-        Parameters
-        ----------
-        parameters : sequence
-            Parameters that the settings depend on. The model of the last call is returned, with the
-            classifier that it has solved, if each parameter is the same object as then.
-        settings : callable
-            Computes the settings; called only if a parameter is another object.
-
-        Returns
-        -------
-        Model
-            This model if the settings are equal to its own.
+        The model of the last call is returned, with the classifier that it has solved, if each of
+        the parameters that the settings depend on is the same object as then. `settings` computes
+        the settings; it is called only if a parameter is another object.
         """
         for known, model in self._under:
             if len(known) == len(parameters) and all(map(is_, known, parameters)):

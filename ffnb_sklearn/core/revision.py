@@ -23,22 +23,10 @@ class MergedBandsWarning(UserWarning):
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
-    """Forget some classes of a model.
+    """Forget the classes with the numbers `gone`; the others keep their order.
 
     Their moments are discarded, and so their share in the past of the layers. Neurons trained for
     them stay, because the moments of other classes include these neurons.
-
-    Parameters
-    ----------
-    model : Model
-        Model before.
-    gone : sequence of int
-        Numbers of the classes to forget.
-
-    Returns
-    -------
-    Model
-        Model of the other classes, in their order.
     """
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
     left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
@@ -62,30 +50,13 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
 def merge_models(
     first: Model, second: Model, positions: Sequence[int], *, device: torch.device
 ) -> Model:
-    """Merge two models that learned from disjoint samples.
+    """Merge two models of the same inputs, settings and shared band, from disjoint samples.
 
     The bands of the second follow those of the first. The classes of each model get moments in the
-    other's bands as old classes do in new bands.
-
-    Parameters
-    ----------
-    first, second : Model
-        Models of the same inputs, settings and shared band.
-    positions : sequence of int
-        Number in the result of each class of the second. Classes of both keep their number in the
-        first; the other classes follow in any order.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    Model
-        Model of all classes.
-
-    Warns
-    -----
-    MergedBandsWarning
-        If it is the first to have more spare neurons than inputs and shared neurons.
+    other's bands as old classes do in new bands. `positions` are the numbers in the result of the
+    second model's classes: classes of both keep their number in the first; the other classes follow
+    in any order. Warn with a `MergedBandsWarning` if the result is the first to have more spare
+    neurons than inputs and shared neurons.
     """
     left = _with_bands_of(first, second, device)
     right = _with_bands_of(second, first, device)
@@ -102,7 +73,15 @@ def merge_models(
     moments = merge_classes(left.moments, new, settings.rank, device=device, pairs=pairs)
     n_spare = _n_spare(left, len(moments))
     if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
-        _warn_of_spare_neurons(n_spare, end, len(moments))
+        warnings.warn(
+            f"{n_spare} of the {end} features are neurons that {len(moments)} classes learned once "
+            "would not have. A merge keeps the neurons of both models, those of classes that both "
+            "know included, so the features and the time of a prediction grow with every merge. "
+            "With band_size=0 a merge adds no features, and equals one fit; or merge models of "
+            "different classes.",
+            MergedBandsWarning,
+            stacklevel=level_of_user(),
+        )
     return replace(
         left,
         moments=moments,
@@ -134,19 +113,6 @@ def _n_spare(model: Model, n_classes: int) -> int:
     settings = model.settings
     n_trained = sum(len(band.weights) for band in model.features.bands)
     return n_trained - n_classes * settings.band_size * len(settings.p)
-
-
-def _warn_of_spare_neurons(n_spare: int, n_features: int, n_classes: int) -> None:
-    """Warn of neurons that two models have for the same classes."""
-    warnings.warn(
-        f"{n_spare} of the {n_features} features are neurons that {n_classes} classes learned once "
-        "would not have. A merge keeps the neurons of both models, those of classes that both know "
-        "included, so the features and the time of a prediction grow with every merge. With "
-        "band_size=0 a merge adds no features, and equals one fit; or merge models of different "
-        "classes.",
-        MergedBandsWarning,
-        stacklevel=level_of_user(),
-    )
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:

@@ -29,8 +29,7 @@ class Descent:
 class Settings:
     """Values of the estimator's parameters; its docstring explains them.
 
-    `p` has one entry per layer. A shrinkage or ridge of None is estimated by
-    `ffnb_sklearn.core.classifier.selection.choose`.
+    `p` has one entry per layer. A shrinkage or ridge of None is estimated.
     """
 
     p: tuple[int | float, ...]

@@ -18,6 +18,7 @@ from .drafts import append_drafts, draft_bands
 from .features.bands import code_ridge, code_system, fits_samples, left_out
 from .features.feature_map import Band, FeatureMap
 from .features.nullspace import NullSpace
+from .features.shared_band import SharedBand
 from .model import Model, Task, updated_moments
 from .sparse import SparseInputs
 from .statistics import Array, ClassMoments, merge_classes, principal_rows
@@ -33,10 +34,6 @@ __all__ = [
     "shard_rank",
 ]
 
-# Difference of sums over the same samples, relative to their size, that counts as rounding. Float32
-# samples that are recomputed on another machine may differ in their last digit.
-_ROUNDING = 1e-7
-
 # Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
 # have more axes than their union keeps.
 _SHARD_RANKS = 4
@@ -46,18 +43,8 @@ _SHARD_RANKS = 4
 class ShardBand:
     """A band of the first layer, with the regression that its rows come from.
 
-    Attributes
-    ----------
-    band : Band
-        The band.
-    kept : ndarray of shape (p, d)
-        Axes kept for the past.
-    moment : ndarray of shape (r, d)
-        Principal rows of the moment in the regression; none if no sample is left out of it.
-    gamma : float
-        Ridge of the regression.
-    units : {"relative", "absolute"}
-        Unit of the ridge.
+    `kept` holds the axes kept for the past, `moment` the principal rows of the moment in the
+    regression (none if no sample is left out of it), `gamma` and `units` its ridge.
     """
 
     band: Band
@@ -81,9 +68,8 @@ class ShardBand:
 
 def only_inputs(model: Model) -> Model:
     """Return a model that measures psi_0 alone."""
-    features = model.features
-    inputs = FeatureMap(features.n_inputs, features.shared.without_neurons())
-    return replace(model, features=inputs)
+    n_inputs = model.features.n_inputs
+    return replace(model, features=FeatureMap(n_inputs, SharedBand.empty(n_inputs)))
 
 
 def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict[int, ClassMoments]:
@@ -98,9 +84,10 @@ def pooled(moments: Mapping[int, ClassMoments], *, device: torch.device) -> dict
 def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMoments]) -> bool:
     """Return whether two passes over the samples agree in the weight and mean of each class.
 
-    The means are compared in the features that both passes measure. Rounding is allowed for,
-    because passes may add the samples up in another order.
+    The means are compared in the features that both passes measure. Float32 samples that are
+    recomputed on another machine may differ in their last digit.
     """
+    rounding = np.finfo(np.float32).eps
     if first.keys() != second.keys():
         return False
     for number, one in first.items():
@@ -109,9 +96,9 @@ def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMo
         means = np.stack([one.mean[:width], other.mean[:width]])
         scatter = np.square(other.columns(slice(0, width))).sum(axis=0) + other.residual[:width]
         size = np.sqrt(np.square(means).max(axis=0) + scatter / other.weight)
-        if abs(one.weight - other.weight) > _ROUNDING * other.weight:
+        if abs(one.weight - other.weight) > rounding * other.weight:
             return False
-        if (np.abs(means[0] - means[1]) > _ROUNDING * size).any():
+        if (np.abs(means[0] - means[1]) > rounding * size).any():
             return False
     return True
 
@@ -120,11 +107,10 @@ def same_samples(first: Mapping[int, ClassMoments], second: Mapping[int, ClassMo
 def learn_band(
     model: Model, moments: Mapping[int, ClassMoments], *, device: torch.device
 ) -> tuple[Model, ShardBand]:
-    """Append the band of a task, from the sums over its samples.
+    """Append the band of a task, from the sums over its samples, as `pooled` returns them.
 
-    `moments` are those of the inputs by class number, as `pooled` returns them; the numbers of new
-    classes continue those of the known classes. The moments of the task are still to be added to
-    the model. Raise `ValueError` if `p` leaves no axis for new neurons.
+    The moments of the task are still to be added to the model. Raise `ValueError` if `p` leaves no
+    axis for new neurons.
     """
     task, settings = _stand_ins(moments, device), model.settings
     if settings.sees_past:
@@ -134,7 +120,7 @@ def learn_band(
     (draft,), band = drafts, extended.features.bands[-1]
     moment = task.X[:0]
     if settings.init != "random" and settings.left_out:
-        moment = task.weighted(task.X)
+        moment = task.X * task.weights.sqrt()[:, None]
         if settings.init == "multi":
             moment = torch.cat([model.past(0, device), moment])
         moment = principal_rows(moment)
@@ -171,9 +157,8 @@ def learn_moments(
 ) -> Model:
     """Learn a task from the truncated moments of its classes, by class number.
 
-    The model has the settings of the task and its band, if it has one. The numbers of new classes
-    continue those of the known classes. The result is that of `ffnb_sklearn.core.learning.learn` on
-    the samples, up to rounding.
+    The model has the settings of the task and its band, if it has one. The result is that of
+    `ffnb_sklearn.core.learning.learn` on the samples, up to rounding.
     """
     new = sorted(moments.items())
     rank, pairs = model.settings.rank, model.features.shared.pairs()

@@ -2,13 +2,8 @@ r"""Moments of a class: its weight, its mean, and its scatter as a factor.
 
 The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is stored as
 :math:`S = F^\top F + \mathrm{diag}(v)`. The rows of F are principal axes, each scaled by the
-square root of the scatter along it; v is the diagonal of the part that F leaves out. Without a
-limit on the rank v is zero. With a limit the diagonal of S stays exact, and so does its trace.
-
-The rank "auto" keeps the principal axes that hold most of the trace. Their number depends on the
-scatter alone, so it grows with the class and with the width of its spectrum.
-
-Moments of disjoint samples merge into the moments of their union.
+square root of the scatter along it; v is the diagonal of the part that F leaves out, so the
+diagonal of S stays exact. The rank "auto" keeps the principal axes that hold most of the trace.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +21,7 @@ from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
     LENGTH_ROUNDING,
+    SUM_ROUNDING,
     Turn,
     column_energies,
     longest_rows,
@@ -64,25 +60,13 @@ _EXACT_UP_TO = 3
 _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
 
-# Largest entry of a factor below which single precision would lose digits of other entries.
-_LEAST_SINGLE = 1e-25
-
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Moments of the samples of one class.
+    """Moments of the samples of one class: the sum of their weights, and their mean.
 
-    Attributes
-    ----------
-    weight : float
-        Sum of the sample weights; the number of samples if none were given.
-    mean : ndarray of shape (d,)
-        Weighted mean.
-    blocks : tuple of ndarray of shape (r, d_k)
-        F, side by side, in single precision unless the rank is None; the scatter is
-        ``factor.T @ factor + diag(residual)``.
-    residual : ndarray of shape (d,)
-        Diagonal of the part of the scatter that the factor leaves out, never negative.
+    F, of shape (r, d), comes in blocks side by side, in single precision unless the rank is None.
+    The residual is v, of shape (d,) and never negative.
     """
 
     weight: float
@@ -110,19 +94,10 @@ class ClassMoments:
         return self.columns(slice(0, len(self.mean)))
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of the factor.
+        """Return some columns of the factor, by indices or by a slice with a start and a stop.
 
-        Parameters
-        ----------
-        columns : ndarray of shape (n,) or slice
-            Indices; a slice has a start and a stop, and no step.
-        out : ndarray of shape (r, n) or None, default=None
-            Array to fill. None returns a new array, or a view if one block holds all columns.
-
-        Returns
-        -------
-        ndarray of shape (r, n)
-            Read-only by convention if ``out=None``.
+        `out`, of shape (r, n), is filled if it is given. Else the result is read-only by
+        convention: it may be a view of a block that holds all columns.
         """
         starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
         placed = list(zip(starts, self.blocks, strict=False))
@@ -165,7 +140,7 @@ class ClassMoments:
         """Return the moments of the same samples, their weights times a positive factor."""
         rows = self.factor.astype(np.float64) * factor**0.5
         exact = self.blocks[0].dtype == np.float64
-        block = stored(as_tensor(rows, device=torch.device("cpu")), None if exact else len(rows))
+        block = stored(as_tensor(rows), None if exact else len(rows))
         return ClassMoments(self.weight * factor, self.mean, (block,), self.residual * factor)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
@@ -195,14 +170,8 @@ def check_finite(*sums: float) -> None:
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
 
-    Attributes
-    ----------
-    n_inputs : int
-        Number of inputs, the first columns, which are multiplied by the factor c.
-    start : int
-        First column of the first pair; the columns of a pair are neighbours.
-    frequencies : ndarray of shape (n_pairs,)
-        Omega; a pair turns by the angle omega log c.
+    The first `n_inputs` columns are multiplied by the factor c. The columns of the pairs are
+    neighbours from `start` on; each pair turns by the angle omega log c with its frequency omega.
     """
 
     n_inputs: int
@@ -329,11 +298,7 @@ class Scatter:
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
-    """Return orthogonal rows with the same sum of outer products, the longest first.
-
-    They are the eigenvectors of R'R times the roots of their eigenvalues, without rows of rounding.
-    R comes in one block or in several of the same width.
-    """
+    """Return orthogonal rows with the sum of outer products of blocks of rows, longest first."""
     return Scatter(rows[0].shape[1]).plus(rows).principal_rows()
 
 
@@ -343,27 +308,12 @@ def moments_of(
     *,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    """Compute the moments of the samples of one class.
+    """Compute the moments of the samples of one class from at least one chunk.
 
-    Parameters
-    ----------
-    chunks : iterable of (features, weights)
-        Features of shape (n_samples, d) and positive weights of shape (n_samples,) of some
-        samples at a time; at least one chunk.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None stores the scatter exactly.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        The order of the samples and the chunks change it by rounding alone.
-
-    Raises
-    ------
-    ValueError
-        If the moments are not finite, or there is no chunk.
+    Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
+    `max_rank` rows; None stores the scatter exactly. Columns in `pairs` turn with the unit of the
+    inputs. The order of the samples and the chunks changes the result by rounding alone. Raise
+    `ValueError` if the moments are not finite, or there is no chunk.
     """
     return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
@@ -375,32 +325,12 @@ def merge(
     device: torch.device,
     pairs: TurningPairs | None = None,
 ) -> ClassMoments:
-    r"""Compute the moments of the union of disjoint sets of samples.
+    r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
 
     The scatters add up, and each further mean adds one row to the factor: the union of weights
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
-    LeVeque, 1983). Only the union is truncated, so exact parts may be cut in any way.
-
-    Parameters
-    ----------
-    parts : sequence of ClassMoments
-        Moments of the same d features; at least one set.
-    max_rank : int, "auto" or None, default=None
-        Most rows of the factor; None keeps the scatter exactly.
-    device : torch.device
-        Device of the computation.
-    pairs : TurningPairs or None, default=None
-        Columns that turn with the unit of the inputs.
-
-    Returns
-    -------
-    ClassMoments
-        Moments of all samples.
-
-    References
-    ----------
-    T. F. Chan, G. H. Golub and R. J. LeVeque. Algorithms for computing the sample variance:
-    analysis and recommendations. The American Statistician 37(3), 1983.
+    LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
+    Only the union is truncated, so exact parts may be cut in any way.
     """
     tensors = (
         (one.weight, as_tensor(one.mean, device=device), as_tensor(one.factor, device=device))
@@ -434,9 +364,7 @@ def merge_classes(
     return tuple(moments)
 
 
-def _centred(
-    chunk: tuple[torch.Tensor, torch.Tensor],
-) -> tuple[float, torch.Tensor, torch.Tensor]:
+def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, torch.Tensor, torch.Tensor]:
     """Return the weight, the mean and the rows of the scatter of some samples."""
     features, weights = chunk
     mean = weights @ features / weights.sum()
@@ -450,7 +378,9 @@ def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
     """
     rows = as_array(factor)
     largest = float(factor.abs().max()) if factor.numel() else 1.0
-    if max_rank is None or not _LEAST_SINGLE < largest < 1.0 / _LEAST_SINGLE:
+    # Entries down to the rounding of the largest are to be normal numbers.
+    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
+    if max_rank is None or not least < largest < 1.0 / least:
         return rows
     single: Array = rows.astype(np.float32)
     return single

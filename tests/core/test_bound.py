@@ -1,6 +1,7 @@
 """Proposition 1: the bound holds, on random and on real data, and its terms are what they say."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.bound import forgetting_bound
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.settings import Descent
@@ -119,3 +121,53 @@ def test_nothing_moves_where_the_past_spans_fewer_axes_than_are_kept():
     found = forgetting_bound(learnt(tasks, BANDS_ONLY, p=(20,)), tasks[0].X)
 
     assert found.drift <= found.bound < 1e-20
+
+
+def random_path(rng, n_steps):
+    """Layers of a random path: residual axes, old rows, and new rows' coordinates per step."""
+    widths, layers = [5, *rng.integers(1, 4, size=3)], []
+    for below, width in pairwise(widths):
+        axes = np.linalg.qr(rng.normal(size=(below, below)))[0][:, : rng.integers(1, below + 1)]
+        size = 10.0 ** rng.uniform(-2, 0.5)
+        steps = size * rng.normal(size=(n_steps + 1, axes.shape[1], rng.integers(1, width + 1)))
+        if rng.random() < 0.5:
+            steps[-1] = -steps[0]
+        n_old = width - steps.shape[2]
+        layers.append((axes, rng.normal(size=(n_old, below)), steps))
+    return layers
+
+
+def drift_and_printed_bound(X, layers, activation):
+    """Squared change of the last layer from first to last step, and the sum of Proposition 1."""
+    g, n_steps = ACTIVATIONS[activation], layers[0][2].shape[0] - 1
+    outputs, bounds = [X] * (n_steps + 1), np.zeros(n_steps)
+    for axes, old, steps in layers:
+        beta = [psi @ axes for psi in outputs]
+        products = [
+            np.square(a).sum() * np.square(b).sum() for a, b in zip(steps, beta, strict=True)
+        ]
+        bounds = np.add(products[1:], products[:-1]) + np.square(old).sum() * bounds
+        responses = [
+            np.hstack([psi @ old.T, b @ a]) for psi, b, a in zip(outputs, beta, steps, strict=True)
+        ]
+        outputs = [g(torch.as_tensor(one)).numpy() for one in responses]
+    return np.square(outputs[-1] - outputs[0]).sum(), bounds.sum()
+
+
+@pytest.mark.parametrize(
+    ("activation", "factor"), [("relu", 1.0), ("tanh", 2.0), ("sigmoid", 0.125)]
+)
+def test_the_printed_sum_bounds_paths_of_any_length_with_the_factor_of_the_lemma(
+    activation, factor
+):
+    rng, worst = np.random.default_rng(0), 0.0
+    for n_steps in (1, 2, 5) * 300:
+        path = random_path(rng, n_steps)[: rng.integers(1, 4)]
+        X = rng.normal(size=(rng.integers(1, 4), 5))
+        drift, printed = drift_and_printed_bound(X, path, activation)
+        # Rows above a silent layer move nothing, and have no bound but zero.
+        assert drift <= factor * (1.0 + 1e-12) * printed
+        worst = max(worst, drift / max(printed, 1e-300))
+
+    # The factor is needed: some path comes close to it.
+    assert worst > 0.9 * factor

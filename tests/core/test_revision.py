@@ -10,8 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
-from ffnb_sklearn.core.revision import MergedBandsWarning, forget_classes, merge_models
-from tests.core.small_models import CPU, SETTINGS, D
+from ffnb_sklearn.core.revision import (
+    MergedBandsWarning,
+    decay_classes,
+    forget_classes,
+    merge_models,
+)
+from tests.core.small_models import CPU, SETTINGS, D, task
 
 PAIR = replace(SETTINGS, p=(0.5, 0.5))
 
@@ -50,8 +55,8 @@ def test_forgetting_a_few_of_many_inputs_forms_no_square_matrix(rank):
     settings = replace(SETTINGS, p=(0.5,), rank=rank, shared_band_size=0)
     X = torch.as_tensor(np.random.default_rng(0).normal(size=(12, 30_000)))
     classes = torch.arange(12) // 4
-    task = Task(X, classes, torch.ones(12).double())
-    model = learn(empty_model(X.shape[1], settings, 3), task, settings)
+    samples = Task(X, classes, torch.ones(12).double())
+    model = learn(empty_model(X.shape[1], settings, 3), samples, settings)
 
     left = forget_classes(model, [1])
 
@@ -70,6 +75,39 @@ def test_forgetting_leaves_the_model_it_started_from_as_it_was():
     forget_classes(model, [0, 2])
 
     assert torch.equal(model.scores(X), before)
+
+
+@pytest.mark.parametrize("decayed", [[0, 1, 2], [1]])
+@pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
+def test_decayed_classes_equal_one_joint_fit_with_decayed_sample_weights(classifier, decayed):
+    settings = replace(SETTINGS, band_size=0, classifier=classifier, shrinkage=None, epsilon=None)
+    first, again = task(0, 1, 2), task(1, 2, 3, seed=1)
+
+    model = learn(empty_model(D, settings, 3), first, settings)
+    model = learn(decay_classes(model, 0.3, decayed), again, settings)
+
+    now = torch.isin(first.classes, torch.as_tensor(decayed))
+    weights = torch.where(now, 0.3 * first.weights, first.weights)
+    both = [
+        torch.cat(parts)
+        for parts in zip(*((one.X, one.classes) for one in (first, again)), strict=True)
+    ]
+    joint = Task(*both, torch.cat([weights, again.weights]))
+    expected = learn(empty_model(D, settings, 3), joint, settings)
+    assert_allclose(model.scores(joint.X), expected.scores(joint.X), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+def test_a_class_keeps_its_shape_through_any_number_of_decays(rank):
+    model, X = learnt(3, rank=rank)
+    faded = model
+    for _ in range(200):
+        faded = decay_classes(faded, 0.5, range(3))
+
+    assert_allclose(faded.moments[0].weight, 8.0 * 0.5**200, rtol=1e-12)
+    assert_allclose(faded.scores(X), model.scores(X), rtol=1e-5)
+    shares = [second_moment(one.past(1, CPU)) for one in (faded, model)]
+    assert_allclose(shares[0] / 0.5**200, shares[1], rtol=1e-5, atol=1e-5)
 
 
 def test_a_stream_of_merges_warns_once_of_spare_neurons():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import statistics
+from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.statistics import (
     ClassMoments,
     TurningPairs,
@@ -22,7 +23,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def stored_in_double(monkeypatch):
     """Compare the arithmetic to all digits; the storage in single precision has a test."""
-    monkeypatch.setattr(statistics, "_LEAST_SINGLE", 1.0)
+    monkeypatch.setattr(statistics, "stored", lambda factor, _: as_array(factor))
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])

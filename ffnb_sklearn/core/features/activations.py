@@ -29,23 +29,11 @@ class ActivationMoments(NamedTuple):
 def gaussian_moments(
     activation: str, mean: torch.Tensor, variance: torch.Tensor
 ) -> ActivationMoments:
-    r"""Compute the moments of an activation of a Gaussian.
+    r"""Compute the moments of an activation of Gaussians z with the given means and variances.
 
-    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature. The slope couples g(z)
-    to any u that is jointly Gaussian with z:
+    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature. z is constant if its
+    variance is zero. The slope couples g(z) to any u that is jointly Gaussian with z:
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
-
-    Parameters
-    ----------
-    activation : {"relu", "tanh", "sigmoid"}
-        g.
-    mean, variance : Tensor of the same shape
-        Moments of z; z is constant if its variance is zero.
-
-    Returns
-    -------
-    ActivationMoments
-        Moments of g(z), of the same shape.
     """
     if activation == "relu":
         return _relu_moments(mean, variance)

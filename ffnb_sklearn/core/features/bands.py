@@ -33,21 +33,8 @@ def band_codes(
     one part per neuron; equal codes would give equal neurons. A sample across a cut belongs to both
     parts by its shares, so a weight of k equals k repetitions.
 
-    Parameters
-    ----------
-    X : Tensor of shape (n_samples, d)
-        psi_0 of the task.
-    targets : Tensor of shape (n_samples,)
-        Number of the new class, from 0; negative for known classes.
-    weights : Tensor of shape (n_samples,)
-        Positive sample weights.
-    band_size : int
-        b, neurons per new class.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, n_new_classes * band_size)
-        Codes in [0, 1], the neurons of a class side by side.
+    `targets` numbers the new classes from 0; it is negative for known classes. The codes, of shape
+    (n_samples, n_new_classes * band_size), have the neurons of a class side by side.
     """
     n_classes = int(targets.max()) + 1
     codes = X.new_zeros((len(targets), n_classes, band_size))
@@ -87,19 +74,10 @@ def _principal_coordinate(X: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
 class FittedRows(NamedTuple):
     """Rows of a new band, and the responses of the samples that they were fitted to.
 
-    Attributes
-    ----------
-    rows : Tensor of shape (n_neurons, d)
-        W.
-    responses : Tensor of shape (n_samples, n_neurons)
-        W z of each sample z, with W fitted to all other samples or to all samples.
-    reach : Tensor of shape ()
-        Root mean square length of the samples in the residual axes; if that is rounding, in all
-        axes; 1 if all samples are zero.
-    magnitude : Tensor of shape ()
-        Root mean square of the features, or 1 if it is zero.
-    is_rounding : bool
-        Whether the samples, not all zero, have only rounding in the residual axes.
+    `responses` are W z of each sample z, with W fitted to all other samples or to all samples.
+    `reach` is the root mean square length of the samples in the residual axes (if that is rounding,
+    in all axes; 1 if all samples are zero), and `magnitude` that of a feature, or 1 if it is zero.
+    `is_rounding` says whether the samples, not all zero, have only rounding in the residual axes.
     """
 
     rows: torch.Tensor
@@ -120,43 +98,21 @@ def regression_rows(
     units: str = "relative",
     leave_out: bool = True,
 ) -> FittedRows:
-    r"""Regress the codes on the residual coordinates [Eq. 6, Eq. 7].
+    r"""Regress the codes C of samples Z on their residual coordinates [Eq. 6, Eq. 7].
 
     With the second moment :math:`S = R^\top R` and the residual axes :math:`\Phi`,
 
     .. math:: \alpha = (\gamma \tfrac{\mathrm{tr} S}{d} I + \Phi^\top S \Phi)^{-1}
               \Phi^\top Z^\top C, \qquad W = (\Phi \alpha)^\top .
 
-    The projected R and Z'C give the same rows without forming the residual axes. A neuron is
-    closer to its code on the samples of the fit than on any other sample. With the leverage
-    :math:`h_i`, the response of sample i to a fit without it is
+    The projected R and Z'C give the same rows without forming the residual axes. R includes the
+    `past`, of shape (r, d), whose codes are zero: nothing for "mono" [Eq. 6], the principal rows of
+    the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave out tr S / d.
+
+    If asked to `leave_out`, and if `fits_samples` says that it makes a difference, each sample
+    responds to a fit without it, since a neuron is closer to its code on the samples of the fit
+    than on any other. With the leverage :math:`h_i` this response is
     :math:`(W z_i - h_i c_i) / (1 - h_i)`.
-
-    Parameters
-    ----------
-    past : Tensor of shape (r, d)
-        Rows of previous tasks, whose codes are zero: none for "mono" [Eq. 6], the principal
-        rows of their second moment for "multi" [Eq. 7].
-    features : Tensor of shape (n_samples, d)
-        Z, the current task.
-    codes : Tensor of shape (n_samples, n_neurons)
-        C.
-    weights : Tensor of shape (n_samples,)
-        Sample weights; a sample of a weight above 1 leaves out a single repetition.
-    null_space : NullSpace
-        Residual axes.
-    gamma : float
-        Ridge.
-    units : {"relative", "absolute"}, default="relative"
-        Whether the ridge is relative to the mean energy of a feature.
-    leave_out : bool, default=True
-        Whether each sample responds to a fit without it, or to W; to W too if `fits_samples` denies
-        that it makes a difference.
-
-    Returns
-    -------
-    FittedRows
-        W and the responses.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
@@ -197,9 +153,9 @@ def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Te
     """Return whether the regression of codes fits single samples, and not their mean alone.
 
     The leverages of the samples around their mean add up to at most their energy over the ridge. If
-    that is below 1, as with a large offset of all samples, leaving a sample out moves the mean code
-    alone: away from the sample's own code, by more than the classes differ in their responses. With
-    weights of a sum of at most 1 the mean is a single sample.
+    that is below 1, as with a large offset, leaving a sample out moves the mean code alone: away
+    from its own code, by more than the classes differ. With weights of a sum of at most 1 the mean
+    is a single sample.
     """
     total = weights.sum()
     centred = open_part - weights @ open_part / total
@@ -231,22 +187,8 @@ def random_rows(
 ) -> FittedRows:
     """Scale random rows in the residual axes to unit energy on the current task.
 
-    Parameters
-    ----------
-    draw : Tensor of shape (n_neurons, d)
-        Standard normal numbers.
-    features : Tensor of shape (n_samples, d)
-        The current task.
-    weights : Tensor of shape (n_samples,)
-        Sample weights.
-    null_space : NullSpace
-        Residual axes.
-
-    Returns
-    -------
-    FittedRows
-        W, with responses of a mean square of 1 on the task; rows are zero if the task has only
-        rounding along them.
+    `draw` holds standard normal numbers, of shape (n_neurons, d). Rows are zero if the task has
+    only rounding along them.
     """
     rows = null_space.project(draw)
     lengths = torch.linalg.vector_norm(features, dim=1)

@@ -16,17 +16,9 @@ _EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """Running statistics of the responses of neurons.
+    """Running mean and variance of the responses of neurons (S. Ioffe and C. Szegedy, ICML 2015).
 
-    Attributes
-    ----------
-    mean, variance : ndarray of shape (n_neurons,)
-        Moments of the responses, with the largest weight on the newest task.
-
-    References
-    ----------
-    S. Ioffe and C. Szegedy. Batch normalization: accelerating deep network training by
-    reducing internal covariate shift. ICML 2015.
+    The newest task has the largest weight in them.
     """
 
     mean: Array

@@ -1,7 +1,4 @@
-"""The feature map: inputs, shared band, and the block triangular layers of trained bands.
-
-Also which of its features the classifier sees.
-"""
+"""The feature map: inputs, shared band, and the block triangular layers of trained bands."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -29,9 +26,6 @@ __all__ = [
 # Neurons of the first layer per product; products of a few rows are slow.
 _NEURONS_TOGETHER = 64
 
-# Layer number of the shared band, which no band sees.
-_SHARED = -1
-
 Index = npt.NDArray[np.intp]
 
 
@@ -44,22 +38,11 @@ def as_slice(columns: Index) -> Index | slice:
 
 @dataclass(frozen=True)
 class Band:
-    """Neurons that one task adds to one layer; they never change afterwards.
+    """Neurons that one task adds to one layer, counted from 1; they never change afterwards.
 
-    Attributes
-    ----------
-    layer : int
-        The layer, counted from 1.
-    weights : ndarray of shape (n_neurons, n_inputs)
-        Rows of W_l, over the features that the layer below had. Later features there have zero
-        weight, which makes W_l block lower triangular.
-    activation : {"relu", "tanh", "sigmoid"}
-        g.
-    batch_norm : BatchNorm or None, default=None
-        Normalisation of the responses before g. It moves with every task, and so do the outputs
-        of old neurons.
-    scale : float, default=1.0
-        Factor of the outputs of g.
+    The weights are rows of W_l, over the features that the layer below had. Later features there
+    have zero weight, which makes W_l block lower triangular. Batch normalisation of the responses
+    before the activation g moves with every task, and so do the outputs, which are g times `scale`.
     """
 
     layer: int
@@ -97,15 +80,6 @@ class FeatureMap:
 
     Features are numbered [inputs | shared band | first task's bands | second task's | ...]. A new
     task only appends, and older features of a sample stay the same but for the last digit.
-
-    Attributes
-    ----------
-    n_inputs : int
-        Width of psi_0.
-    shared : SharedBand
-        Random neurons that no task changes.
-    bands : tuple of Band
-        Trained bands, oldest first.
     """
 
     n_inputs: int
@@ -125,13 +99,15 @@ class FeatureMap:
 
     def layer(self, layer: int) -> Index:
         """Return the columns of psi_l: the inputs for l = 0, else all bands of the layer."""
-        widths = [self.n_inputs, len(self.shared), *(len(band.weights) for band in self.bands)]
-        layers = [0, _SHARED, *(band.layer for band in self.bands)]
-        return np.flatnonzero(np.repeat(layers, widths) == layer)
+        if layer == 0:
+            return np.arange(self.n_inputs)
+        widths = [len(band.weights) for band in self.bands]
+        own = np.repeat([band.layer == layer for band in self.bands], widths)
+        return self.n_inputs + len(self.shared) + np.flatnonzero(own)
 
     def shared_columns(self) -> Index:
         """Return the columns of the shared band."""
-        return self.layer(_SHARED)
+        return np.arange(self.n_inputs, self.n_inputs + len(self.shared))
 
     def inputs_of(self, band: Band) -> Index:
         """Return the columns that a band of this map sees."""
@@ -162,21 +138,10 @@ class FeatureMap:
 
     def without_shared(self) -> "FeatureMap":
         """Return the map without its shared band, which no other band sees."""
-        return replace(self, shared=self.shared.without_neurons())
+        return replace(self, shared=SharedBand.empty(self.n_inputs))
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """Compute all features of some samples.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_samples, n_inputs)
-            psi_0.
-
-        Returns
-        -------
-        Tensor of shape (n_samples, n_features)
-            Inputs first, newest band last; X itself if there are no neurons.
-        """
+        """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
         features = X.new_empty((X.shape[0], self.n_features))
@@ -202,8 +167,7 @@ class FeatureMap:
         for band in self.bands:
             n_neurons = len(band.weights)
             if runs and band.goes_with(runs[-1][0]):
-                band, n_before = runs.pop()
-                n_neurons += n_before
+                n_neurons += runs.pop()[1]
             runs.append((band, n_neurons))
         return runs
 
@@ -222,12 +186,9 @@ class FeatureMap:
 
 
 class Blocks(NamedTuple):
-    """Sizes of the blocks of the classifier's features; trained neurons make up the rest.
+    """Number of inputs and of neurons of the shared band among the classifier's first features.
 
-    Attributes
-    ----------
-    n_inputs, n_shared : int
-        Number of inputs, which come first, and of neurons of the shared band, which follow.
+    Trained neurons make up the rest.
     """
 
     n_inputs: int

@@ -7,16 +7,16 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..linalg import LEAST_ENERGY_RATIO, SUM_ROUNDING, longest_rows_of_gram
+from ..linalg import SUM_ROUNDING, longest_rows_of_gram
 from ..statistics import Array, ClassMoments, Columns, Scatter
 
 __all__ = [
     "EmptyNullSpaceWarning",
     "NullSpace",
     "Past",
+    "above_rounding",
     "largest_useful_p",
     "null_space",
-    "rank_of",
 ]
 
 
@@ -28,21 +28,10 @@ class EmptyNullSpaceWarning(UserWarning):
 class Past:
     r"""Second moment of the samples of the first classes in a layer.
 
-    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
-    of the factors, and the means times the root of the weight; v is what the factors leave out, and
-    zero if they are exact. Classes are added one by one, so the sum has the same digits however
-    they are divided into tasks.
-
-    Attributes
-    ----------
-    rows : Scatter
-        Sum of the outer products of R.
-    residual : ndarray of shape (d,)
-        v.
-    n_classes : int
-        Number of the classes.
-    device : torch.device
-        Device of the sum.
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R, of which
+    `rows` is the sum of outer products, are those of the factors, and the means times the root of
+    the weight; v, the `residual`, is what the factors leave out. Classes are added one by one, so
+    the sum has the same digits however they are divided into tasks.
     """
 
     rows: Scatter
@@ -82,9 +71,9 @@ class Past:
         residual = as_tensor(self.residual, device=self.device)
         if self.rows.has_many_rows:
             return self.rows.plus([residual.sqrt().diag()]).principal_rows()
-        axes, mixing = torch.linalg.qr(_above_rounding(self.rows.principal_rows()).T)
+        axes, mixing = torch.linalg.qr(above_rounding(self.rows.principal_rows()).T)
         moment = mixing @ mixing.T + axes.T @ (residual[:, None] * axes)
-        principal: torch.Tensor = _above_rounding(longest_rows_of_gram(moment)) @ axes.T
+        principal: torch.Tensor = above_rounding(longest_rows_of_gram(moment)) @ axes.T
         return principal
 
 
@@ -93,30 +82,14 @@ class NullSpace:
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
     [Eq. 1], so projecting it changes nothing. Only the smaller set of axes is used: with few
-    samples in many dimensions the residual axes are never formed.
-
-    Parameters
-    ----------
-    kept : Tensor of shape (p, d)
-        Rows that span the kept axes; they need not be orthogonal.
-    residual : Tensor of shape (d - p, d) or None, default=None
-        Residual axes, if known; then both sets must be orthonormal.
-
-    Attributes
-    ----------
-    kept : Tensor of shape (p, d)
-        Kept axes, orthonormal.
-    n_residual : int
-        Number of residual axes, d - p.
+    samples in many dimensions the residual axes are never formed. Rows that span the kept axes need
+    not be orthogonal; the attribute `kept`, of shape (p, d), is orthonormal. `n_residual` is d - p.
     """
 
-    def __init__(self, kept: torch.Tensor, residual: torch.Tensor | None = None) -> None:
+    def __init__(self, kept: torch.Tensor) -> None:
         n_kept, n_features = kept.shape
         self.n_residual = n_features - n_kept
         few = self.n_residual < n_kept
-        if residual is not None:
-            self.kept, self._residual = kept, residual if few else None
-            return
         axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
         self.kept = axes[:n_kept]
         self._residual = axes[n_kept:] if few else None
@@ -128,17 +101,9 @@ class NullSpace:
         return (rows @ self._residual.T) @ self._residual
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the coordinates of this part in an orthonormal system.
+        """Return the coordinates of this part in an orthonormal system, of shape (n, m).
 
-        Parameters
-        ----------
-        rows : Tensor of shape (n, d)
-            Any rows.
-
-        Returns
-        -------
-        Tensor of shape (n, m)
-            Coordinates along the residual axes if these are formed, else the part itself, m = d.
+        They are those along the residual axes if these are formed, else the part itself, m = d.
         """
         if self._residual is None:
             return self._cut(rows)
@@ -163,27 +128,19 @@ class NullSpace:
 def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
     """Compute the residual axes of the previous tasks.
 
-    Parameters
-    ----------
-    past : Tensor of shape (r, d)
-        Principal rows of the second moment of the previous tasks, the longest first.
-    p : int or float
-        Number of kept axes, below d; or a share in (0, 1) of the total energy, which the fewest
-        axes keep. At least one axis is left.
-
-    Returns
-    -------
-    NullSpace
-        Axes that are left; if the past has fewer than p axes, all of them are kept.
+    `past` holds the principal rows of their second moment, the longest first. `p` is the number of
+    kept axes, below d, or a share in (0, 1) of the total energy, which the fewest axes keep. At
+    least one axis is left. If the past has fewer than p axes, all of them are kept: further axes
+    would be arbitrary, and protect nothing.
     """
     if not len(past):
         return NullSpace(past)
-    energies, n_features = past.square().sum(1), past.shape[1]
-    n_kept = p if isinstance(p, int) else min(_n_holding(p, energies), n_features - 1)
-    if len(past) == n_features and energies[-1] > LEAST_ENERGY_RATIO * energies[0]:
-        axes = past * energies.rsqrt()[:, None]
-        return NullSpace(axes[:n_kept], axes[n_kept:])
-    return NullSpace(past[:n_kept])
+    if isinstance(p, int):
+        return NullSpace(past[:p])
+    sums = past.square().sum(1).cumsum(0)
+    # Without the slack, rounding of the sum could ask for one axis too many.
+    n_short = int((sums < p * sums[-1] * (1.0 - SUM_ROUNDING)).sum())
+    return NullSpace(past[: min(n_short + 1, past.shape[1] - 1)])
 
 
 def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
@@ -192,23 +149,10 @@ def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
     The samples lie in the span of the past, principal rows of which the longest come first.
     """
     energies = (features @ NullSpace(past).kept.T).square().sum(0)
-    above_rounding = torch.nonzero(energies > SUM_ROUNDING * energies.sum())
-    return int(above_rounding[-1])
+    return int(torch.nonzero(energies > SUM_ROUNDING * energies.sum())[-1])
 
 
-def rank_of(past: torch.Tensor) -> int:
-    """Return the number of principal rows, the longest first, whose energy is not rounding."""
-    return len(_above_rounding(past))
-
-
-def _above_rounding(rows: torch.Tensor) -> torch.Tensor:
+def above_rounding(rows: torch.Tensor) -> torch.Tensor:
     """Return the orthogonal rows whose energy is not rounding."""
     energies = rows.square().sum(1)
     return rows[energies > SUM_ROUNDING * energies.sum()]
-
-
-def _n_holding(share: float, energies: torch.Tensor) -> int:
-    """Return the least number of first energies that hold a share of their sum."""
-    sums = energies.cumsum(0)
-    # Without the slack, rounding of the sum could ask for one axis too many.
-    return int((sums < share * sums[-1] * (1.0 - SUM_ROUNDING)).sum()) + 1

@@ -21,37 +21,14 @@ def extend_moments(
     *,
     device: torch.device,
 ) -> tuple[ClassMoments, ...]:
-    r"""Append the moments of classes in the neurons of a new band.
+    r"""Append the moments of classes in the neurons of a new band, which sees some `inputs`.
 
     "zero" follows the paper: the null-space silences the new neurons, so their output is the
     constant g(0), after any batch normalisation. "gaussian" assumes that the class is Gaussian
     below the band. This gives the means and variances of the neurons, and their covariance with
     every other feature u by Stein's lemma,
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z) E[g'(z)]`. The rest of the variance is stored
-    as the residual of each neuron.
-
-    Parameters
-    ----------
-    moments : sequence of ClassMoments
-        Moments of all features before the band.
-    band : Band
-        The new neurons.
-    inputs : ndarray of shape (n_inputs,)
-        Features that the neurons see.
-    old_statistics : {"gaussian", "zero"}
-        Assumption about old classes.
-    device : torch.device
-        Device of the computation.
-
-    Returns
-    -------
-    tuple of ClassMoments
-        Moments of all features; old values are unchanged.
-
-    Raises
-    ------
-    ValueError
-        If a new moment is not finite.
+    as the residual of each neuron. Raise `ValueError` if a new moment is not finite.
     """
     if not moments:
         return ()
@@ -96,7 +73,7 @@ def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device
     """Return some columns of a factor, without a transfer of other columns to the device."""
     first = moments.blocks[0]
     if isinstance(columns, slice) and columns.stop <= first.shape[1]:
-        return as_tensor(first, device=torch.device("cpu"))[:, columns].to(device)
+        return as_tensor(first)[:, columns].to(device)
     return as_tensor(moments.columns(columns), device=device)
 
 

@@ -1,20 +1,9 @@
-r"""The shared band: random neurons that no task changes.
+r"""The shared band: random neurons that no task changes (docs/theory/default.rst).
 
-A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, so its output scales with x. A
-cosine is :math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` [1]_. Another scale of x
-only changes its phase. Each cosine has a sine of the same phase beside it. Another scale turns the
-pair in its plane, which changes no distance, so nothing depends on the unit of the inputs.
-
-Beyond its linear part a rectified neuron is mostly a quadratic form of the direction. The
-d (d + 1) / 2 quadratic forms of d inputs separate classes with different covariances. With few
-inputs the spare neurons are cosines: random features of local kernels of direction and logarithm of
-the norm. Without the norm, classes would be told apart only by functions that are homogeneous in x.
-Half of the cosines see all inputs, for classes with several clusters. The others see one input
-each, for classes that differ by functions of single inputs.
-
-References
-----------
-.. [1] A. Rahimi and B. Recht. Random features for large-scale kernel machines. NeurIPS 2007.
+A rectified neuron responds with :math:`z = r \cdot x + b \|x\|`, a cosine is
+:math:`\|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)`, beside a sine of the same phase.
+Another scale of x scales the output of the first, and turns the pair in its plane, which changes
+no distance: nothing depends on the unit of the inputs.
 """
 
 from dataclasses import dataclass, field
@@ -38,19 +27,12 @@ _NEURONS_PER_FORM = 2
 
 @dataclass(frozen=True)
 class SharedBand:
-    r"""Random neurons over the inputs.
+    """Random neurons over the inputs; their seed stands for them in pickles.
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_neurons, n_inputs + 1)
-        r and, last, b.
-    mirrored : bool
-        Whether a rectified neuron is `|z|`, the sum of two mirrored ReLUs, or a single ReLU. If the
-        classifier also sees the inputs, they carry the linear part of relu(z) = (z + abs(z)) / 2.
-    frequencies : ndarray of shape (n_cosines,)
-        Frequencies omega of the cosines and sines, which come last, in turn.
-    seed : int or None, default=None
-        Seed that the band was drawn from, which takes the place of its rows in pickles.
+    Rows hold r and, last, b. A rectified neuron is `|z|`, the sum of two mirrored ReLUs, if it is
+    `mirrored`, else a single ReLU: if the classifier also sees the inputs, they carry the linear
+    part of relu(z) = (z + abs(z)) / 2. `frequencies` are omega of the cosines and sines, which come
+    last, in turn.
     """
 
     rows: Array
@@ -91,10 +73,6 @@ class SharedBand:
         start = n_inputs + len(self) - self.n_cosines
         return TurningPairs(n_inputs, start, self.frequencies[::2])
 
-    def without_neurons(self) -> "SharedBand":
-        """Return the band without its neurons."""
-        return SharedBand.empty(self.rows.shape[1] - 1)
-
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""
         norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
@@ -120,32 +98,14 @@ def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> Sh
 
 
 def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int) -> SharedBand:
-    r"""Draw a shared band.
+    r"""Draw a shared band of M neurons, those with a bias first, cosines last.
 
     With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
-    average, :math:`E \|\mathrm{relu}(Rx)\|^2 = \|x\|^2`. A quarter of them have the bias
-    :math:`b \|x\|`, with r and b of half that variance. With few inputs some neurons are cosines,
-    :math:`\sqrt{2 / M} \, \|x\| \cos(r \cdot x / \|x\| + \omega \log \|x\| + b)` with
-    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle, and sines of
-    the same phases: M less twice the number of quadratic forms of the inputs, but no more than
-    M / 2. Equal spreads of r and omega give the kernel one width along all small steps: the
-    squared steps of the direction and of :math:`\log \|x\|` sum up to
-    :math:`\|dx\|^2 / \|x\|^2`. Every other pair sees one of the d inputs: the only entry of r has
-    the variance d, so that the phases vary as much.
-
-    Parameters
-    ----------
-    n_neurons, n_inputs : int
-        M and the width of psi_0.
-    mirrored : bool
-        Whether rectified neurons are sums of two mirrored ReLUs.
-    seed : int
-        Seed of the draw, whose result is the same with all versions of NumPy.
-
-    Returns
-    -------
-    SharedBand
-        Neurons with a bias first, cosines last.
+    average. A quarter of them have a bias, with r and b of half that variance. Neurons in excess of
+    two per quadratic form of the inputs, but no more than M / 2, are cosines and sines with
+    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle. Every other
+    pair sees one of the d inputs: the only entry of r has the variance d, so that the phases vary
+    as much. All versions of NumPy draw the same numbers.
     """
     # The stream of this generator is frozen, unlike those of newer ones, so files keep the seed.
     rng = np.random.RandomState([seed, 0])

@@ -2,27 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from math import inf
 
 import numpy as np
 import torch
 
 from ..settings import Descent
 
-__all__ = [
-    "SILENT",
-    "EpochWatcher",
-    "MomentumSteps",
-    "has_stalled",
-    "multi_class_hinge",
-    "rate_factor",
-]
+__all__ = ["EpochWatcher", "MomentumSteps", "has_stalled", "multi_class_hinge", "rate_factor"]
 
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
-
-# Longest parameters; the moments of longer rows overflow.
-_LONGEST = 1e70
 
 
 class EpochWatcher:
@@ -36,35 +25,21 @@ class EpochWatcher:
         return False
 
 
-SILENT = EpochWatcher()
-
-
 class MomentumSteps:
     """Steps of stochastic gradient descent; torch's own optimisers take seconds to import.
 
-    Parameters
-    ----------
-    parameters : sequence of Tensor
-        Leaves that require gradients; steps update them in place.
-    descent : Descent
-        Epochs, mini-batches, momentum, weight decay and the first rate.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Attributes
-    ----------
-    rate : float
-        Rate of the next step.
+    `parameters` are leaves that require gradients; steps update them in place. `rate` is that of
+    the next step. The watcher sees the epochs.
     """
 
     def __init__(
         self,
         parameters: Sequence[torch.Tensor],
         descent: Descent,
-        watcher: EpochWatcher = SILENT,
+        watcher: EpochWatcher | None = None,
     ) -> None:
         self.rate = descent.learning_rate
-        self._watcher = watcher
+        self._watcher = watcher or EpochWatcher()
         self._parameters, self._descent = parameters, descent
         self._velocities = [torch.zeros_like(one) for one in parameters]
 
@@ -80,31 +55,13 @@ class MomentumSteps:
                 one.sub_(velocity, alpha=self.rate)
 
     def epoch(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
+        self, loss: Callable[[torch.Tensor], torch.Tensor], n_samples: int, rng: np.random.Generator
     ) -> float:
-        """Take a step per mini-batch of one pass over the samples.
+        """Take a step per mini-batch of one pass over the samples, and return their mean loss.
 
-        Parameters
-        ----------
-        loss : callable
-            Returns the mean loss of the samples with the given numbers, as a scalar.
-        n_samples : int
-            Number of samples.
-        rng : numpy.random.Generator
-            Source of the mini-batches.
-
-        Returns
-        -------
-        float
-            Mean loss of the samples, each at its own step.
-
-        Raises
-        ------
-        ValueError
-            If the descent has left the range of numbers.
+        `loss` returns the mean loss of the samples with the given numbers, as a scalar. The loss of
+        each sample is that at its own step. Raise `ValueError` if the descent has left the range of
+        numbers.
         """
         device = self._parameters[0].device
         order = torch.as_tensor(rng.permutation(n_samples), device=device)
@@ -114,8 +71,9 @@ class MomentumSteps:
                 value = loss(batch)
             self(value)
             total += value.detach() * len(batch)
-        sizes = [torch.linalg.vector_norm(one) for one in self._parameters]
-        if not total.isfinite() or not all(size < _LONGEST for size in sizes):
+        # Scatters of the responses have the fourth power of the length of the rows.
+        powers = [torch.linalg.vector_norm(one) ** 4 for one in self._parameters]
+        if not all(one.isfinite() for one in (total, *powers)):
             raise ValueError(
                 f"learning_rate={self._descent.learning_rate} or weight_decay="
                 f"{self._descent.weight_decay} is too large: the descent has left the range of "
@@ -123,33 +81,13 @@ class MomentumSteps:
             )
         return float(total) / n_samples
 
-    def descend(
-        self,
-        loss: Callable[[torch.Tensor], torch.Tensor],
-        n_samples: int,
-        rng: np.random.Generator,
-    ) -> list[float]:
-        """Take epochs until the losses stall, and return the mean loss of each."""
-        losses = list[float]()
-        for _ in self.epochs(losses):
-            losses.append(self.epoch(loss, n_samples, rng))
-        return losses
-
-    def epochs(self, losses: Sequence[float], enough: float = -inf) -> Iterator[None]:
+    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
         """Yield once per epoch until the losses stall or the watcher ends the descent.
 
-        In between, the rate is adapted if the settings ask for it.
-
-        Parameters
-        ----------
-        losses : sequence of float
-            The caller adds the loss of each epoch.
-        enough : float, default=-inf
-            Loss that ends the descent.
+        The caller adds the loss of each epoch to `losses`. In between, the rate is adapted if the
+        settings ask for it.
         """
         for _ in range(self._descent.max_epochs):
-            if losses and losses[-1] <= enough:
-                return
             self._watcher.begin()
             yield
             if self._watcher.end(losses[-1]) or has_stalled(losses, self._descent.patience):
@@ -161,22 +99,9 @@ class MomentumSteps:
 def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     r"""Compute :math:`\max(0, 1 - s_y + \max_{c \ne y} s_c)` of each sample.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (..., n_samples, n_classes)
-        s.
-    classes : Tensor of shape (n_samples,)
-        y.
-
-    Returns
-    -------
-    Tensor of shape (..., n_samples)
-        Zero if the own class leads all other classes by 1, or is the only class.
-
-    References
-    ----------
-    K. Crammer and Y. Singer. On the algorithmic implementation of multiclass kernel-based vector
-    machines. Journal of Machine Learning Research 2, 2001.
+    It is zero if the own class y leads all other classes by 1, or is the only class (K. Crammer and
+    Y. Singer. On the algorithmic implementation of multiclass kernel-based vector machines. Journal
+    of Machine Learning Research 2, 2001). Scores s have the shape (..., n_samples, n_classes).
     """
     index = classes[:, None].expand(*scores.shape[:-1], 1)
     own = scores.gather(-1, index)
@@ -185,17 +110,9 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
 
 
 def rate_factor(losses: Sequence[float]) -> float:
-    """Return the factor of the rate after an epoch.
+    """Return the factor of the rate after an epoch, given the losses so far.
 
-    Parameters
-    ----------
-    losses : sequence of float
-        Losses of the epochs so far.
-
-    Returns
-    -------
-    float
-        0.99 if the loss has changed by more than in the epoch before, else 1 / 0.99.
+    It is 0.99 if the loss has changed by more than in the epoch before, else 1 / 0.99.
     """
     speeds = [abs(after - before) for before, after in pairwise(losses[-3:])]
     faster = len(speeds) == 2 and speeds[1] > speeds[0]

@@ -1,14 +1,9 @@
 r"""Pseudo-features: random samples of classes whose data is discarded.
 
-The moments of a class of n samples are estimates. A draw stands for the next sample of the class:
-it is Gaussian with mean :math:`\mu_c` and covariance
-
-.. math:: \Bigl(1 + \frac1n\Bigr) \bigl((1 - \rho) \Sigma_c + \rho \bar\Sigma\bigr),
-          \qquad \rho = \frac{\nu}{n + \nu} ,
-
-where :math:`\bar\Sigma` is the mean covariance of the drawn classes, with the weight of
-:math:`\nu = 20` samples. A dozen samples span few of hundreds of dimensions, so draws from the
-class covariance alone would be too easy to separate.
+A draw stands for the next sample of a class of n samples, whose moments are estimates: its
+covariance is :math:`(1 + 1/n) ((1 - \rho) \Sigma_c + \rho \bar\Sigma)`, where the mean covariance
+of the drawn classes has the weight of :math:`\nu = 20` samples, :math:`\rho = \nu / (n + \nu)`. A
+dozen samples span few of hundreds of dimensions, and would be too easy to separate.
 """
 
 from collections.abc import Sequence
@@ -32,24 +27,7 @@ def pseudo_features(
     *,
     device: torch.device,
 ) -> torch.Tensor:
-    """Draw samples of every class, over all features.
-
-    Parameters
-    ----------
-    moments : sequence of ClassMoments
-        Moments of the same d features.
-    n_per_class : int
-        Number of draws per class.
-    rng : numpy.random.Generator
-        Source of the draws.
-    device : torch.device
-        Device of the draws.
-
-    Returns
-    -------
-    Tensor of shape (len(moments) * n_per_class, d)
-        Draws, class by class.
-    """
+    """Draw samples of every class over all features, `n_per_class` each, class by class."""
     noise = torch.cat([_noise(one, n_per_class, rng, device) for one in moments])
     # A permutation over all classes gives noise with their mean covariance.
     shuffled = noise[torch.as_tensor(rng.permutation(len(noise)), device=device)]

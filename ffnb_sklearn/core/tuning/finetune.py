@@ -1,31 +1,11 @@
-r"""Fine-tuning of a task's bands by gradients [Alg. 2].
+"""Fine-tuning of a task's bands by gradients [Alg. 2].
 
-The loss is the multi-class hinge of the aggregated scores,
+Only the coordinates alpha of the new rows move, by descent with momentum and weight decay on
+mini-batches. The step of alpha along the orthonormal residual axes is the projected step of W, so
+the axes are never formed. Every epoch ends with new discriminants from the statistics.
 
-.. math:: E = \frac{1}{\sum_i w_i} \sum_i w_i
-          \max\bigl(0, 1 - s_{y_i}(x_i) + \max_{c \ne y_i} s_c(x_i)\bigr) .
-
-Only the coordinates alpha of the new rows move, :math:`W = (\Phi \alpha)^\top`, by descent with
-momentum and weight decay on mini-batches. The step of :math:`\alpha` along the orthonormal
-residual axes :math:`\Phi` is the projected step of W, so the axes are never formed. Every epoch
-ends with new discriminants from the statistics.
-
-This is the printed algorithm. The settings add to it:
-
-*Relative units.* The unit of a row is the inverse root mean square length of the task's samples in
-the open axes, so that rates mean the same at every scale of the features.
-
-*Folds.* The descent is cross-fitted. Each of four copies of the rows descends on three of four
-folds of the task's samples. The band is the mean of the copies, and each sample responds to the
-copy that has not seen it. Every sample both teaches and judges, but neither the moments of the new
-classes nor the recorded loss use samples that the rows were fitted to.
-
-*Standard errors.* An epoch is better than the start only if its loss is lower by more than two
-standard errors; otherwise a few samples would choose among accidents. The best epoch counts, not
-the last.
-
-*Draws.* If old classes are taken to be Gaussian, the loss also sees draws from their Gaussians, so
-that a band separates new from old, not only new from new. The paper names this as future work.
+The settings add to the printed algorithm: cross-fitted copies of the rows, draws from old classes,
+and a veto. docs/theory/paper.rst explains them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +20,7 @@ from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import SILENT, EpochWatcher, MomentumSteps
+from .descent import EpochWatcher, MomentumSteps
 from .draws import pseudo_features
 from .hinge import Network, Samples
 
@@ -49,39 +29,15 @@ __all__ = ["finetune"]
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
 
-# Samples per score computation without gradients, to bound its memory.
-_CHUNK = 4096
-
 
 def finetune(
-    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher = SILENT
+    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher | None = None
 ) -> tuple[list[Draft], tuple[float, ...]]:
-    """Tune the bands of a task [Alg. 2].
+    """Tune the bands of a task from their drafts [Alg. 2].
 
-    Parameters
-    ----------
-    model : Model
-        Model before the task.
-    task : Task
-        Samples of the task.
-    drafts : sequence of Draft
-        Bands to start from.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Returns
-    -------
-    drafts : list of Draft
-        Bands of the epoch with the lowest loss, if it is clearly below the loss of the start; or of
-        the last epoch.
-    loss_curve : tuple of float
-        Loss after each epoch, up to the first loss of zero; empty if no epoch was asked for, if a
-        single class is known, or if the start has no loss.
-
-    Raises
-    ------
-    ValueError
-        If the learning rate or the weight decay is too large.
+    Return the bands of the epoch with the lowest loss, if it is clearly below the loss of the
+    start, or of the last epoch; and the loss after each epoch, none if no epoch was asked for or a
+    single class is known. Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
@@ -113,7 +69,7 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self, watcher: EpochWatcher) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(self, watcher: EpochWatcher | None) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
             (draft.rows * draft.reach).repeat(self._n_folds, 1, 1).requires_grad_()
@@ -124,7 +80,7 @@ class _Tuning:
         best, least = self._start, at_start.mean()
         errors = self._model.settings.descent.standard_errors
         losses = [float(least)]
-        for _ in move.epochs(losses, enough=0.0):
+        for _ in move.epochs(losses):
             self._epoch(network, steps, move)
             drafts = self._mean_of_copies([step.detach() for step in steps])
             network, hinges = self._solved(drafts)
@@ -183,12 +139,10 @@ class _Tuning:
         rows = [draft.rows for draft in drafts]
         corrections = tuple(draft.corrections for draft in drafts)
         judges = self._samples._replace(corrections=corrections).followed_by(self._judging_draws)
-        hinges = []
+        numbers = torch.arange(len(judges.classes), device=device)
+        parts = map(judges.take, torch.split(numbers, model.settings.chunk_size))
         with torch.no_grad():
-            for part in torch.split(torch.arange(len(judges.classes), device=device), _CHUNK):
-                samples = judges.take(part)
-                hinges.append(samples.weights * network.hinge(samples, rows))
-        return network, torch.cat(hinges)
+            return network, torch.cat([one.weights * network.hinge(one, rows) for one in parts])
 
     def _draws(self) -> Samples:
         """Draw from old classes; return no draws if these are not taken to be Gaussian."""

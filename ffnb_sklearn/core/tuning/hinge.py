@@ -16,16 +16,9 @@ __all__ = ["Network", "Samples"]
 class Samples(NamedTuple):
     """Constants of samples, real or drawn, during the descent of new bands.
 
-    Attributes
-    ----------
-    old : tuple of Tensor of shape (n_samples, d_l)
-        Features of each layer that feeds a band, psi_0 first, without the new neurons.
-    corrections : tuple of Tensor of shape (n_samples, n_neurons)
-        Terms added to the responses of the new neurons, per layer.
-    fixed : Tensor of shape (n_samples, d)
-        Features of the classifier without the new neurons.
-    classes, weights : Tensor of shape (n_samples,)
-        Class numbers, and sample weights with a mean of 1.
+    `old` holds the features of each layer that feeds a band, psi_0 first, without the new neurons;
+    `corrections` the terms added to the responses of the new neurons, per layer; `fixed` the
+    features of the classifier without the new neurons. Sample weights have a mean of 1.
     """
 
     old: tuple[torch.Tensor, ...]

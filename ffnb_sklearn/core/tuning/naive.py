@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import SILENT, EpochWatcher, MomentumSteps, multi_class_hinge
+from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
 
 __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 
@@ -24,13 +24,8 @@ __all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
 class Outputs:
     """Linear outputs of the classes that one task brought.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_new_classes, n_inputs)
-        One row per class, over the neurons that the last layer had; later neurons have zero
-        weight.
-    offsets : ndarray of shape (n_new_classes,)
-        Offsets of the outputs.
+    `weights` has one row per class, over the neurons that the last layer had; later neurons have
+    zero weight.
     """
 
     weights: Array
@@ -48,22 +43,9 @@ class Outputs:
 class NaiveNetwork:
     """The network after some tasks; functions return a new network.
 
-    Attributes
-    ----------
-    seed : int
-        Seed of every random draw.
-    n_layers : int
-        Layers of bands; every task adds one band to each.
-    scale : float
-        Divisor of the inputs.
-    features : FeatureMap
-        Block lower triangular layers, without a shared band.
-    outputs : tuple of Outputs
-        Outputs of each task, oldest first.
-    n_trainings : int
-        Number of trainings, which selects the stream of mini-batches.
-    loss_curve : tuple of float
-        Mean loss in each epoch of the last training; empty for a single class, which has no loss.
+    The inputs are divided by `scale`. Every task adds one band to each of `n_layers` layers, and an
+    entry to `outputs`. The number of trainings selects the stream of mini-batches. The loss curve
+    is that of the last training; it is empty for a single class, which has no loss.
     """
 
     seed: int
@@ -125,12 +107,8 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     """Append a random band to every layer, and a random output for each new class.
 
     Weights are normal. Their variance is 1 / (mean square norm of a neuron's inputs), twice that
-    under a ReLU (He et al., 2015), so that neurons are of order one. Old rows are the same arrays,
-    with zero weight on the new neurons.
-
-    References
-    ----------
-    K. He, X. Zhang, S. Ren and J. Sun. Delving deep into rectifiers. ICCV 2015.
+    under a ReLU (K. He et al. Delving deep into rectifiers. ICCV 2015), so that neurons are of
+    order one. Old rows are the same arrays, with zero weight on the new neurons.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 0])
     gain = 2.0 if activation == "relu" else 1.0
@@ -151,32 +129,12 @@ def train_newest(
     X: torch.Tensor,
     classes: torch.Tensor,
     descent: Descent,
-    watcher: EpochWatcher = SILENT,
+    watcher: EpochWatcher | None = None,
 ) -> NaiveNetwork:
-    """Train the parameters of the newest task on the samples of one call.
+    """Train the parameters of the newest task on samples of any known classes.
 
-    Parameters
-    ----------
-    network : NaiveNetwork
-        Network to start from.
-    X : Tensor of shape (n_samples, n_inputs)
-        Samples.
-    classes : Tensor of shape (n_samples,)
-        Numbers of any known classes.
-    descent : Descent
-        Settings of the training.
-    watcher : EpochWatcher
-        Watches the epochs.
-
-    Returns
-    -------
-    NaiveNetwork
-        Network with the same arrays for other tasks.
-
-    Raises
-    ------
-    ValueError
-        If the descent leaves the range of floating-point numbers.
+    The arrays of other tasks stay the same. Raise `ValueError` if the descent leaves the range of
+    floating-point numbers.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 1 + network.n_trainings])
     network = replace(network, n_trainings=network.n_trainings + 1)
@@ -199,7 +157,9 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    losses = MomentumSteps(parameters, descent, watcher).descend(loss, len(X), rng)
+    move, losses = MomentumSteps(parameters, descent, watcher), list[float]()
+    for _ in move.epochs(losses):
+        losses.append(move.epoch(loss, len(X), rng))
     *rows, weights, offsets = (as_array(one) for one in parameters)
     trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
     old = replace(old, loss_curve=tuple(losses))

@@ -6,9 +6,9 @@ import torch
 from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.features.nullspace import (
+    above_rounding,
     largest_useful_p,
     null_space,
-    rank_of,
 )
 from ffnb_sklearn.core.statistics import principal_rows
 
@@ -120,5 +120,5 @@ def test_the_rank_and_the_largest_useful_p_leave_rounding_out(scale):
     past = scale * past_of([4.0, 3.0, 2.0, 1e-8], 6)
     features = past[:3] + past[2]  # Nothing in the fourth axis.
 
-    assert rank_of(past) == 3
+    assert len(above_rounding(past)) == 3
     assert largest_useful_p(past, features) == 2

@@ -123,7 +123,7 @@ def test_a_band_comes_from_its_seed_alone():
     assert not np.allclose(first, other)
 
 
-@pytest.mark.parametrize("band", [drawn(0), SharedBand.empty(5), drawn(16).without_neurons()])
+@pytest.mark.parametrize("band", [drawn(0), SharedBand.empty(5)])
 def test_a_band_may_have_no_neurons(band):
     assert len(band) == 0
     assert band(X).shape == (20, 0)

@@ -87,10 +87,10 @@ class Watcher(EpochWatcher):
         return len(self.told) == 2 * self.last if self.last else super().end(loss)
 
 
-def epochs(watcher, losses, **end):
+def epochs(watcher, losses):
     """Losses of the epochs that a descent takes, if they are made to come."""
     leaf, seen = torch.zeros(1, requires_grad=True), []
-    for _ in MomentumSteps([leaf], Descent(max_epochs=4), watcher).epochs(seen, **end):
+    for _ in MomentumSteps([leaf], Descent(max_epochs=4), watcher).epochs(seen):
         seen.append(losses[len(seen)])
     return seen
 
@@ -104,11 +104,3 @@ def test_a_watcher_is_told_of_each_epoch():
 
 def test_a_watcher_may_end_the_descent():
     assert epochs(Watcher(last=2), [3.0, 2.0, 1.0, 0.0]) == [3.0, 2.0]
-
-
-def test_a_descent_ends_where_its_loss_is_low_enough():
-    watcher = Watcher()
-
-    assert epochs(watcher, [3.0, 1.0, 0.0], enough=1.0) == [3.0, 1.0]
-    # No epoch begins that does not end.
-    assert watcher.told == ["begin", 3.0, "begin", 1.0]

@@ -36,6 +36,14 @@ def descent(**changes):
     return Descent(**{"max_epochs": 20, "learning_rate": 0.05, **changes})
 
 
+def descend(move, loss, n_samples, rng):
+    """Losses of all epochs."""
+    losses = []
+    for _ in move.epochs(losses):
+        losses.append(move.epoch(loss, n_samples, rng))
+    return losses
+
+
 def streamed(*tasks, n_layers=2, band_size=3, activation="relu", seed=0, **changes):
     """Networks before each task and after the last, trained on tasks of so many classes."""
     network = empty_network(samples(*range(tasks[0]))[0], n_layers, seed)
@@ -199,7 +207,7 @@ def quadratic(start, **changes):
         path.append(leaf.item())
         return 0.5 * leaf.square().sum()
 
-    losses = MomentumSteps([leaf], descent(**changes)).descend(loss, 1, np.random.default_rng(0))
+    losses = descend(MomentumSteps([leaf], descent(**changes)), loss, 1, np.random.default_rng(0))
     return [*path, leaf.item()], losses
 
 
@@ -222,7 +230,7 @@ def test_the_rate_follows_the_speed_of_the_loss():
         return leaf.sum() + (next(values) - leaf.detach().sum())
 
     settings = descent(max_epochs=7, learning_rate=1.0, momentum=0.0, weight_decay=0.0)
-    assert MomentumSteps([leaf], settings).descend(loss, 1, np.random.default_rng(0)) == made
+    assert descend(MomentumSteps([leaf], settings), loss, 1, np.random.default_rng(0)) == made
     rates = -np.diff([*path, leaf.item()])
     # Speeds are 1, 2, 1, 1, 4: of these the second and the last have grown.
     slower, faster = 1.0 / 0.99, 0.99
@@ -246,7 +254,7 @@ def test_every_sample_is_seen_once_per_epoch_and_weighs_the_same():
         return values[rows].mean() + 0.0 * leaf.sum()
 
     move = MomentumSteps([leaf], descent(max_epochs=2, batch_size=3))
-    losses = move.descend(loss, 7, np.random.default_rng(0))
+    losses = descend(move, loss, 7, np.random.default_rng(0))
     assert [len(rows) for rows in seen] == [3, 3, 1, 3, 3, 1]
     for epoch in (seen[:3], seen[3:]):
         assert sorted(row for rows in epoch for row in rows) == list(range(7))
