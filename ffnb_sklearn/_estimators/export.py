@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core.classifier.heads.pairs import PairwiseFisher
+from ..core.classifier.heads.pairs import _SURE, PairwiseFisher
 from ..core.classifier.heads.ridge import _LINEAR, OneVsAllRidge
 from ..core.device import with_tensors
 from ..core.features.feature_map import classifier_columns
-from .priors import _SURE, scores_with_priors
 
 __all__ = ["TorchHead"]
 
@@ -87,21 +86,13 @@ def _module_of(head, position, priors):
     """Return the module of a head; `position` holds the column of each class of the head."""
     n_classes, order = len(position), np.argsort(position)
     # The adjustment for priors is affine.
-    shift = _with_priors(head, np.zeros((1, n_classes)), priors)[0]
+    shift = head.with_priors(np.zeros((1, n_classes)), priors)[0]
     if isinstance(head, OneVsAllRidge):
-        mixing = _with_priors(head, np.eye(n_classes), priors) - shift
+        mixing = head.with_priors(np.eye(n_classes), priors) - shift
         return _Linear((mixing.T @ head.planes)[order], (head.offsets @ mixing + shift)[order])
-    factor = _with_priors(head, np.ones((1, n_classes)), priors)[0] - shift
+    factor = head.with_priors(np.ones((1, n_classes)), priors)[0] - shift
     module = (_Pairs if isinstance(head, PairwiseFisher) else _Distances)(head, position)
     return _Adjusted(module, factor[order], shift[order])
-
-
-def _with_priors(head, scores, priors):
-    """Return scores of a head adjusted for the priors."""
-    if not isinstance(head, OneVsAllRidge):
-        name = "ovo" if isinstance(head, PairwiseFisher) else "gaussian"
-        return scores_with_priors(scores, name, priors)
-    return head.with_shares(scores, priors) if np.ptp(priors) else scores
 
 
 class _Adjusted(nn.Module):
@@ -174,7 +165,7 @@ class _Pairs(nn.Module):
 class _Probabilities(nn.Module):
     """Probabilities of scores, with room for samples unlike all that were learned.
 
-    See `ffnb_sklearn._estimators.priors`, and for one-vs-all regression `OneVsAllRidge`.
+    See `ffnb_sklearn._estimators.priors.with_unforeseen`, and `logits` of the heads.
     """
 
     def __init__(self, head, n_samples, n_classes):

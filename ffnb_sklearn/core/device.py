@@ -23,6 +23,8 @@ __all__ = [
     "with_tensors",
 ]
 
+_T = TypeVar("_T")
+
 # Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
 # Threads of short products wait for each other, and long where other processes keep the cores busy.
 OPERATIONS_PER_THREAD = 2e9

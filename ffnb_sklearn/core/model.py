@@ -261,6 +261,8 @@ class Model:
         Among classes of equal scores it is the first in `order`, which holds all classes.
         """
         classifier = self.solution(X.device).classifier
+        if not isinstance(X, SparseInputs):
+            classifier = self._on(X.device, classifier)
         numbers = torch.as_tensor(order, device=X.device)
         likely = torch.empty(len(X), dtype=torch.int64, device=X.device)
         with few_threads(self._operations(len(X))):
