@@ -71,7 +71,8 @@ def as_tensor(
             "device='cpu' or 'cuda', or dtype='float32' where there is that parameter."
         )
     # torch refuses negative strides, and the last bits of a product depend on the strides.
-    values = np.asarray(array, dtype=torch.empty(0, dtype=dtype).numpy().dtype, order="C")
+    kind = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
+    values = np.asarray(array, dtype=kind, order="C")
     if any(stride < 0 for stride in values.strides):
         # A single row counts as C-ordered whatever its stride.
         values = values.copy()
