@@ -73,7 +73,7 @@ axes.set_title("The published model, trained: digits, one class per task")
 axes.tick_params(length=0)
 axes.spines[:].set_visible(False)
 bar = figure.colorbar(image, label="Cross-validated accuracy (%)", extend="min")
-_ = bar.outline.set_visible(False)
+bar.outline.set_visible(False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

@@ -131,7 +131,7 @@ for (name, scores), style in zip(accuracies.items(), ("o-", "--", "--"), strict=
 right.set(title="New pigs each week, two recordings each", xlabel="Pigs learned")
 right.set(ylabel="Recordings recognised, in %", ylim=(60, 101), xticks=weeks[::2])
 right.spines[["top", "right"]].set_visible(False)
-_ = right.legend(loc="lower left", frameon=False)
+right.legend(loc="lower left", frameon=False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

@@ -94,7 +94,7 @@ for week, one in enumerate(weeks):
 below.set(xlabel="Week", ylabel="Images of 60", ylim=(0, 50), xticks=numbers)
 for axes in (above, below):
     axes.spines[["top", "right"]].set_visible(False)
-_ = below.legend(loc="upper left", frameon=False)
+below.legend(loc="upper left", frameon=False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

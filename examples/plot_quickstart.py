@@ -125,7 +125,7 @@ _, (forgetful, faithful) = plt.subplots(1, 2, figsize=(7.6, 4), layout="constrai
 for axes, name in ((forgetful, "SGDClassifier"), (faithful, "FFNBClassifier")):
     AccuracyMatrixDisplay.from_stream(results[name], task_labels=digits, ax=axes, colorbar=False)
     axes.set_title(name)
-_ = faithful.set_ylabel("")
+faithful.set_ylabel("")
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

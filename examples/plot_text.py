@@ -138,7 +138,7 @@ figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 IncrementalAccuracyDisplay.from_stream(results, ax=axes)
 axes.set_ylim(0, 1.02)
 axes.legend(loc="upper right", bbox_to_anchor=(1, 0.6), fontsize="small", frameon=False)
-_ = axes.set_title("Names in 24 languages, one language per task")
+axes.set_title("Names in 24 languages, one language per task")
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

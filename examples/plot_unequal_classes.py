@@ -85,7 +85,7 @@ axes.set(ylim=(0, 100), ylabel="%", xlabel="Assumed share of malignant tumours")
 axes.xaxis.set_major_formatter("{x:.0%}")
 axes.set_title("One model, priors changed after learning")
 axes.spines[["top", "right"]].set_visible(False)
-_ = axes.legend(loc="lower right", frameon=False)
+axes.legend(loc="lower right", frameon=False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)
