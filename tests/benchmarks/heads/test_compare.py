@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from benchmarks.heads import compare
@@ -46,10 +47,33 @@ def test_figures_are_those_of_the_learned_estimator(name):
         # The classes have twenty test rows each, so weights change nothing.
         expected = log_loss(split.y_test, clf.predict_proba(split.X_test))
         assert_allclose(found["log_loss"], expected, rtol=1e-6)
-    if METHODS[name].joint:
-        assert found["average"] == found["accuracy"]
-    else:
-        assert found["average"] >= found["accuracy"]
+    assert found["average"] >= found["accuracy"]
+
+
+def test_state_of_a_joint_method_holds_the_rows_once():
+    (split,) = IRIS.splits(0)
+    rows = (split.X.nbytes + split.y.nbytes) / 1e6
+    states = {
+        name: compare.measure(METHODS[name], IRIS, split, Context(0))["state_mb"]
+        for name in ("logistic", "neighbour")
+    }
+    assert states["logistic"] > rows
+    # The neighbours are the rows, with a few hundred bytes around them.
+    assert rows < states["neighbour"] < 2 * rows
+
+
+def test_joint_methods_are_refitted_with_all_rows_so_far(monkeypatch):
+    (split,) = IRIS.splits(0)
+    fitted = []
+    fit = LogisticRegression.fit
+    monkeypatch.setattr(
+        LogisticRegression, "fit", lambda self, X, y: fitted.append(list(y)) or fit(self, X, y)
+    )
+    for average, n_classes in ((False, [3]), (True, [2, 3])):
+        fitted.clear()
+        compare.measure(METHODS["logistic"], IRIS, split, Context(0), average=average)
+        assert [len(set(y)) for y in fitted] == n_classes
+        assert len(fitted[-1]) == len(split.y)
 
 
 def test_calibration_error_is_the_gap_of_confidence_and_accuracy():
