@@ -243,7 +243,6 @@ FORGED = {
     "unpacked ": (PCA(), with_member("x.npz", bomb())),
     "skops": (PCA(), lambda content: content[:-9]),
     "skops ": (PCA(), with_text(lambda one: [one])),
-    " skops": (PCA(), with_text(lambda one: {**one, "protocol": 99})),
 }
 
 
