@@ -29,8 +29,6 @@ _T = TypeVar("_T")
 # Threads of short products wait for each other, and long where other processes keep the cores busy.
 OPERATIONS_PER_THREAD = 2e9
 
-_T = TypeVar("_T")
-
 
 def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
