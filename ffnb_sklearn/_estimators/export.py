@@ -42,7 +42,7 @@ class TorchHead(nn.Module):
         features = replace(model.features, shared=replace(model.features.shared, seed=None))
         columns = classifier_columns(features, model.settings.skip_connection)
         self._takes_all = len(columns) == features.n_features
-        self.register_buffer("_columns", torch.tensor(columns))
+        self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
         self._buffer("_offset", None if repair is None else repair.offset)
         self._buffer("_scale", None if repair is None else repair.scale)
         self._features = _Stored(features)
@@ -52,7 +52,7 @@ class TorchHead(nn.Module):
         self.probabilities = _Probabilities(head, n_samples, len(position))
 
     def _buffer(self, name, array):
-        self.register_buffer(name, None if array is None else torch.tensor(array))
+        self.register_buffer(name, None if array is None else torch.tensor(array, device="cpu"))
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_arrived)."""
@@ -73,7 +73,7 @@ class _Stored(nn.Module):
 
     def _registered(self, array):
         """Register an array as the next buffer, and return an empty array in its place."""
-        self.register_buffer(f"_{len(self._buffers)}", torch.tensor(array))
+        self.register_buffer(f"_{len(self._buffers)}", torch.tensor(array, device="cpu"))
         return np.empty(0)
 
     def value(self):
@@ -101,8 +101,8 @@ class _Adjusted(nn.Module):
     def __init__(self, module, factor, shift):
         super().__init__()
         self._module = module
-        self.register_buffer("_factor", torch.tensor(factor))
-        self.register_buffer("_shift", torch.tensor(shift))
+        self.register_buffer("_factor", torch.tensor(factor, device="cpu"))
+        self.register_buffer("_shift", torch.tensor(shift, device="cpu"))
 
     def forward(self, features):
         return self._module(features) * self._factor + self._shift
@@ -113,8 +113,8 @@ class _Linear(nn.Module):
 
     def __init__(self, planes, offsets):
         super().__init__()
-        self.register_buffer("_planes", torch.tensor(planes))
-        self.register_buffer("_offsets", torch.tensor(offsets))
+        self.register_buffer("_planes", torch.tensor(planes, device="cpu"))
+        self.register_buffer("_offsets", torch.tensor(offsets, device="cpu"))
 
     def forward(self, features):
         return torch.addmm(self._offsets, features, self._planes.T)
@@ -134,8 +134,10 @@ class _Distances(nn.Module):
         order = np.argsort(position)
         self._linear = _Linear(head.planes[order], head.offsets[order])
         self._axes = _Linear(head.rows, -head.shifts)
-        self.register_buffer("_centre", torch.tensor(head.centre))
-        self.register_buffer("_class_of", torch.tensor(np.repeat(position, head.lengths)))
+        self.register_buffer("_centre", torch.tensor(head.centre, device="cpu"))
+        self.register_buffer(
+            "_class_of", torch.tensor(np.repeat(position, head.lengths), device="cpu")
+        )
         self._temperatures = head.temperature, head.own_temperature
 
     def forward(self, features):
@@ -154,8 +156,8 @@ class _Pairs(nn.Module):
         super().__init__()
         self._linear, self._n_classes = _Linear(head.planes, head.offsets), head.n_classes
         first, second = np.tril_indices(head.n_classes, -1)
-        self.register_buffer("_first", torch.tensor(position[first]))
-        self.register_buffer("_second", torch.tensor(position[second]))
+        self.register_buffer("_first", torch.tensor(position[first], device="cpu"))
+        self.register_buffer("_second", torch.tensor(position[second], device="cpu"))
 
     def forward(self, features):
         outputs, n_classes = self._linear(features).tanh(), self._n_classes

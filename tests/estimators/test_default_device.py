@@ -45,6 +45,7 @@ def test_of_the_classifier(parameters, meta_device):
         settings = {"shared_band_size": 10, "random_state": 0, "device": "cpu", **parameters}
         model = learned(FFNBClassifier().set_params(**settings), [0, 1], [2, 3], [0, 4])
         model.forget([1])
+        assert {one.device.type for one in model.to_torch().buffers()} == {"cpu"}
         return model.decision_function(X), model.transform(X), model.predict(X)
 
     expected = outcome()

@@ -65,7 +65,7 @@ def screened(distances: "GaussianDistances", x: torch.Tensor) -> tuple[torch.Ten
     norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     slack = torch.addcmul(shifts, norms, sizes).mul_(unit)
     errors = own.sqrt().add_(slack, alpha=0.5).mul_(slack)
-    sums = torch.tensor([length + 1.0 for length in distances.lengths], dtype=torch.float64)
+    sums = as_tensor([length + 1.0 for length in distances.lengths], device=torch.device("cpu"))
     errors.addcmul_(own, sums, value=0.5 * unit_roundoff)
     least = torch.sub(scores, errors).amax(1, keepdim=True)
     # Values that overflow in single precision compare as false.
