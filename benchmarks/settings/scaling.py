@@ -23,13 +23,8 @@ from benchmarks.lib.sets import Problem, load_group, table_problems, table_split
 
 LOADERS = (load_iris, load_wine, load_breast_cancer, load_digits)
 
-# Names of --groups, and what the tables call them; the last two are files of --tables.
-GROUPS = {
-    "scikit-learn": "4 sets of scikit-learn",
-    "surrounding": "7 generated sets",
-    "public": "17 public tables",
-    "more": "73 further tables",
-}
+# The last two are files of --tables.
+GROUPS = ("scikit-learn", "surrounding", "public", "more")
 
 
 def problems_of(group, tables):
@@ -91,7 +86,7 @@ def report(records, options, environment):
         f"and over seeds {', '.join(map(str, options.seeds))}",
     ]
     lines = [
-        [GROUPS[group], options.methods[method].label]
+        [group, options.methods[method].label]
         + [f"{np.mean(row[scaling]):.1f}" for scaling in SCALINGS]
         for (group, method), row in found.items()
     ]
@@ -103,7 +98,7 @@ def parse(arguments):
     parser = command_line(__doc__, data=True)
     add = parser.add_argument
     add("--tables", type=Path, help="folder of GROUP.npz files; default: that of --data")
-    add("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    add("--groups", nargs="+", choices=GROUPS, default=GROUPS)
     add("--methods", nargs="+", choices=list(METHODS), default=["ffnb", "slda", "svc"])
     add("--settings", nargs="*", default=["scale=False"], help="FFNB with other values")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])

@@ -58,12 +58,15 @@ def _of_one_state(pipeline, inherited, *args, **kwargs):
 
 def _in_copies(pipeline, inherited, *args, **kwargs):
     """Fit copies of all steps, then replace the steps at once."""
+
+    def fit(draft):
+        result = inherited(draft, *args, **kwargs)
+        return pipeline if result is draft else result
+
     with learning_lock(pipeline):
         pipeline._check()
-        steps = [step for *_, step in pipeline._iter()]
-        result = learned_in_copies(pipeline, steps, lambda draft: inherited(draft, *args, **kwargs))
-    # `fit` has returned the draft.
-    return pipeline if isinstance(result, ContinualPipeline) else result
+        # No call may follow the exchange of the steps.
+        return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
 
 
 def _fit_transform(transformer, X, y, params, watched):
