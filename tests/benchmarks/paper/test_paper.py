@@ -131,7 +131,7 @@ def test_quick_run_prints_a_table_and_writes_page_and_runs(shared_data, tmp_path
     arguments = ["--quick", "--data", str(shared_data), "--results", str(results)]
     paper.main([*arguments, "--table", "sbu-classifier", "--out", str(out)])
     page = out.read_text(encoding="utf-8")
-    assert "| classifier | paper | closed form | trained | trained - paper |" in page
+    assert "| classifier | paper | closed form | trained | trained - paper | seeds |" in page
     assert "| one-vs-all | " in capsys.readouterr().out
     # The same page again, from the recorded runs alone.
     paper.main([*arguments, "--table", "sbu-classifier", "--out", str(out), "--recorded"])
