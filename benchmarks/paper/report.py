@@ -99,13 +99,14 @@ def _finals(table, rows, runner):
     """Final accuracies: the paper's, ours in both modes, the difference."""
     splits = {row.label: runner.splits(row) for row in rows}
     several = any(len(names) > 1 for names in splits.values())
-    columns = ["paper", *MODES, f"{TRAINED} - paper"]
+    columns = ["paper", *MODES, f"{TRAINED} - paper", "seeds"]
     columns += [f"mean of the folds, {mode}" for mode in MODES] * several
     lines = _head("Final accuracy", table.rows_are, *columns)
     for row in rows:
         ours = {mode: finals(runner, row, mode) for mode in MODES}
         cells = [_number(row.final), *map(spread, ours.values())]
         cells.append(_number(np.mean(ours[TRAINED] or nan) - row.final, "+.2f"))
+        cells.append(max(map(len, ours.values())))
         if several:
             folds = len(splits[row.label]) > 1
             cells += [spread(finals(runner, row, m, folds=True)) if folds else "-" for m in MODES]
