@@ -57,7 +57,7 @@ CHANGES = {
     "rank": [({"band_size": 0}, 1)],
     "classifier": [(HEADS[0], "ovo"), (HEADS[1], "ova"), (HEADS[2], "gaussian")],
     "chunk_size": [({}, 7)],
-    "bands__old_statistics": [({}, "zero")],
+    "bands__old_statistics": [(HEADS[1], "zero")],
     "bands__units": [(head, "absolute") for head in NUMBERS],
     "bands__half_bias": [(HEADS[1], False)],
     "bands__left_out": [({}, False)],
