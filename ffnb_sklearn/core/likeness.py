@@ -15,9 +15,6 @@ from .statistics import Array
 
 __all__ = ["LeftOutLikeness", "likeness_threshold", "pooled_likeness"]
 
-# Most values that are kept per class.
-_MOST_VALUES = 100
-
 
 @dataclass(frozen=True)
 class LeftOutLikeness:
@@ -31,11 +28,13 @@ class LeftOutLikeness:
     n_classes: int = 0
 
     @classmethod
-    def of(cls, values: Array, weights: Array, n_classes: int) -> "LeftOutLikeness":
-        """Keep the quantiles of the likeness of samples with weights, both of shape (n,)."""
+    def of(
+        cls, values: Array, weights: Array, n_classes: int, most: int = 100
+    ) -> "LeftOutLikeness":
+        """Keep up to `most` quantiles of the likeness of weighted samples, both of shape (n,)."""
         if not len(values):
             return cls(values, n_classes)
-        n_values = min(len(values), _MOST_VALUES)
+        n_values = min(len(values), most)
         shares = (np.arange(n_values) + 0.5) / n_values
         return cls(np.quantile(values, shares, method="inverted_cdf", weights=weights), n_classes)
 

@@ -57,9 +57,6 @@ _JITTERS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 # entries of a column to the same cache lines.
 _BLOCK = 272
 
-# Fewest random directions beyond the rows requested; else a quarter as many (Halko et al.).
-_LEAST_OVERSAMPLING = 8
-
 
 class IllConditionedWarning(UserWarning):
     """A system was solved only after its diagonal had been raised."""
@@ -309,9 +306,9 @@ def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
     return mixed
 
 
-def _n_directions(count: int) -> int:
-    """Return the number of random directions for a number of rows."""
-    return count + max(count // 4, _LEAST_OVERSAMPLING)
+def _n_directions(count: int, least: int = 8) -> int:
+    """Return the number of random directions for some rows: `least` or a quarter more (Halko)."""
+    return count + max(count // 4, least)
 
 
 @lru_cache(maxsize=4)

@@ -5,14 +5,12 @@ from types import FrameType
 
 __all__ = ["level_of_user"]
 
-# Packages whose frames lie between the code of the user and a check.
-_BETWEEN = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
-
 
 def level_of_user() -> int:
     """Return the stack level, from the calling function, of the first frame outside libraries."""
+    between = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and _library(frame) in _BETWEEN:
+    while frame.f_back is not None and _library(frame) in between:
         frame, level = frame.f_back, level + 1
     return level
 

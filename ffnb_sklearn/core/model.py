@@ -92,9 +92,6 @@ class Task:
         return Task(part, self.classes[rows], self.weights[rows])
 
 
-# What a model keeps for later calls, and a copy derives again.
-_DERIVED = ("_solved", "_relative", "_held", "_under")
-
 _T = TypeVar("_T")
 
 
@@ -157,8 +154,8 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        derived: dict[str, object] = {name: [] for name in _DERIVED}
-        return {**vars(self), "inputs_past": None, **derived}
+        caches = ("_solved", "_relative", "_held", "_under")
+        return {**vars(self), "inputs_past": None, **{name: [] for name in caches}}
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
         """Return the principal rows of the second moment of a layer (0 for psi_0) so far.

@@ -34,10 +34,6 @@ __all__ = [
     "shard_rank",
 ]
 
-# Rows of a factor of a wide sparse shard, per row of the factor of the whole: shards that differ
-# have more axes than their union keeps.
-_SHARD_RANKS = 4
-
 
 @dataclass(frozen=True)
 class ShardBand:
@@ -147,8 +143,9 @@ def shard_moments(
 
 def shard_rank(model: Model) -> int | None:
     """Return the most rows of a factor of wide sparse shards: exact factors would be too large."""
+    # Shards that differ have more axes than their union keeps.
     rank = model.settings.rank
-    return _SHARD_RANKS * rank if isinstance(rank, int) else None
+    return 4 * rank if isinstance(rank, int) else None
 
 
 @plain_torch

@@ -14,9 +14,6 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sigmoid": torch.sigmoid,
 }
 
-# Nodes of the Gauss-Hermite rule for tanh and sigmoid (tests/core/features/test_activations.py).
-_N_NODES = 64
-
 
 class ActivationMoments(NamedTuple):
     """Moments of g(z) for z Gaussian: its mean, its variance, and the mean of g'(z)."""
@@ -27,17 +24,17 @@ class ActivationMoments(NamedTuple):
 
 
 def gaussian_moments(
-    activation: str, mean: torch.Tensor, variance: torch.Tensor
+    activation: str, mean: torch.Tensor, variance: torch.Tensor, n_nodes: int = 64
 ) -> ActivationMoments:
     r"""Compute the moments of an activation of Gaussians z with the given means and variances.
 
-    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature. z is constant if its
+    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature with `n_nodes`. z is constant if its
     variance is zero. The slope couples g(z) to any u that is jointly Gaussian with z:
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
     """
     if activation == "relu":
         return _relu_moments(mean, variance)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     node = torch.as_tensor(nodes, dtype=mean.dtype, device=mean.device)
     weight = torch.as_tensor(weights / weights.sum(), dtype=mean.dtype, device=mean.device)
     value = ACTIVATIONS[activation](mean[..., None] + variance.sqrt()[..., None] * node)
