@@ -28,8 +28,8 @@ def gaussian_moments(
 ) -> ActivationMoments:
     r"""Compute the moments of an activation of Gaussians z with the given means and variances.
 
-    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature with `n_nodes`. z is constant if its
-    variance is zero. The slope couples g(z) to any u that is jointly Gaussian with z:
+    ReLU has a closed form; tanh and sigmoid need Gauss-Hermite quadrature with `n_nodes`. z is
+    constant if its variance is zero. The slope couples g(z) to any u jointly Gaussian with z:
     :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
     """
     if activation == "relu":
