@@ -132,7 +132,7 @@ class Model:
     _relative: list[RelativeDistances] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
-    # What predictions need on a device other than the CPU, and its copy there; of one device only.
+    # Arrays that predictions need on another device than the CPU, and their copy on the last one.
     _held: list[tuple[torch.device, object, object]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )

@@ -44,7 +44,7 @@ this package.
 """.format(joints=", ".join(JOINT_NAMES))
 
 
-# One line of the split file: its number, and the sequence that it lists.
+# A line of the split file: its number, and the sequence that it lists.
 _Entry = namedtuple("_Entry", "line train subject action path label")
 
 
