@@ -58,7 +58,7 @@ X, X_test, y, y_test = train_test_split(
 # %%
 # A network trained on the first task
 # -----------------------------------
-# The network is trained on the digits 0 to 2 for 15 epochs, on images shifted by up to two pixels,
+# The network is trained on the digits 0 to 2 for 10 epochs, on images shifted by up to two pixels,
 # and its weights are kept.
 
 
@@ -80,7 +80,7 @@ def make_backbone():
 trained = TorchFeatureExtractor(
     make_backbone,
     input_shape=(1, SIDE, SIDE),
-    epochs=15,
+    epochs=10,
     train_batch_size=64,
     augment=FlipCrop(padding=2, flip=False),
     random_state=0,
