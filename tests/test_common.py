@@ -63,7 +63,7 @@ INSTANCES = {
     "fine-tuned": (FFNBClassifier(classes_per_task=1, bands=Bands(max_epochs=1)), 63 + 6),
     "batch norm": (FFNBClassifier(bands=Bands(batch_norm=True)), 63 + 6),
     "as published": (FFNBClassifier.as_published(bands__max_epochs=2, classes_per_task=1), 63 + 6),
-    "naive": (NaiveIncrementalClassifier(max_epochs=30), 55),
+    "naive": (NaiveIncrementalClassifier(max_epochs=10), 55),
     "extractor": (TorchFeatureExtractor(any_width), 47),
     "extractor in float64": (TorchFeatureExtractor(any_width, dtype="float64"), 47),
     "extractor, pretrained": (TorchFeatureExtractor(any_width, epochs=1), 48),
