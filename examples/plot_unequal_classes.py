@@ -42,8 +42,8 @@ X, y = X[kept][:, [1, 4]], np.where(y[kept] == 1, "benign", "malignant")
 print(f"{np.mean(y == 'malignant'):.1%} of {len(y)} tumours are malignant")
 
 # %%
-# One model, many priors
-# ----------------------
+# Priors may change after learning
+# --------------------------------
 # In each of five folds one model learns, first the benign and then the malignant tumours. The
 # priors change afterwards.
 
