@@ -4,7 +4,6 @@ from ._estimators.state import ConcurrentLearningError
 from .backbones._checks import NonFiniteFeaturesError, NonFiniteLossError, RandomFeaturesWarning
 from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
-from .core.revision import MergedBandsWarning
 from .pipeline._freezing import FrozenTransformerWarning
 from .saving._container import ModelFileError
 
@@ -13,7 +12,6 @@ __all__ = [
     "EmptyNullSpaceWarning",
     "FrozenTransformerWarning",
     "IllConditionedWarning",
-    "MergedBandsWarning",
     "ModelFileError",
     "NonFiniteFeaturesError",
     "NonFiniteLossError",

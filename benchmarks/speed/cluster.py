@@ -102,10 +102,10 @@ def delayed_shards(options, n_shards):
     return [task(options, number, n_shards) for number in range(n_shards)]
 
 
-def estimator(options, rank=64, band_size=0):
+def estimator(options, rank=64):
     """The classifier under test; a rank of 0 is None."""
     return FFNBClassifier(
-        band_size=band_size,
+        band_size=0,
         shared_band_size=options.shared_band,
         rank=rank or None,
         random_state=0,
@@ -116,21 +116,20 @@ def estimator(options, rank=64, band_size=0):
 def differences(options):
     """Largest differences between shards and one machine: a line, and a table."""
     rows = [
-        [band_size, rank or None, *map("{:.1e}".format, differences_of(options, rank, band_size))]
-        for band_size in (0, 1)
+        [rank or None, *map("{:.1e}".format, differences_of(options, rank))]
         for rank in options.ranks
     ]
-    columns = ["band_size", "rank", *(f"shards: {n}" for n in options.shards)]
+    columns = ["rank", *(f"shards: {n}" for n in options.shards)]
     line = "Largest difference of scores to one `partial_fit`, relative to the largest score:"
     return [line], table(columns, rows)
 
 
-def differences_of(options, rank, band_size):
+def differences_of(options, rank):
     """Largest relative difference of the scores of one setting, per number of shards."""
     X, y = samples(options)
-    alone = estimator(options, rank, band_size).partial_fit(X, y).decision_function(X[:1000])
+    alone = estimator(options, rank).partial_fit(X, y).decision_function(X[:1000])
     for n_shards in options.shards:
-        model = estimator(options, rank, band_size)
+        model = estimator(options, rank)
         partial_fit_shards(model, delayed_shards(options, n_shards))
         yield np.abs(model.decision_function(X[:1000]) - alone).max() / np.abs(alone).max()
 

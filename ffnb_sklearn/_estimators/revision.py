@@ -100,12 +100,6 @@ class RevisionMixin:
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
-
-        Warns
-        -----
-        MergedBandsWarning
-            If this merge lets duplicate neurons for the same classes outnumber the inputs and the
-            shared neurons.
         """
         mine = self._learned_state()
         if not isinstance(other, RevisionMixin):

@@ -1,6 +1,5 @@
 """Merge models; forget classes, or decay them."""
 
-import warnings
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -11,15 +10,10 @@ import torch
 from .device import plain_torch
 from .drafts import append_band
 from .likeness import LeftOutLikeness, pooled_likeness
-from .messages import level_of_user
 from .model import Model
 from .statistics import merge_classes
 
-__all__ = ["MergedBandsWarning", "decay_classes", "forget_classes", "merge_models"]
-
-
-class MergedBandsWarning(UserWarning):
-    """After merges, duplicate neurons for the same classes outnumber all other features."""
+__all__ = ["decay_classes", "forget_classes", "merge_models"]
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
@@ -55,33 +49,20 @@ def merge_models(
     The bands of the second follow those of the first. The classes of each model get moments in the
     other's bands as old classes do in new bands. `positions` are the numbers in the result of the
     second model's classes: classes of both keep their number in the first; the other classes follow
-    in any order. Warn with a `MergedBandsWarning` if the result is the first to have more spare
-    neurons than inputs and shared neurons.
+    in any order.
     """
     left = _with_bands_of(first, second, device)
     right = _with_bands_of(second, first, device)
-    start, end = len(first.moments[0].mean), len(left.moments[0].mean)
-    n_fixed = first.features.n_inputs + len(first.features.shared_columns())
-    n_second = end - start
+    end = left.features.n_features
+    n_fixed = first.features.n_inputs + len(first.features.shared)
+    n_second = end - first.features.n_features
     # The second model has its own bands before those of the first.
     order = np.r_[:n_fixed, n_fixed + n_second : end, n_fixed : n_fixed + n_second]
     # The second may have met its classes in another order than the result numbers them.
     aligned = sorted(zip(positions, right.moments, strict=True), key=itemgetter(0))
     new = ((position, one.take(order)) for position, one in aligned)
-    settings = first.settings
     pairs = first.features.shared.pairs()
-    moments = merge_classes(left.moments, new, settings.rank, device=device, pairs=pairs)
-    n_spare = _n_spare(left, len(moments))
-    if n_spare > n_fixed >= _n_spare(first, len(first.moments)):
-        warnings.warn(
-            f"{n_spare} of the {end} features are neurons that {len(moments)} classes learned once "
-            "would not have. A merge keeps the neurons of both models, those of classes that both "
-            "know included, so the features and the time of a prediction grow with every merge. "
-            "With band_size=0 a merge adds no features, and equals one fit; or merge models of "
-            "different classes.",
-            MergedBandsWarning,
-            stacklevel=level_of_user(),
-        )
+    moments = merge_classes(left.moments, new, first.settings.rank, device=device, pairs=pairs)
     return replace(
         left,
         moments=moments,
@@ -106,13 +87,6 @@ def _joined_likeness(
         for number, one, moments in zip(numbers, model.left_out, model.moments, strict=False):
             parts[number].append((one, moments.weight))
     return tuple(pooled_likeness(one) if one else LeftOutLikeness() for one in parts)
-
-
-def _n_spare(model: Model, n_classes: int) -> int:
-    """Return the number of trained neurons beyond those that learning each class once brings."""
-    settings = model.settings
-    n_trained = sum(len(band.weights) for band in model.features.bands)
-    return n_trained - n_classes * settings.band_size * len(settings.p)
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:

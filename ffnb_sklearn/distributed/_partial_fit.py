@@ -1,58 +1,57 @@
-"""`partial_fit` as a map-reduce over shards: the part that runs in the process of the caller.
+"""`partial_fit` as a map-reduce: each worker learns its shards, and the results are merged.
 
 dask runs the graph on a `dask.distributed` cluster if a client is active, and otherwise in the
 threads of this process. dask is imported only when it is used.
 """
 
+from copy import copy
 from dataclasses import replace
-from time import perf_counter
+from functools import reduce
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import _num_samples
 
 from .._estimators.priors import check_priors
-from .._estimators.validation import with_options
+from .._estimators.validation import check_samples
+from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
-from ..core.shards import learn_band, learn_moments, only_inputs, same_samples
+from ..core.revision import merge_models
+from ..core.statistics import merge
 from ._shards import import_dask, list_of_shards
-from ._workers import (
-    CHANGED,
-    Plan,
-    added,
-    inputs_of,
-    merged_spreads,
-    spreads_of,
-    statistics_of,
-    whole,
-)
 
 __all__ = ["partial_fit_shards"]
 
-# Number of statistics that one step of the reduction merges.
+# Number of results that one step of the reduction merges.
 _FAN_IN = 4
+
+_NOTHING = (
+    "X must hold at least one sample, and sample_weight a positive weight; all shards are empty or "
+    "have weights of 0 alone."
+)
 
 
 def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None):
     """Learn one more task from samples that are distributed over a dask cluster.
 
     The function is `FFNBClassifier.partial_fit` as a map-reduce. The workers compute the exact
-    moments of the classes of each shard, sum them in a tree, truncate them to `rank` once, and send
-    them to the caller, who solves the classifier at the first prediction. Samples are never sent to
-    the caller. The result is that of one `partial_fit` on all shards together, up to rounding,
-    except that no samples are left out with ``novelty=True``.
+    moments of the classes of each shard, merge them in a tree, truncate them to `rank` once, and
+    send them to the caller, who solves the classifier at the first prediction. Samples are never
+    sent to the caller. The result is that of one `partial_fit` on all shards together, up to
+    rounding, except that no samples are left out with ``novelty=True``.
 
     Parameters
     ----------
     estimator : FFNBClassifier
-        Estimator to train, new or already fitted.
+        Estimator to train, new or already fitted, with ``band_size=0``.
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        A first task needs a pass of its own to decide the repair of columns (`scale`), and trained
-        bands need one more pass; shards that are not persisted are computed in each pass.
+        A first task needs a pass of its own to decide the repair of columns (`scale`); shards that
+        are not persisted are computed in each pass.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -72,9 +71,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     TypeError
         If `estimator`, `X` or a shard has another type.
     ValueError
-        If the parameters require trained bands that need all samples of a task at once
-        (``band_size > 1``, ``n_layers > 1``, fine-tuning or batch normalisation), if the shards
-        change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
+        If `band_size` is positive, because trained bands are fitted to all samples of a task at
+        once, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
         If another thread has changed the estimator in the meantime.
 
@@ -86,7 +84,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     >>> from ffnb_sklearn.distributed import partial_fit_shards
     >>> X, y = load_digits(return_X_y=True)
     >>> shards = da.from_array(X[:900], chunks=(300, 64)), da.from_array(y[:900], chunks=300)
-    >>> clf = FFNBClassifier(shared_band_size=200, random_state=0)
+    >>> clf = FFNBClassifier(band_size=0, shared_band_size=200, random_state=0)
     >>> partial_fit_shards(clf, *shards).score(X[900:], y[900:]) > 0.9
     True
     """
@@ -95,92 +93,66 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
     shards = list_of_shards(X, y, sample_weight)
     estimator._validate_params()
-    _check_bands(estimator)
+    if estimator.band_size:
+        raise ValueError(
+            "partial_fit_shards trains no bands, which need all samples of a task at once; got "
+            f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or partial_fit."
+        )
     before = estimator._state
-    after = _learned(estimator, before, shards, classes)
+    start = _first_state(estimator, shards) if before is None else before
+    model, settings = estimator._begun(start)
+    model = replace(model, settings=settings, loss_curve=())
+    blank = _blank(estimator, start, model)
+    found = _map_reduce((blank, settings.rank), shards, _learned, _merged, _truncated)
+    if found is None:
+        raise ValueError(_NOTHING)
+    positions, arrived = label_positions(found.arrived, start.arrived)
+    check_priors(estimator.priors, arrived)
+    if classes is not None:
+        classes = check_labels(classes, arrived, "classes")
+    device = resolve_device(estimator.device)
+    model = merge_models(model, found.model, positions.tolist(), device=device)
+    after = start.after_task(model, arrived).declaring(found.classes).declaring(classes)
     estimator._keep(before, after, is_first=before is None)
     return estimator
 
 
-def _check_bands(estimator):
-    """Raise if trained bands cannot be computed from sums over samples."""
-    if not estimator.band_size:
-        return
-    needed = {"band_size": 1, "n_layers": 1, "bands__max_epochs": 0, "bands__batch_norm": False}
-    given = with_options(estimator)
-    for name, value in needed.items():
-        if given[name] != value:
-            raise ValueError(
-                f"{name} must be {value} to train bands from shards; got {given[name]!r}. Use "
-                "band_size=0, or partial_fit."
-            )
-
-
-def _learned(estimator, state, shards, classes):
-    """Return the state after learning all shards, in one pass or, with bands, in two passes."""
-    start, device = perf_counter(), resolve_device(estimator.device)
-    if state is None:
-        state = _first_state(estimator, shards)
-        if estimator.scale:
-            blank = _blank(estimator, state)
-            spreads = _map_reduce(blank, shards, spreads_of, merged_spreads, merged_spreads)
-            state = state if spreads is None else estimator._repaired(state, spreads)
-    model, settings = estimator._begun(state)
-    model = replace(model, settings=settings, loss_curve=())
-    plan, sums = Plan(_blank(estimator, state), _light(model)), None
-    if settings.band_size:
-        sums = _map_reduce(replace(plan, model=only_inputs(plan.model), pooled=True), shards)
-        moments, arrived, _ = _numbered(state, sums)
-        check_priors(estimator.priors, arrived)
-        if len(arrived) > len(model.moments):
-            model, band = learn_band(model, moments, device=device)
-            plan = replace(plan, model=_light(model), band=band, arrived=arrived)
-    statistics = _map_reduce(plan, shards)
-    if sums is not None and not _agree(sums, statistics):
-        raise ValueError(CHANGED)
-    moments, arrived, labels = _numbered(state, statistics)
-    check_priors(estimator.priors, arrived)
-    if classes is not None:
-        classes = check_labels(classes, labels, "classes")
-    model = learn_moments(model, moments, device=device)
-    seconds = perf_counter() - start
-    state = estimator._after_task(state, model, arrived, statistics.n_samples, seconds)
-    # Labels that only samples of weight 0 have are declared, as in `partial_fit`.
-    return state.declaring(labels).declaring(classes)
-
-
-def _agree(first, second):
-    """Return whether two passes saw the same numbers of samples, labels and moments."""
-    return (
-        first.n_samples == second.n_samples
-        and len(first.labels) == len(second.labels)
-        and all(map(np.array_equal, first.labels, second.labels))
-        and same_samples(first.moments, second.moments)
-    )
-
-
 def _first_state(estimator, shards):
-    """Return a state with the features of the first shard and no classes."""
+    """Return a state without a model, with the repair of columns that all shards decide."""
     dask = import_dask()
-    # The shard is needed again, and would be computed again.
-    (shards[0],) = dask.persist(shards[0])
-    return dask.delayed(inputs_of, pure=False)(clone(estimator), shards[0]).compute()
+    for number, shard in enumerate(shards):
+        # The shard is needed again, and would be computed again.
+        (shards[number],) = dask.persist(shard)
+        plan = clone(estimator), None
+        state = dask.delayed(_described, pure=False)(plan, shards[number]).compute()
+        if state is None:
+            continue
+        if estimator.scale:
+            spreads = _map_reduce((plan[0], state), shards, _spreads, _merged_spreads)
+            state = estimator._repaired(state, spreads)
+        return state
+    raise ValueError(_NOTHING)
 
 
-def _blank(estimator, state):
-    """Return an estimator that validates samples like the given estimator, but has no model."""
-    blank = clone(estimator)
-    blank._state = replace(state, model=None)
+def _blank(estimator, state, model):
+    """Return an estimator with the features of a model and no class, for the workers.
+
+    It keeps exact moments. The exact factors of wide sparse samples would be too large; as shards
+    differ, each keeps four times the axes of their union.
+    """
+    keeps_sparse = state.projection is not None and state.projection.keeps_sparse
+    rank = 4 * model.settings.rank if keeps_sparse and model.settings.rank else None
+    # A copy of scikit-learn would have the callbacks too.
+    blank = FFNBClassifier(**estimator.get_params(deep=False)).set_params(
+        rank=rank, novelty=False, priors="uniform", random_state=None, verbose=False
+    )
+    model = Model(model.settings, model.seed, model.features)
+    blank._state = replace(state, model=model, arrived=None, task_classes=())
     return blank
 
 
-def _light(model):
-    """Return a model with only the features and settings; the classes stay with the caller."""
-    return Model(model.settings, model.seed, model.features)
-
-
-def _map_reduce(plan, shards, of_shard=statistics_of, added=added, whole=whole):
-    """Compute the statistics of all shards according to a plan; the functions take the plan."""
+def _map_reduce(plan, shards, of_shard, merged, whole=None):
+    """Compute the results of all shards, and merge them in a tree; the functions take the plan."""
     dask = import_dask()
     # The shared band is part of the graph, so that it cannot be lost with a worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
@@ -190,26 +162,80 @@ def _map_reduce(plan, shards, of_shard=statistics_of, added=added, whole=whole):
         level = leaves = dask.persist(*leaves)
         while len(level) > _FAN_IN:
             groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
-            level = [dask.delayed(added, pure=False)(plan, list(group)) for group in groups]
-        return dask.delayed(whole, pure=False)(plan, list(level)).compute()
+            level = [dask.delayed(merged, pure=False)(plan, list(group)) for group in groups]
+        return dask.delayed(whole or merged, pure=False)(plan, list(level)).compute()
 
 
-def _numbered(state, statistics):
-    """Return the moments by class number, the labels in order of arrival, and all labels.
+# ---- the tasks of the workers, whose plan is an estimator and a parameter
 
-    The labels of all shards are checked together.
-    """
-    if not statistics.labels:
-        raise ValueError("X must hold at least one sample; all of its shards are empty.")
-    labels = state.classes
-    for some in statistics.labels:
-        some = check_labels(some, labels, "y")
-        labels = np.union1d(some if labels is None else labels, some)
-    if not statistics.moments:
-        raise ValueError(
-            "sample_weight must be positive for at least one sample; all weights are 0."
+
+def _parts(shard):
+    """Return the samples, labels and weights of a shard; None if it has nothing to learn."""
+    is_sequence = isinstance(shard, (list, tuple))
+    if not is_sequence or len(shard) not in (2, 3):
+        size = f" of {len(shard)}" if is_sequence else ""
+        raise TypeError(
+            f"a shard must be (X, y) or (X, y, sample_weight); got {type(shard).__name__}{size}."
         )
-    seen = labels[[label in statistics.moments for label in labels.tolist()]]
-    positions, arrived = label_positions(seen, state.arrived)
-    found = zip(positions.tolist(), seen.tolist(), strict=True)
-    return {number: statistics.moments[label] for number, label in found}, arrived, labels
+    X, y, weights = (*shard, None)[:3]
+    is_empty = _num_samples(X) == 0 or (weights is not None and not np.any(weights))
+    return None if is_empty else (X, y, weights)
+
+
+def _checked(plan, shard):
+    """Return what `check_samples` returns for a shard; None if it has nothing to learn."""
+    estimator, state = plan
+    if (parts := _parts(shard)) is None:
+        return None
+    X, y, weights = parts
+    return check_samples(estimator, X, y, classes=None, sample_weight=weights, state=state)
+
+
+def _described(plan, shard):
+    """Return a state of the features and labels of a shard, without a model."""
+    checked = _checked(plan, shard)
+    return None if checked is None else checked[-1].declaring(checked[1])
+
+
+def _spreads(plan, shard):
+    """Return the spreads of the columns of a shard."""
+    checked = _checked(plan, shard)
+    return None if checked is None else ColumnSpreads.of(checked[0], checked[3])
+
+
+def _merged_spreads(plan, parts):
+    """Merge the spreads of the columns of several groups of shards."""
+    found = [part for part in parts if part is not None]
+    return ColumnSpreads.merged(found) if found else None
+
+
+def _learned(plan, shard):
+    """Return the state after a shard alone."""
+    if (parts := _parts(shard)) is None:
+        return None
+    X, y, weights = parts
+    return copy(plan[0]).partial_fit(X, y, sample_weight=weights)._state
+
+
+def _merged(plan, states):
+    """Merge the states of several groups of shards."""
+
+    def of_both(first, second):
+        models = copy(plan[0]), copy(plan[0])
+        models[0]._state, models[1]._state = first, second
+        return models[0].merge(models[1])._state
+
+    found = [state for state in states if state is not None]
+    return reduce(of_both, found) if found else None
+
+
+def _truncated(plan, states):
+    """Return the state of all shards for the caller, truncated to the rank."""
+    state = _merged(plan, states)
+    if state is None:
+        return None
+    device, pairs = resolve_device(plan[0].device), state.model.features.shared.pairs()
+    moments = tuple(
+        merge([one], plan[1], device=device, pairs=pairs) for one in state.model.moments
+    )
+    return replace(state, model=replace(state.model, moments=moments))

@@ -27,19 +27,13 @@ def import_dask():
 def list_of_shards(X, y, sample_weight):
     """Return the arguments of `partial_fit_shards` as a list of one or more shards."""
     per_sample = {"y": y, "sample_weight": sample_weight}
-    for name, value in {"X": X, **per_sample}.items():
-        if hasattr(value, "to_dask_array"):
-            raise TypeError(
-                f"{name} must be a dask array, or X a list of shards; got a dask "
-                f"{type(value).__name__}. Pass {name}.to_dask_array(lengths=True)."
-            )
     if isinstance(X, import_dask().array.Array):
         return _blocks(X, per_sample)
     if not isinstance(X, (list, tuple)) or not len(X):
         got = "an empty one" if isinstance(X, (list, tuple)) else type(X).__name__
         raise TypeError(
-            f"X must be a dask array or a list of one or more shards; got {got}. For samples in "
-            "memory there is partial_fit."
+            f"X must be a dask array or a list of one or more shards; got {got}. For a dask frame "
+            "pass X.to_dask_array(lengths=True); for samples in memory there is partial_fit."
         )
     for name, value in per_sample.items():
         if value is not None:
@@ -70,14 +64,14 @@ def _aligned(X, array, name):
             f"{name} must be a dask array of one dimension where X is a dask array; got "
             f"{type(array).__name__} of shape {np.shape(array)}."
         )
-    rows, own = X.chunks[0], array.chunks[0]
-    is_known = not np.isnan([*rows, *own]).any()
-    if is_known and sum(rows) == sum(own):
-        return array.rechunk((rows,))
-    if is_known or len(rows) != len(own):
+    # Blocks of unknown sizes are compared when they are computed.
+    if np.isnan(array.shape[0]) and len(array.chunks[0]) == len(X.chunks[0]):
+        return array
+    try:
+        return array.rechunk((X.chunks[0],))
+    except ValueError as error:
         raise ValueError(
             f"{name} must have as many samples as X, and as many blocks where sizes are not "
-            f"known; got {sum(own)} in {len(own)} blocks, and X has {sum(rows)} in {len(rows)}."
-        )
-    # Lengths are compared block by block, once the blocks are computed.
-    return array
+            f"known; got {array.shape[0]} in {len(array.chunks[0])} blocks, and X has {X.shape[0]} "
+            f"in {len(X.chunks[0])}."
+        ) from error

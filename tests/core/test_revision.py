@@ -1,6 +1,5 @@
 """Classes taken out of models with bands, and models with bands taken together."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import (
-    MergedBandsWarning,
     decay_classes,
     forget_classes,
     merge_models,
@@ -108,28 +106,6 @@ def test_a_class_keeps_its_shape_through_any_number_of_decays(rank):
     assert_allclose(faded.scores(X), model.scores(X), rtol=1e-5)
     shares = [second_moment(one.past(1, CPU)) for one in (faded, model)]
     assert_allclose(shares[0] / 0.5**200, shares[1], rtol=1e-5, atol=1e-5)
-
-
-def test_a_stream_of_merges_warns_once_of_spare_neurons():
-    model, _ = learnt(2, p=(0.5,))
-    others = [learnt(2, seed=seed, p=(0.5,))[0] for seed in range(1, 5)]
-    n_fixed = D + PAIR.shared_band_size
-    # Two neurons are spare after each merge of the same two classes, so the sixth warns.
-    for n_merges in range(1, 9):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = merge_models(model, others[n_merges % 4], [0, 1], device=CPU)
-        warned = [one for one in caught if one.category is MergedBandsWarning]
-        assert len(warned) == (2 * n_merges > n_fixed >= 2 * (n_merges - 1))
-        if warned:
-            assert "12 of the 24 features are neurons that 2 classes" in str(warned[0].message)
-
-
-def test_merges_of_different_classes_have_no_spare_neurons():
-    model, _ = learnt(8, p=(0.5,))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MergedBandsWarning)
-        merge_models(model, learnt(8, seed=1, p=(0.5,))[0], [*range(8, 16)], device=CPU)
 
 
 @pytest.mark.parametrize("how", ["gaussian", "zero"])

@@ -153,8 +153,8 @@ def test_a_killed_worker_costs_only_its_own_shards(tmp_path):
 def test_futures_are_shards_and_serve_two_passes(cluster, tmp_path):
     with Client(cluster) as client:
         futures = client.compute(shards(tmp_path))
-        model = partial_fit_shards(estimator(band_size=1), futures)
-    alone = estimator(band_size=1).partial_fit(X, CODES)
+        model = partial_fit_shards(estimator(), futures)
+    alone = estimator().partial_fit(X, CODES)
     assert_allclose(model.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-9)
     counts = Counter(name for one in events(tmp_path) for name, _ in one)
     assert counts["made"] == N_SHARDS

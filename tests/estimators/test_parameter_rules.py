@@ -234,11 +234,11 @@ def test_a_parameter_that_shapes_the_state_is_refused_at_the_next_call(make, nam
     one.set_params(**{name: value})
     for call_name, call in CALLS.items():
         method = call_name.replace("_shards", "")
-        if not hasattr(one, method) or (make is not model and "shards" in call_name):
+        # Shards train no bands.
+        is_refused = "shards" in call_name and (make is not model or one.band_size)
+        if not hasattr(one, method) or is_refused:
             continue
-        with pytest.raises(
-            ValueError, match=rf"{name}\b.* (cannot change between tasks|must be 1)"
-        ):
+        with pytest.raises(ValueError, match=rf"{name}\b.* cannot change between tasks"):
             call(one)
     assert one._state is state
     # Such an estimator can still be displayed and cloned, and may begin anew.

@@ -198,12 +198,12 @@ def test_shards_decide_together():
     rows = np.random.default_rng(0).permutation(150)
     empty = X[:0], y[:0]
     shards = [empty, *((X[part], y[part]) for part in np.array_split(rows, 4)), empty]
-    found = partial_fit_shards(classifier(), shards)
-    expected = classifier().fit(X, y)
+    found = partial_fit_shards(classifier(band_size=0), shards)
+    expected = classifier(band_size=0).fit(X, y)
     assert_allclose(found.offset_, expected.offset_)
     assert_allclose(found.scale_, expected.scale_)
     assert_allclose(found.decision_function(X), expected.decision_function(X), rtol=1e-6)
-    assert partial_fit_shards(classifier(scale=False), shards).scale_ is None
+    assert partial_fit_shards(classifier(scale=False, band_size=0), shards).scale_ is None
 
 
 def test_a_merge_needs_equal_repairs():

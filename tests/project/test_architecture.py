@@ -22,7 +22,7 @@ FLOORS = [
     ["classifier"],
     ["model"],
     ["drafts", "bound"],
-    ["tuning", "revision", "shards"],
+    ["tuning", "revision"],
     ["learning"],
 ]
 
@@ -49,8 +49,7 @@ ARROWS = {
     "drafts": {"messages", "device", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
-    "revision": {"messages", "device", "statistics", "likeness", "model", "drafts"},
-    "shards": {"device", "statistics", "features", "sparse", "model", "drafts"},
+    "revision": {"device", "statistics", "likeness", "model", "drafts"},
     "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
 }
 

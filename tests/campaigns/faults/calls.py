@@ -122,7 +122,7 @@ CALLS = {
     "forget all": Call(lambda: learn(bands(), OLD), lambda one: one.forget([0, 1])),
     "decay": Call(lambda: learn(bands(), Y >= 0), lambda one: one.decay(0.5, [1])),
     "merge": Call(lambda: learn(bands(), OLD), lambda one: one.merge(OTHER)),
-    "shards": Call(lambda: learn(bands(), OLD), learn_shards),
+    "shards": Call(lambda: learn(bands(band_size=0), OLD), learn_shards),
     "first shards": Call(lambda: bands(band_size=0), learn_shards),
     "naive fit": Call(lambda: fit(naive(), OLD), fit),
     "naive partial_fit": Call(lambda: learn(naive(), OLD), learn),

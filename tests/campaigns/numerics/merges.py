@@ -2,13 +2,11 @@
 
 import platform
 import time
-import warnings
 
 import numpy as np
 import torch
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.exceptions import MergedBandsWarning
 
 N_CLASSES, N_FEATURES, N_TEST = 20, 30, 2000
 MILESTONES = (1, 3, 10, 40)
@@ -56,7 +54,6 @@ def print_row(band_size, n_merges, pair, X, y):
 
 def main():
     """Print what grows."""
-    warnings.simplefilter("ignore", MergedBandsWarning)
     torch.set_num_threads(1)
     print(f"Python {platform.python_version()}, numpy {np.__version__}, torch {torch.__version__}")
     print(f"{N_CLASSES} classes, 200 samples per merge, {N_TEST} predictions; ms of a processor")
