@@ -1,9 +1,10 @@
-r"""Linear algebra: Gram matrices, Cholesky factors with diagnosis, solves, principal rows.
+r"""Linear algebra: Cholesky factors with diagnosis, solves, principal rows.
 
 Principal rows of :math:`S = R^\top R` are its eigenvectors, each times the root of its eigenvalue.
 The longest few rows of a large scatter come from a randomised subspace iteration (N. Halko, P. G.
 Martinsson and J. A. Tropp. Finding structure with randomness. SIAM Review 53(2), 2011). Strong axes
-are exact; axes that differ little from the next ones are mixed. The result is a function of S.
+are exact; axes that differ little from the next ones are mixed. The result is a function of S and
+of the random directions.
 """
 
 import warnings
@@ -21,7 +22,6 @@ __all__ = [
     "DiagonalPlusGram",
     "IllConditionedWarning",
     "NotPositiveDefiniteError",
-    "Turn",
     "cholesky",
     "column_energies",
     "is_few",
@@ -29,11 +29,9 @@ __all__ = [
     "longest_rows_of_gram",
     "longest_rows_of_products",
     "lower_gram",
+    "random_directions",
     "solve_in_place",
 ]
-
-# Maps directions, of shape (d, k), to turned directions.
-Turn = Callable[[torch.Tensor], torch.Tensor]
 
 # The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
 
@@ -52,11 +50,6 @@ SUM_ROUNDING = 1e-13
 # first is near rounding; beyond the last the solution would be that of another problem.
 _JITTERS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 
-# Columns of a Gram matrix per product. BLAS has a routine for one triangle, but Torch does not
-# offer it, and a second library's threads would compete with Torch's. A power of 2 would map the
-# entries of a column to the same cache lines.
-_BLOCK = 272
-
 
 class IllConditionedWarning(UserWarning):
     """A system was solved only after its diagonal had been raised."""
@@ -73,22 +66,16 @@ def column_energies(rows: torch.Tensor) -> torch.Tensor:
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
-    """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
-    if len(rows) <= _BLOCK:
-        return rows @ rows.T
-    gram = rows.new_empty((len(rows), len(rows)))
-    for start in range(0, len(rows), _BLOCK):
-        stop = start + _BLOCK
-        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
-    return gram
+    """Compute RR' for rows R of shape (n, d)."""
+    return rows @ rows.T
 
 
 def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
     """Compute the lower Cholesky factors of one or many symmetric matrices, of shape (..., d, d).
 
-    Only lower triangles are read. A matrix whose factorisation fails gets a growing shift of its
-    diagonal, with an `IllConditionedWarning`. Raise `NotPositiveDefiniteError`, with the `name` of
-    the matrix, if an entry is not finite, or no shift up to 1e-6 of the mean diagonal helps.
+    A matrix whose factorisation fails gets a growing shift of its diagonal, with an
+    `IllConditionedWarning`. Raise `NotPositiveDefiniteError`, with the `name` of the matrix, if an
+    entry is not finite, or no shift up to 1e-6 of the mean diagonal helps.
     """
     factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
@@ -98,11 +85,12 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
         return factor
     if not bool(torch.isfinite(matrix.tril()).all()):
         raise NotPositiveDefiniteError(f"{name} has entries that are NaN or infinite.")
-    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)
+    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1) * (info > 0)
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     for jitter in _JITTERS:
-        shift = torch.where(info > 0, jitter * scale, torch.zeros_like(scale))
-        factor, failed = torch.linalg.cholesky_ex(matrix + shift[..., None, None] * identity)
+        factor, failed = torch.linalg.cholesky_ex(
+            matrix + jitter * scale[..., None, None] * identity
+        )
         if not bool(failed.any()):
             warnings.warn(
                 f"{name} was not positive definite to working precision; "
@@ -119,11 +107,9 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
 
 
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Multiply columns by the inverse of one or many factored matrices, in place.
+    """Multiply columns, of shape (..., d, n), by the inverses of matrices with Cholesky factors.
 
-    `factor` holds lower Cholesky factors of shape (..., d, d). `columns`, of shape (..., d, n) and
-    fastest if they are contiguous, are overwritten and returned. (Torch's own routine copies
-    factors and columns.)
+    The columns are overwritten and returned. (Torch's own routine copies factors and columns.)
     """
     torch.linalg.solve_triangular(factor, columns, upper=False, out=columns)
     torch.linalg.solve_triangular(factor.mT, columns, upper=True, out=columns)
@@ -138,9 +124,8 @@ class DiagonalPlusGram:
     independent of the scales of the features. The entries of the diagonal are positive and the
     scale c is not negative; `name` is that of the matrix in messages.
 
-    `gram` is the lower triangle of :math:`R^\top R` or, if R has fewer rows than columns, of
-    :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it. The first saves a scaled copy
-    of the rows, but overflows sooner.
+    `gram` is :math:`R^\top R` or, if R has fewer rows than columns,
+    :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it.
     """
 
     def __init__(
@@ -153,18 +138,18 @@ class DiagonalPlusGram:
         gram: torch.Tensor | None = None,
     ) -> None:
         self._root = diagonal.sqrt()
-        wide = len(rows) < rows.shape[1]
-        if wide or gram is None:
+        self.is_wide = len(rows) < rows.shape[1]
+        if self.is_wide or gram is None:
             scaled = rows * (scale**0.5 / self._root)
         if gram is None:
-            inner = lower_gram(scaled if wide else scaled.T)
-        elif wide:
+            inner = lower_gram(scaled if self.is_wide else scaled.T)
+        elif self.is_wide:
             inner = gram * scale
         else:
             inner = (gram / self._root).mul_(scale / self._root[:, None])
         inner.diagonal().add_(1.0)
         self._factor = cholesky(inner, name=name)
-        self._rows, self._scale = (scaled if wide else None), scale
+        self._rows = scaled if self.is_wide else None
         if self._rows is None:
             self._factor *= self._root[:, None]
 
@@ -172,11 +157,6 @@ class DiagonalPlusGram:
     def diagonal(self) -> torch.Tensor:
         r""":math:`\delta`, of shape (d,)."""
         return self._root.square()
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether R has fewer rows than columns."""
-        return self._rows is not None
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Return ``rows @ inv(A)`` for right-hand sides of shape (n, d)."""
@@ -202,91 +182,58 @@ class DiagonalPlusGram:
         return self._root.square().reciprocal(), inner.div_(self._root), -1.0
 
     def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
-        r"""Return ``rows[index] @ inv(A)`` for R, as given to the constructor with c > 0.
-
-        With :math:`S = \sqrt c \, R \delta^{-1/2}` and fewer rows than columns, they are
-        :math:`(I + S S^\top)^{-1} S \delta^{-1/2} / \sqrt c`, half of the products of `solve`.
-        """
-        if self._rows is None:
-            return self.solve(rows if index is None else rows[index])
-        if index is None:
-            solution = solve_in_place(self._factor, self._rows.clone())
-        else:
-            chosen = torch.zeros_like(self._factor[:, : len(index)])
-            chosen[index, torch.arange(len(index), device=index.device)] = 1.0
-            solution = solve_in_place(self._factor, chosen).T @ self._rows
-        return solution.div_(self._root * self._scale**0.5)
+        """Return ``rows[index] @ inv(A)``."""
+        return self.solve(rows if index is None else rows[index])
 
     def own_lengths(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        r"""Return the diagonal of ``rows[index] @ inv(A) @ rows[index].T``, as in `solve_own`.
-
-        With S as there, it is the diagonal of :math:`(I - (I + S S^\top)^{-1}) / c`.
-        """
-        if self._rows is None:
-            columns = rows[index].T
-        else:
-            columns = torch.zeros_like(self._factor[:, : len(index)])
-            columns[index, torch.arange(len(index), device=index.device)] = 1.0
-        solved = torch.linalg.solve_triangular(self._factor, columns, upper=False)
-        squares = column_energies(solved)
-        return squares if self._rows is None else (1.0 - squares).div_(self._scale)
+        """Return the diagonal of ``rows[index] @ inv(A) @ rows[index].T``."""
+        return torch.linalg.vecdot(self.solve(rows[index]), rows[index])
 
 
 def longest_rows(
-    rows: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
+    rows: torch.Tensor, count: int | None = None, directions: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the longest principal rows of the scatter of rows R of shape (n, d), longest first.
 
-    There are fewer than `count` only if n is smaller; None returns all. `nearly` uses subspace
-    iteration, which saves time if n and d are several times the count. `turn` turns its random
-    directions, as a turn of the columns would turn the rows.
+    There are fewer than `count` only if n is smaller; None returns all. The result is exact, unless
+    `directions` begin a subspace iteration, which saves time if n and d are several times `count`.
     """
-    if count is None or not nearly or is_few(len(rows), count):
+    if count is None or directions is None or is_few(len(rows), count):
         return _mixed(rows, count)
     length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
-    directions = _directions(rows.shape[1], count, rows.device)
-    span = (rows @ (directions if turn is None else turn(directions))).div_(length)
-    span = rows @ (rows.T @ span).div_(length)
-    return _mixed(torch.linalg.qr(span).Q.T @ rows, count)
+    return longest_rows_of_products(rows.matmul, rows.T.matmul, float(length), directions, count)
 
 
 def longest_rows_of_products(
     times: Callable[[torch.Tensor], torch.Tensor],
     transposed_times: Callable[[torch.Tensor], torch.Tensor],
     length: float,
-    n_columns: int,
+    directions: torch.Tensor,
     count: int,
 ) -> torch.Tensor:
-    """Return nearly the longest principal rows of the scatter of many rows that are not dense.
+    """Return nearly the longest principal rows, given products with R and with its transpose.
 
-    R is given by its products with a few dense columns, also of its transpose, and by its length,
-    the positive root of its energy.
+    `length` is the positive root of the energy of R.
     """
-    span = times(_directions(n_columns, count, torch.device("cpu"))).div_(length)
+    span = times(directions).div_(length)
     span = times(transposed_times(span).div_(length))
     return _mixed(transposed_times(torch.linalg.qr(span).Q).T.contiguous(), count)
 
 
 def longest_rows_of_gram(
-    lower: torch.Tensor, count: int | None = None, *, nearly: bool = False, turn: Turn | None = None
+    gram: torch.Tensor, count: int | None = None, directions: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of a scatter, given its lower triangle, as `longest_rows`.
-
-    Rows of zero length may be missing.
-    """
-    if count is None or not nearly:
+    """Return the longest principal rows of a scatter, as `longest_rows`, but for zero rows."""
+    if count is None or directions is None:
         # The errors of an eigendecomposition are relative to the largest column, so columns are
         # brought to one scale first. Mixing the rows then keeps the digits of each column.
-        scale = lower.diagonal().sqrt()
+        scale = gram.diagonal().sqrt()
         divisors = torch.where(scale > 0.0, scale, 1.0)
-        values, basis = torch.linalg.eigh(lower / divisors / divisors[:, None])
+        values, basis = torch.linalg.eigh(gram / divisors / divisors[:, None])
         return _mixed(values.clamp_min(0.0).sqrt()[:, None] * basis.T * scale, count)
-    energy = lower.diagonal().sum().clamp_min(torch.finfo(lower.dtype).tiny)
-    scatter = lower / energy
-    scatter = scatter.tril() + scatter.tril(-1).T
-    directions = _directions(len(lower), count, lower.device)
-    basis = torch.linalg.qr(scatter @ (directions if turn is None else turn(directions))).Q
-    seen = scatter @ basis
+    energy = gram.diagonal().sum().clamp_min(torch.finfo(gram.dtype).tiny)
+    basis = torch.linalg.qr((gram / energy) @ directions).Q
+    seen = (gram / energy) @ basis
     values, mixing = torch.linalg.eigh(basis.T @ seen)
     above_rounding = values > SUM_ROUNDING * values[-1]
     scale = (energy / values[above_rounding]).sqrt()
@@ -300,7 +247,7 @@ def is_few(n_rows: int, count: int | None) -> bool:
 
 def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
     """Return the longest principal rows of the scatter of a few rows."""
-    _, basis = torch.linalg.eigh(lower_gram(rows))
+    _, basis = torch.linalg.eigh(rows @ rows.T)
     longest = basis[:, None if count is None else -count :]
     mixed: torch.Tensor = longest.flip(1).T @ rows
     return mixed
@@ -312,8 +259,8 @@ def _n_directions(count: int, least: int = 8) -> int:
 
 
 @lru_cache(maxsize=4)
-def _directions(n_columns: int, count: int, device: torch.device) -> torch.Tensor:
-    """Return the same random directions at every call; never write to them."""
+def random_directions(n_columns: int, count: int, device: torch.device) -> torch.Tensor:
+    """Return the same directions for so many longest rows at every call; never write to them."""
     generator = torch.Generator().manual_seed(0)
     size = (n_columns, _n_directions(count))
     # The CPU draws, so that all devices use the same directions.

@@ -19,6 +19,7 @@ from .linalg import (
     column_energies,
     is_few,
     longest_rows_of_products,
+    random_directions,
 )
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
@@ -98,7 +99,8 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
 
     rows = energies.new_empty((0, len(mean)))
     if energy > 0.0:
-        rows = longest_rows_of_products(times, transposed_times, energy**0.5, len(mean), rank)
+        directions = random_directions(len(mean), rank, energies.device)
+        rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
         rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
     left_out = (energies - column_energies(rows)).clamp_min_(0.0)
     return ClassMoments(float(total), as_array(mean), (stored(rows, rank),), as_array(left_out))

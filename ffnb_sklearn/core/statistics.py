@@ -9,7 +9,6 @@ diagonal of S stays exact. The rank "auto" keeps the principal axes that hold mo
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import Literal
 
@@ -22,11 +21,10 @@ from .linalg import (
     ENERGY_ROUNDING,
     LENGTH_ROUNDING,
     SUM_ROUNDING,
-    Turn,
     column_energies,
     longest_rows,
     longest_rows_of_gram,
-    lower_gram,
+    random_directions,
 )
 
 __all__ = [
@@ -178,9 +176,12 @@ class TurningPairs:
     start: int
     frequencies: Array
 
-    def turned(self, directions: torch.Tensor, factor: float) -> torch.Tensor:
-        """Return directions, of shape (d, k), that are turned as the pairs are by a factor."""
-        angles = np.log(factor) * as_tensor(self.frequencies, device=directions.device)[:, None]
+    def turned(self, directions: torch.Tensor, energies: torch.Tensor) -> torch.Tensor:
+        """Return directions, of shape (d, k), that turn as the pairs do with the inputs' size."""
+        size = float(energies[: self.n_inputs].sum()) ** 0.5
+        if size == 0.0:
+            return directions
+        angles = np.log(size) * as_tensor(self.frequencies, device=directions.device)[:, None]
         turned, columns = directions.clone(), slice(self.start, self.start + 2 * len(angles))
         first, second = directions[columns][::2], directions[columns][1::2]
         turned[columns][::2] = first * angles.cos() - second * angles.sin()
@@ -210,7 +211,7 @@ class Scatter:
         if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
             return
         for block in self._rows:
-            product = lower_gram(block.T)
+            product = block.T @ block
             self._gram = product if self._gram is None else self._gram + product
         self._rows = []
 
@@ -281,20 +282,16 @@ class Scatter:
     ) -> torch.Tensor:
         """Return the longest principal rows, at most so many, with more than the least energies."""
         # The number of rows plays no part: the same sum may come in many or in few.
-        nearly = count is not None and self._n_columns > _EXACT_UP_TO * count
-        turn = self._turn(energies)
+        directions = None
+        if count is not None and self._n_columns > _EXACT_UP_TO * count:
+            directions = random_directions(self._n_columns, count, energies.device)
+            if self._pairs is not None:
+                directions = self._pairs.turned(directions, energies)
         if self._gram is None:
-            principal = longest_rows(torch.cat(self._rows), count, nearly=nearly, turn=turn)
+            principal = longest_rows(torch.cat(self._rows), count, directions)
         else:
-            principal = longest_rows_of_gram(self._gram, count, nearly=nearly, turn=turn)
+            principal = longest_rows_of_gram(self._gram, count, directions)
         return principal[(principal.square() > least).any(1)]
-
-    def _turn(self, energies: torch.Tensor) -> Turn | None:
-        """Return the turn of directions that follows the unit of the inputs, if pairs turn."""
-        if self._pairs is None:
-            return None
-        size = float(energies[: self._pairs.n_inputs].sum()) ** 0.5
-        return partial(self._pairs.turned, factor=size) if size > 0.0 else None
 
 
 def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
