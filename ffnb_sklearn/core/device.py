@@ -6,7 +6,7 @@ its device.
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -17,17 +17,12 @@ import torch
 __all__ = [
     "as_array",
     "as_tensor",
-    "few_threads",
     "plain_torch",
     "resolve_device",
     "with_tensors",
 ]
 
 _T = TypeVar("_T")
-
-# Multiplications and additions that are worth a thread, less than a tenth of a second of one core.
-# Threads of short products wait for each other, and long where other processes keep the cores busy.
-OPERATIONS_PER_THREAD = 2e9
 
 
 def resolve_device(device: str) -> torch.device:
@@ -131,33 +126,13 @@ def _without_modes() -> Iterator[None]:
     `torch.autocast` would compute products of float32 numbers with 8 bits, and
     `torch.inference_mode` has no gradients for fine-tuning.
     """
-    with ExitStack() as stack:
-        if torch.is_inference_mode_enabled():
-            stack.enter_context(torch.inference_mode(False))
-        for device_type in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(device_type):
-                stack.enter_context(torch.autocast(device_type, enabled=False))
+    with (
+        torch.inference_mode(False),
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cuda", enabled=False),
+    ):
         yield
 
 
 # Decorator of entries into the core, so that modes of torch around a call change nothing.
 plain_torch = _without_modes()
-
-
-@contextmanager
-def few_threads(operations: float) -> Iterator[None]:
-    """Let torch use no more threads on the CPU than the work within a block is worth.
-
-    `operations` is roughly the number of multiplications and additions. torch's own setting is the
-    only one that reaches its pool of threads and MKL's; it is restored at the end of the block.
-    """
-    before = torch.get_num_threads()
-    worth = max(1, int(operations / OPERATIONS_PER_THREAD))
-    if worth >= before:
-        yield
-        return
-    torch.set_num_threads(worth)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

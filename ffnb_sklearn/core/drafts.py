@@ -18,11 +18,10 @@ from .features.nullspace import (
     largest_useful_p,
     null_space,
 )
-from .features.old_classes import extend_moments
 from .messages import level_of_user
 from .model import Model, Settings, Task
 
-__all__ = ["Draft", "append_band", "append_drafts", "draft_bands"]
+__all__ = ["Draft", "append_drafts", "draft_bands"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             band = drafts[-1].band(task.weights, settings)
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
-            model = append_band(model, band, device)
+            model = model.with_band(band, device)
         past = below[:0]
         if settings.sees_past:
             past = model.past(layer - 1, device)
@@ -110,7 +109,7 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     for draft in drafts:
         band = draft.band(task.weights, model.settings)
         fresh.append(band.output(draft.responses))
-        model = append_band(model, band, task.X.device)
+        model = model.with_band(band, task.X.device)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
     model = replace(model, n_newest=n_newest, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)
@@ -143,11 +142,3 @@ def _warn_of_rounding(
         EmptyNullSpaceWarning,
         stacklevel=level_of_user(),
     )
-
-
-def append_band(model: Model, band: Band, device: torch.device) -> Model:
-    """Append a band, with the moments of the known classes in it."""
-    features = model.features.with_band(band)
-    how, inputs = model.settings.old_statistics, features.inputs_of(band)
-    moments = extend_moments(model.moments, band, inputs, how, device=device)
-    return replace(model, features=features, moments=moments)

@@ -8,14 +8,13 @@ and ridge are those of all samples.
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from .device import as_array, few_threads
+from .device import as_array
 from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Settings, Task, updated_moments
-from .tuning.descent import EpochWatcher
+from .tuning.descent import EpochWatcher, deal
 from .tuning.finetune import finetune
 
 __all__ = ["learn"]
@@ -34,8 +33,7 @@ def learn(
     """
     if settings.band_size and settings.sees_past and _has_new_classes(model, task):
         # All folds of the samples share it.
-        with few_threads(_operations(model, task, settings)):
-            model = model.with_inputs_past(task.classes.device)
+        model = model.with_inputs_past(task.classes.device)
     learned = _learned(model, task, settings, watcher)
     if not settings.novelty:
         return learned
@@ -47,18 +45,16 @@ def _learned(
     model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
 ) -> Model:
     """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
-    with few_threads(_operations(model, task, settings)):
-        if settings.band_size:
-            # Bands need all samples at once in double precision.
-            task = replace(task, samples=task.X)
-        model, fresh = replace(model, settings=settings, loss_curve=()), None
-        if settings.batch_norm:
-            model = replace(model, features=_renormalised(model, task))
-        if settings.band_size and _has_new_classes(model, task):
-            drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
-            model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
-        moments = updated_moments(model, task, fresh)
-        return model.with_moments(moments)
+    if settings.band_size:
+        # Bands need all samples at once in double precision.
+        task = replace(task, samples=task.X)
+    model, fresh = replace(model, settings=settings, loss_curve=()), None
+    if settings.batch_norm:
+        model = replace(model, features=_renormalised(model, task))
+    if settings.band_size and _has_new_classes(model, task):
+        drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
+        model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
+    return model.with_moments(updated_moments(model, task, fresh))
 
 
 def _has_new_classes(model: Model, task: Task) -> bool:
@@ -70,15 +66,19 @@ def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness
     """Return the left-out likeness of all classes, given the models before and after a task."""
     settings, n_classes = learned.settings, len(learned.moments)
     classes, weights = task.classes.cpu().numpy(), as_array(task.weights)
-    folds, likeness = _folds(model, classes), np.full(len(classes), np.nan)
+    rng = np.random.default_rng([model.seed, len(model.moments), 2])
+    folds, likeness = deal(classes, _N_FOLDS, rng), np.full(len(classes), np.nan)
+    # Without its single sample there would be no new class.
+    counts = np.bincount(classes)
+    folds[(counts[classes] == 1) & (classes >= len(model.moments))] = -1
     for fold in range(_N_FOLDS):
-        held = np.flatnonzero(folds == fold)
+        held, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         if not len(held):
             continue
-        rest, without = np.flatnonzero(folds != fold), replace(model, settings=settings)
-        if len(rest):
-            without = _learned(model, task.part(rest), settings)
-        likeness[held] = as_array(without.likeness_like(learned, task.part(held).samples))
+        without = _learned(model, task.part(rest), settings) if len(rest) else model
+        without = replace(without, settings=settings)
+        without = without.with_solution(learned.solution(task.classes.device))
+        likeness[held] = as_array(without.likeness(task.part(held).samples))
         if np.count_nonzero(np.isfinite(likeness)) >= _ENOUGH:
             break
     left_out = list(model.left_out)
@@ -91,27 +91,6 @@ def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness
             new = pooled_likeness([old, (new, float(weights[classes == label].sum()))])
         left_out[label] = new
     return tuple(left_out)
-
-
-def _folds(model: Model, classes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the fold of each sample; each class is divided evenly and at random.
-
-    A single sample of a new class has none: without it there would be no class.
-    """
-    order = np.random.default_rng([model.seed, len(model.moments), 2]).permutation(len(classes))
-    order = order[np.argsort(classes[order], kind="stable")]
-    labels, starts, counts = np.unique(classes[order], return_index=True, return_counts=True)
-    folds = np.empty(len(classes), dtype=np.int64)
-    folds[order] = (np.arange(len(classes)) - np.repeat(starts, counts)) % _N_FOLDS
-    alone = labels[(counts == 1) & (labels >= len(model.moments))]
-    folds[np.isin(classes, alone)] = -1
-    return folds
-
-
-def _operations(model: Model, task: Task, settings: Settings) -> float:
-    """Estimate the operations of learning: products of the samples with each other."""
-    n, d = len(task.classes), model.features.n_features
-    return 2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)
 
 
 def _renormalised(model: Model, task: Task) -> FeatureMap:

@@ -6,6 +6,7 @@ What follows from the moments is cached at most. Classes are numbered in order o
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import is_, itemgetter
 from typing import Any, Protocol, TypeVar, cast
@@ -15,9 +16,10 @@ import torch
 from .classifier.heads.interface import Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import as_tensor, few_threads, plain_torch, with_tensors
-from .features.feature_map import FeatureMap, as_slice, classifier_columns
+from .device import as_tensor, plain_torch, with_tensors
+from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past
+from .features.old_classes import extend_moments
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
@@ -25,6 +27,8 @@ from .sparse import SparseInputs, SparseRows, class_moments
 from .statistics import Array, ClassMoments, merge_classes, moments_of
 
 __all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
+
+_T = TypeVar("_T")
 
 
 class Samples(Protocol):
@@ -46,27 +50,6 @@ class Samples(Protocol):
 
 
 @dataclass(frozen=True)
-class _SomeSamples:
-    """Samples with the given numbers, which are only copied as far as they are asked for."""
-
-    samples: Samples
-    rows: Any
-
-    @property
-    def device(self) -> torch.device:
-        return self.samples.device
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: Any, /) -> torch.Tensor:
-        return self.samples[self.rows[rows]]
-
-    def double(self) -> torch.Tensor:
-        return self.samples[self.rows].double()
-
-
-@dataclass(frozen=True)
 class Task:
     """Samples of one call, psi_0 in float64 or float32, with positive sample weights.
 
@@ -85,14 +68,8 @@ class Task:
     def part(self, rows: Any) -> "Task":
         """Return the task with some of its samples, given an array of their numbers."""
         samples = self.samples
-        if isinstance(samples, SparseInputs):
-            part = cast(Samples, samples.sparse(rows))
-        else:
-            part = _SomeSamples(samples, rows)
-        return Task(part, self.classes[rows], self.weights[rows])
-
-
-_T = TypeVar("_T")
+        part = samples.sparse(rows) if isinstance(samples, SparseInputs) else samples[rows]
+        return Task(cast(Samples, part), self.classes[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -127,35 +104,22 @@ class Model:
     # The past of psi_0 for some of the first classes: a stream of many classes adds it up as it
     # goes. Neither files nor pickles hold it, because it follows from the moments.
     inputs_past: Past | None = field(default=None, repr=False, compare=False)
-    # The other caches: solutions, once they have been asked for. They change no result.
-    _solved: list[Solution] = field(default_factory=list, init=False, repr=False, compare=False)
-    _relative: list[RelativeDistances] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-    # Arrays that predictions need on another device than the CPU, and their copy on the last one.
-    _held: list[tuple[torch.device, object, object]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-    # The last model that `under` returned, None for this model, and the parameters that it was
-    # asked for. A reference to this model would keep it in memory until a garbage collection.
-    _under: list[tuple[Sequence[object], "Model | None"]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    # Solutions, once they have been asked for, and their copies on devices. They change no result.
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
         return self
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state without what is derived from it, which a copy derives again."""
+        return {**vars(self), "inputs_past": None, "_cache": {}}
 
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
         in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
         return self.features.n_weights + in_classifier
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state without what is derived from it, which a copy derives again."""
-        caches = ("_solved", "_relative", "_held", "_under")
-        return {**vars(self), "inputs_past": None, **{name: [] for name in caches}}
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
         """Return the principal rows of the second moment of a layer (0 for psi_0) so far.
@@ -171,13 +135,6 @@ class Model:
         # A few rows are as many numbers as the moments have, and cost nothing to collect again.
         return replace(self, inputs_past=past if past.rows.has_many_rows else None)
 
-    def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
-        """Return the model with the moments of all classes after a task, known classes first."""
-        # A class with new samples weighs more, and a truncated class has fewer rows.
-        known = zip(self.moments, moments, strict=False)
-        same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)
-        return replace(self, moments=moments, inputs_past=self.inputs_past if same else None)
-
     def _past(self, layer: int, device: torch.device) -> Past:
         """Return the past of a layer, from that of the first classes if it is known."""
         columns = self.features.layer(layer)
@@ -186,28 +143,41 @@ class Model:
             past = Past.of_no_class(len(columns), device)
         return past.extended(self.moments, as_slice(columns))
 
+    def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
+        """Return the model with the moments of all classes after a task, known classes first."""
+        # A class with new samples weighs more, and a truncated class has fewer rows.
+        known = zip(self.moments, moments, strict=False)
+        same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)
+        return replace(self, moments=moments, inputs_past=self.inputs_past if same else None)
+
+    def with_band(self, band: Band, device: torch.device) -> "Model":
+        """Return the model with a further band, and the moments of the known classes in it."""
+        features = self.features.with_band(band)
+        how, inputs = self.settings.old_statistics, features.inputs_of(band)
+        moments = extend_moments(self.moments, band, inputs, how, device=device)
+        return replace(self, features=features, moments=moments)
+
     @property
     def solved(self) -> Solution | None:
         """The solved classifier; None before it has been asked for."""
-        return self._solved[0] if self._solved else None
+        return self._cache.get("solution")
 
     def with_solution(self, solution: Solution) -> "Model":
-        """Return the model with a classifier that was solved before."""
+        """Return the model with a given solution, whose choice its likeness follows too."""
         model = replace(self)
-        model._solved.append(solution)
+        model._cache["solution"] = solution
         return model
 
     @plain_torch
     def solution(self, device: torch.device) -> Solution:
         """Return the classifier that the moments imply, solved at the first call."""
-        if not self._solved:
-            # Concurrent first calls may each solve the classifier; the first one to end counts.
-            with few_threads(self._operations_of_solving()):
-                solution = solve(
-                    self.features, self._levelled(), self.settings, device=device, seed=self.seed
-                )
-            self._solved.append(solution)
-        return self._solved[0]
+        if (known := self.solved) is not None:
+            return known
+        solution = solve(
+            self.features, self._levelled(), self.settings, device=device, seed=self.seed
+        )
+        # Concurrent first calls may each solve the classifier; the first one to end counts.
+        return cast(Solution, self._cache.setdefault("solution", solution))
 
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
         """Return the model with other settings of its classifier; itself if they are its own.
@@ -216,40 +186,19 @@ class Model:
         the parameters that the settings depend on is the same object as then. `settings` computes
         the settings; it is called only if a parameter is another object.
         """
-        for known, model in self._under:
-            if len(known) == len(parameters) and all(map(is_, known, parameters)):
-                return self if model is None else model
-        now = settings()
-        model = None if now == self.settings else replace(self, settings=now)
-        self._under[:] = [(parameters, model)]
-        return self if model is None else model
-
-    def _on(self, device: torch.device, value: _T) -> _T:
-        """Return a value with tensors on a device in place of arrays, for this and later calls."""
-        if device.type == "cpu":
-            # Tensors share the memory of the arrays.
-            return value
-        for place, original, copy in self._held:
-            if place == device and original is value:
-                return cast(_T, copy)
-        held = with_tensors(value, lambda array: as_tensor(array, device=device))
-        here = [one for one in self._held if one[0] == device]
-        self._held[:] = [*here, (device, value, held)]
-        return held
+        known, model = self._cache.get("under", ((), None))
+        if len(known) != len(parameters) or not all(map(is_, known, parameters)):
+            now = settings()
+            # A reference to this model would keep it in memory until a garbage collection.
+            model = None if now == self.settings else replace(self, settings=now)
+            self._cache["under"] = parameters, model
+        return self if model is None else cast(Model, model)
 
     @plain_torch
     def scores(self, X: Samples) -> torch.Tensor:
         """Compute class scores, of shape (n_samples, n_classes)."""
-        classifier = self.solution(X.device).classifier
-        if not isinstance(X, SparseInputs):
-            classifier = self._on(X.device, classifier)
-        # Results of single chunks, allocated between their features, would fragment the heap.
-        size = (len(X), len(self.moments))
-        scores = torch.empty(size, dtype=torch.float64, device=X.device)
-        with few_threads(self._operations(len(X))):
-            for rows in self._chunks(X):
-                scores[rows] = classifier.scores(self._rows(X, rows))
-        return scores
+        classifier = self._placed("classifier", self.solution(X.device).classifier, X)
+        return self._by_chunk(X, classifier.scores)
 
     @plain_torch
     def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
@@ -257,73 +206,51 @@ class Model:
 
         Among classes of equal scores it is the first in `order`, which holds all classes.
         """
-        classifier = self.solution(X.device).classifier
-        if not isinstance(X, SparseInputs):
-            classifier = self._on(X.device, classifier)
+        classifier = self._placed("classifier", self.solution(X.device).classifier, X)
         numbers = torch.as_tensor(order, device=X.device)
-        likely = torch.empty(len(X), dtype=torch.int64, device=X.device)
-        with few_threads(self._operations(len(X))):
-            for rows in self._chunks(X):
-                likely[rows] = classifier.most_likely(self._rows(X, rows), numbers)
-        return likely
+        return self._by_chunk(X, lambda rows: classifier.most_likely(rows, numbers))
 
     @plain_torch
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
-        if not self._relative:
-            self._relative.append(self._relative_distances(self, X.device))
-        relative = self._relative[0]
-        if not isinstance(X, SparseInputs):
-            relative = self._on(X.device, relative)
-        return self._likeness_in(relative, X)
+        if "relative" not in self._cache:
+            self._cache["relative"] = self._relative_distances(X.device)
+        relative = self._placed("relative", self._cache["relative"], X)
+        return self._by_chunk(X, relative.likeness)
 
-    @plain_torch
-    def likeness_like(self, other: "Model", X: Samples) -> torch.Tensor:
-        """Compute the likeness with the shrinkage and ridge of another model; nothing is cached."""
-        return self._likeness_in(self._relative_distances(other, X.device), X)
-
-    def _likeness_in(self, relative: RelativeDistances, X: Samples) -> torch.Tensor:
-        """Compute the likeness of samples from solved distances."""
-        parts = []
-        with few_threads(self._operations(len(X))):
-            for rows in self._chunks(X):
-                parts.append(relative.likeness(self._rows(X, rows)))
-        return torch.cat(parts)
+    def _relative_distances(self, device: torch.device) -> RelativeDistances:
+        """Solve the distances that the likeness compares, with the choice of the solution."""
+        settings, choice, moments = self.settings, self.solution(device).choice, self._levelled()
+        return fit_relative_distances(
+            chosen_gaussians(self.features, moments, settings, choice, device, self.seed)[0],
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+        )
 
     def _levelled(self) -> tuple[ClassMoments, ...]:
         """Return the moments in a form that does not depend on the unit of the inputs."""
         pairs = self.features.shared.pairs()
         return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
 
-    def _operations(self, n_rows: int) -> float:
-        """Operations of a product of some rows with all weights of the classifier."""
-        in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
-        return 2.0 * n_rows * in_classifier
+    def _placed(self, name: str, value: _T, X: Samples) -> _T:
+        """Return a value with tensors on the device of samples in place of arrays.
 
-    def _operations_of_solving(self) -> float:
-        """Estimate the operations of a factorisation, and of the systems that it solves."""
-        d = self.features.n_features
-        return float(d) ** 3 + self._operations(d)
+        The tensors of a name and device stay for later calls.
+        """
+        if X.device.type == "cpu" or isinstance(X, SparseInputs):
+            # Tensors share the memory of the arrays.
+            return value
+        key = name, X.device
+        if key not in self._cache:
+            self._cache[key] = with_tensors(value, partial(as_tensor, device=X.device))
+        return cast(_T, self._cache[key])
 
-    def _relative_distances(self, chosen: "Model", device: torch.device) -> RelativeDistances:
-        """Solve the distances that the likeness compares, with the choice of a model."""
-        settings, choice = self.settings, chosen.solution(device).choice
-        with few_threads(self._operations_of_solving()):
-            moments = self._levelled()
-            gaussians, _ = chosen_gaussians(
-                self.features, moments, settings, choice, device, self.seed
-            )
-            return fit_relative_distances(
-                gaussians,
-                covariance=settings.covariance,
-                shrinkage=choice.shrinkage,
-                epsilon=choice.epsilon,
-            )
-
-    def _chunks(self, X: Samples) -> list[slice]:
-        """Return the rows of samples whose features are computed together."""
+    def _by_chunk(self, X: Samples, function: Callable[[Rows], torch.Tensor]) -> torch.Tensor:
+        """Return a function of the features of samples, computed for some samples at a time."""
         size = self.settings.chunk_size
-        return [slice(start, start + size) for start in range(0, len(X), size)]
+        parts = (self._rows(X, slice(start, start + size)) for start in range(0, len(X), size))
+        return torch.cat([function(part) for part in parts])
 
     def _rows(self, X: Samples, rows: slice) -> Rows:
         """Return the features of some samples as the classifier sees them."""
@@ -335,7 +262,7 @@ class Model:
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
-        features = self._on(X.device, self.features)(X)
+        features = self._placed("features", self.features, X)(X)
         if len(columns) == self.features.n_features:
             return features
         return features[:, torch.as_tensor(columns, device=X.device)]
@@ -377,19 +304,13 @@ def _class_pieces(
     for part in torch.split(order, model.settings.chunk_size):
         # Samples in class order are not copied.
         chunk = as_slice(part.numpy())
-        classes = task.classes[chunk]
         if fresh is not None and fresh.shape[1] == model.features.n_features:
             values = fresh[chunk]
         else:
             values = model.features(task.samples[chunk].double())
             if fresh is not None:
                 values[:, -fresh.shape[1] :] = fresh[chunk]
-        labels, counts = torch.unique_consecutive(classes, return_counts=True)
+        labels, counts = torch.unique_consecutive(task.classes[chunk], return_counts=True)
         sizes = counts.tolist()
-        pieces = zip(
-            labels.tolist(),
-            torch.split(values, sizes),
-            torch.split(task.weights[chunk], sizes),
-            strict=True,
-        )
-        yield from pieces
+        weights = torch.split(task.weights[chunk], sizes)
+        yield from zip(labels.tolist(), torch.split(values, sizes), weights, strict=True)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from .device import plain_torch
-from .drafts import append_band
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model
 from .statistics import merge_classes
@@ -96,5 +95,5 @@ def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
         n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
         # The bands keep their own inputs, and do not see neurons of the model.
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
-        model = append_band(model, replace(band, weights=weights), device)
+        model = model.with_band(replace(band, weights=weights), device)
     return model

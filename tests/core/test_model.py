@@ -169,14 +169,3 @@ def test_what_was_solved_is_sent_to_a_device_once(classifier, band_size):
     later = learnt([task(0, 1), task(2), task(3)], **settings)
     later.solution(CPU)
     assert sent(later.scores, elsewhere) > first
-
-
-def test_tensors_of_one_device_are_held_at_a_time_and_as_many_at_every_call():
-    model, X = learnt([task(0, 1)]), task(0, 1).X
-    model.likeness(X)
-    for device in ("meta", "cpu", "meta"):
-        for _ in range(3):
-            model.scores(X.to(device))
-            model.likeness(X.to(device))
-    assert len(model._held) == 3
-    assert {place.type for place, *_ in model._held} == {"meta"}

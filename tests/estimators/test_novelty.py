@@ -151,7 +151,7 @@ def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
 
 def test_left_out_scores_are_those_of_models_without_the_samples(monkeypatch):
     # Models without the samples use the shrinkage and ridge of the model with all samples.
-    monkeypatch.setattr(learning, "_folds", lambda model, classes: np.arange(len(classes)) % 10)
+    monkeypatch.setattr(learning, "deal", lambda classes, *_: np.arange(len(classes)) % 10)
     model = learned(estimator(novelty=True), [0, 1], [5, 6])
 
     first, now = learned(estimator(), [0, 1]), np.flatnonzero(np.isin(CODES, [5, 6]))
@@ -160,7 +160,8 @@ def test_left_out_scores_are_those_of_models_without_the_samples(monkeypatch):
         held = np.arange(len(now)) % 10 == fold
         rest = learned(estimator(), [0, 1]).partial_fit(X[now[~held]], CODES[now[~held]])
         samples = torch.as_tensor(X[now[held]])
-        expected[held] = rest._state.model.likeness_like(model._state.model, samples)
+        choice = model._state.model.solution(samples.device)
+        expected[held] = rest._state.model.with_solution(choice).likeness(samples)
     found = left_out(model)
     for values, label in zip(found[2:], [5, 6], strict=True):
         assert_allclose(values, np.sort(expected[CODES[now] == label]), rtol=1e-9)

@@ -49,7 +49,7 @@ ARROWS = {
     "drafts": {"messages", "device", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
-    "revision": {"device", "statistics", "likeness", "model", "drafts"},
+    "revision": {"device", "statistics", "likeness", "model"},
     "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
 }
 

@@ -20,7 +20,7 @@ from ..classifier.solve import solve
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import EpochWatcher, MomentumSteps
+from .descent import EpochWatcher, MomentumSteps, deal
 from .draws import pseudo_features
 from .hinge import Network, Samples
 
@@ -57,7 +57,8 @@ class _Tuning:
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
         self._n_folds = settings.descent.n_folds
-        self._folds = _deal(task.classes, self._n_folds, self._rng)
+        folds = deal(task.classes.cpu().numpy(), self._n_folds, self._rng)
+        self._folds = torch.as_tensor(folds, device=task.X.device)
         # Old features of the samples stay; each epoch writes those of the new neurons.
         n_new = sum(len(draft.rows) for draft in drafts)
         old = model.features(task.X)
@@ -171,18 +172,6 @@ class _Tuning:
         old = tuple(features[:, as_slice(own.layer(one.layer - 1))] for one in self._start)
         fixed = features[:, as_slice(classifier_columns(own, skip))]
         return Samples(old, corrections, fixed, classes, weights)
-
-
-def _deal(classes: torch.Tensor, n_folds: int, rng: np.random.Generator) -> torch.Tensor:
-    """Deal the samples of each class out to the folds in turn; a single fold, -1, teaches too."""
-    if n_folds == 1:
-        return torch.full_like(classes, -1)
-    labels = classes.cpu().numpy()
-    folds = np.empty_like(labels)
-    for label in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == label))
-        folds[members] = (rng.integers(n_folds) + np.arange(len(members))) % n_folds
-    return torch.as_tensor(folds, device=classes.device)
 
 
 def _is_better(hinges: torch.Tensor, at_start: torch.Tensor, standard_errors: float) -> bool:

@@ -1,5 +1,6 @@
 """The pieces of the descent: its loss, its steps, its rate, its end."""
 
+import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -9,6 +10,7 @@ from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.tuning.descent import (
     EpochWatcher,
     MomentumSteps,
+    deal,
     has_stalled,
     multi_class_hinge,
     rate_factor,
@@ -104,3 +106,15 @@ def test_a_watcher_is_told_of_each_epoch():
 
 def test_a_watcher_may_end_the_descent():
     assert epochs(Watcher(last=2), [3.0, 2.0, 1.0, 0.0]) == [3.0, 2.0]
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_classes_are_dealt_evenly(n):
+    classes = np.arange(3).repeat(n)
+
+    folds = deal(classes, 4, np.random.default_rng(0))
+
+    for label in range(3):
+        counts = np.bincount(folds[classes == label], minlength=4)
+        assert counts.max() - counts.min() <= 1
+    assert (n == 1) == (len(np.unique(folds)) < 4)

@@ -222,18 +222,6 @@ def test_samples_count_by_their_weights():
     assert_allclose(tuning._samples.weights, new.weights / new.weights.mean(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 3, 8])
-def test_classes_are_dealt_evenly(n):
-    classes = torch.arange(3).repeat_interleave(n)
-
-    folds = module._deal(classes, 4, np.random.default_rng(0))
-
-    for label in range(3):
-        counts = torch.bincount(folds[classes == label], minlength=4)
-        assert counts.max() - counts.min() <= 1
-    assert (n == 1) == (len(torch.unique(folds)) < 4)
-
-
 def test_no_copy_sees_its_own_fold():
     model, new = known(replace(TUNED, old_statistics="zero")), task(2, 3)
     drafts = draft_bands(model, new)
