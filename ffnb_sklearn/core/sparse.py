@@ -103,7 +103,7 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
         rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
         rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
     left_out = (energies - column_energies(rows)).clamp_min_(0.0)
-    return ClassMoments(float(total), as_array(mean), (stored(rows, rank),), as_array(left_out))
+    return ClassMoments(float(total), as_array(mean), stored(rows, rank), as_array(left_out))
 
 
 class SparseRows:

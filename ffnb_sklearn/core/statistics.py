@@ -7,9 +7,7 @@ diagonal of S stays exact. The rank "auto" keeps the principal axes that hold mo
 """
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -39,7 +37,6 @@ __all__ = [
     "merge",
     "merge_classes",
     "moments_of",
-    "principal_rows",
     "stored",
 ]
 
@@ -63,19 +60,19 @@ FEWEST_AXES, _MOST_AXES = 64, 96
 class ClassMoments:
     """Moments of the samples of one class: the sum of their weights, and their mean.
 
-    F, of shape (r, d), comes in blocks side by side, in single precision unless the rank is None.
-    The residual is v, of shape (d,) and never negative.
+    `factor` is F, of shape (r, d), in single precision unless the rank is None. `residual` is v, of
+    shape (d,) and never negative.
     """
 
     weight: float
     mean: Array
-    blocks: tuple[Array, ...]
+    factor: Array
     residual: Array
 
     @property
     def rank(self) -> int:
         """Number of rows of the factor."""
-        return len(self.blocks[0])
+        return len(self.factor)
 
     @property
     def n_samples(self) -> float:
@@ -86,71 +83,37 @@ class ClassMoments:
         """
         return self.weight if self.rank + 1.0 <= 2.0 * self.weight else self.rank + 1.0
 
-    @property
-    def factor(self) -> Array:
-        """F, of shape (r, d); a copy if it has several blocks."""
-        return self.columns(slice(0, len(self.mean)))
-
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of the factor, by indices or by a slice with a start and a stop.
+        """Return some columns of the factor, as a view or in `out`."""
+        found: Array = self.factor[:, columns]
+        if out is None:
+            return found
+        out[:] = found
+        return out
 
-        `out`, of shape (r, n), is filled if it is given. Else the result is read-only by
-        convention: it may be a view of a block that holds all columns.
-        """
-        starts = accumulate((block.shape[1] for block in self.blocks), initial=0)
-        placed = list(zip(starts, self.blocks, strict=False))
-        if not isinstance(columns, slice):
-            dtype = self.blocks[0].dtype
-            picked = np.empty((self.rank, len(columns)), dtype) if out is None else out
-            for start, block in placed:
-                here = (columns >= start) & (columns < start + block.shape[1])
-                picked[:, here] = block[:, columns[here] - start]
-            return picked
-        parts = [
-            block[:, max(0, columns.start - start) : columns.stop - start]
-            for start, block in placed
-            if columns.start < start + block.shape[1] and start < columns.stop
-        ]
-        if out is None and len(parts) == 1:
-            return parts[0]
-        together: Array = np.concatenate(parts or [self.blocks[0][:, :0]], axis=1, out=out)
-        return together
-
-    def scatter(self, columns: Columns | None = None) -> Array:
-        """Return the scatter matrix of all features, or of the given ones."""
-        seen = slice(0, len(self.mean)) if columns is None else columns
-        factor = self.columns(seen).astype(np.float64)
-        dense: Array = factor.T @ factor
-        dense.flat[:: len(dense) + 1] += self.residual[seen]
+    def scatter(self) -> Array:
+        """Return the scatter matrix."""
+        factor = self.factor.astype(np.float64)
+        dense: Array = factor.T @ factor + np.diag(self.residual)
         return dense
-
-    def second_moment(self, columns: Columns | None = None) -> Array:
-        """Return the weighted sum of the outer products of the features with themselves."""
-        mean = self.mean if columns is None else self.mean[columns]
-        return self.scatter(columns) + self.weight * np.outer(mean, mean)
 
     def take(self, columns: Columns) -> "ClassMoments":
         """Return the moments of some features, or of all features in another order."""
-        factor = np.ascontiguousarray(self.columns(columns))
-        return ClassMoments(self.weight, self.mean[columns], (factor,), self.residual[columns])
+        factor = np.ascontiguousarray(self.factor[:, columns])
+        return ClassMoments(self.weight, self.mean[columns], factor, self.residual[columns])
 
-    def weighted(self, factor: float) -> "ClassMoments":
-        """Return the moments of the same samples, their weights times a positive factor."""
-        rows = self.factor.astype(np.float64) * factor**0.5
-        exact = self.blocks[0].dtype == np.float64
-        block = stored(as_tensor(rows), None if exact else len(rows))
-        return ClassMoments(self.weight * factor, self.mean, (block,), self.residual * factor)
+    def weighted(self, share: float) -> "ClassMoments":
+        """Return the moments of the same samples, their weights times a positive share."""
+        factor, residual = self.factor * share**0.5, self.residual * share
+        return ClassMoments(self.weight * share, self.mean, factor, residual)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
-        blocks = [*self.blocks, factor.astype(self.blocks[0].dtype)]
-        # Each column is copied at most once per doubling of the width behind it.
-        while len(blocks) > 1 and blocks[-2].shape[1] <= blocks[-1].shape[1]:
-            blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
+        factor = factor.astype(self.factor.dtype)
         return ClassMoments(
             self.weight,
             np.concatenate([self.mean, mean]),
-            tuple(blocks),
+            np.concatenate([self.factor, factor], axis=1),
             np.concatenate([self.residual, residual]),
         )
 
@@ -196,37 +159,30 @@ class TurningPairs:
         return replace(moments, residual=residual)
 
 
+@dataclass(frozen=True)
 class Scatter:
     """A sum of outer products: a few rows as they are, many rows as their Gram matrix."""
 
-    def __init__(self, n_columns: int, pairs: TurningPairs | None = None) -> None:
-        self._pairs = pairs
-        self._rows: list[torch.Tensor] = []
-        self._gram: torch.Tensor | None = None
-        self._n_columns = n_columns
-
-    def add(self, rows: torch.Tensor) -> None:
-        """Add the outer products of some rows."""
-        self._rows.append(rows)
-        if self._gram is None and sum(map(len, self._rows)) <= self._n_columns:
-            return
-        for block in self._rows:
-            product = block.T @ block
-            self._gram = product if self._gram is None else self._gram + product
-        self._rows = []
+    n_columns: int
+    pairs: TurningPairs | None = None
+    rows: tuple[torch.Tensor, ...] = ()
+    gram: torch.Tensor | None = None
 
     def plus(self, blocks: Iterable[torch.Tensor]) -> "Scatter":
-        """Return the sum with further rows, in blocks; this sum stays as it is."""
-        whole = copy(self)
-        whole._rows = list(self._rows)
-        for rows in blocks:
-            whole.add(rows)
-        return whole
+        """Return the sum with the outer products of further rows, in blocks."""
+        rows, gram = list(self.rows), self.gram
+        for block in blocks:
+            rows.append(block)
+            if gram is not None or sum(map(len, rows)) > self.n_columns:
+                for one in rows:
+                    gram = one.T @ one if gram is None else gram + one.T @ one
+                rows = []
+        return replace(self, rows=tuple(rows), gram=gram)
 
     @property
     def has_many_rows(self) -> bool:
         """Whether there are more rows than columns; only then the sum is held as a matrix."""
-        return self._gram is not None
+        return self.gram is not None
 
     def principal_rows(self) -> torch.Tensor:
         """Return orthogonal rows with this sum of outer products, the longest first."""
@@ -245,15 +201,15 @@ class Scatter:
         orthogonal mixtures of the rows that were added, so no sample appears among them. The rank
         "auto" counts the trace ``elsewhere``, which is already outside of these rows.
         """
-        if self._gram is None:
-            energies = column_energies(torch.cat(self._rows))
+        if self.gram is None:
+            energies = column_energies(torch.cat(self.rows))
         else:
-            energies = self._gram.diagonal()
+            energies = self.gram.diagonal()
         energy, left_out = float(energies.sum()), torch.zeros_like(energies)
         check_finite(energy)
         least = torch.zeros_like(energies) if rounding is None else rounding
         if energy <= float(least.sum()):
-            return energies.new_empty((0, self._n_columns)), left_out
+            return energies.new_empty((0, self.n_columns)), left_out
         # A row of rounding, such as centring leaves, is rounding in every column that varies.
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         if max_rank == "auto":
@@ -283,20 +239,15 @@ class Scatter:
         """Return the longest principal rows, at most so many, with more than the least energies."""
         # The number of rows plays no part: the same sum may come in many or in few.
         directions = None
-        if count is not None and self._n_columns > _EXACT_UP_TO * count:
-            directions = random_directions(self._n_columns, count, energies.device)
-            if self._pairs is not None:
-                directions = self._pairs.turned(directions, energies)
-        if self._gram is None:
-            principal = longest_rows(torch.cat(self._rows), count, directions)
+        if count is not None and self.n_columns > _EXACT_UP_TO * count:
+            directions = random_directions(self.n_columns, count, energies.device)
+            if self.pairs is not None:
+                directions = self.pairs.turned(directions, energies)
+        if self.gram is None:
+            principal = longest_rows(torch.cat(self.rows), count, directions)
         else:
-            principal = longest_rows_of_gram(self._gram, count, directions)
+            principal = longest_rows_of_gram(self.gram, count, directions)
         return principal[(principal.square() > least).any(1)]
-
-
-def principal_rows(*rows: torch.Tensor) -> torch.Tensor:
-    """Return orthogonal rows with the sum of outer products of blocks of rows, longest first."""
-    return Scatter(rows[0].shape[1]).plus(rows).principal_rows()
 
 
 def moments_of(
@@ -310,7 +261,7 @@ def moments_of(
     Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
     `max_rank` rows; None stores the scatter exactly. Columns in `pairs` turn with the unit of the
     inputs. The order of the samples and the chunks changes the result by rounding alone. Raise
-    `ValueError` if the moments are not finite, or there is no chunk.
+    `ValueError` if the moments are not finite.
     """
     return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
@@ -391,19 +342,14 @@ def _moments_of_union(
 ) -> ClassMoments:
     """Add up sets of samples, each given by its weight, mean and rows of its scatter."""
     parts = iter(parts)
-    first = next(parts, None)
-    if first is None:
-        raise ValueError("moments need at least one chunk of samples; got none.")
-    weight, mean, rows = first
-    scatter = Scatter(len(mean), pairs)
-    scatter.add(rows)
+    weight, mean, rows = next(parts)
+    scatter = Scatter(len(mean), pairs).plus([rows])
     for part_weight, part_mean, rows in parts:
         gap, total = part_mean - mean, weight + part_weight
-        scatter.add((weight * part_weight / total) ** 0.5 * gap[None])
-        scatter.add(rows)
+        scatter = scatter.plus([(weight * part_weight / total) ** 0.5 * gap[None], rows])
         weight, mean = total, mean + part_weight / total * gap
     check_finite(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    return ClassMoments(weight, as_array(mean), (stored(factor, max_rank),), as_array(left_out))
+    return ClassMoments(weight, as_array(mean), stored(factor, max_rank), as_array(left_out))

@@ -284,15 +284,11 @@ def _read_norm(node, n_neurons):
 
 def _read_moments(node, n_features):
     """Return the moments of a class."""
-    weight, mean, blocks, residual = _fields_of(ClassMoments, node)
-    parts = tuple(one.array(None, None) for one in blocks.entries())
-    holds = len({len(part) for part in parts}) == 1
-    if not holds or sum(part.shape[1] for part in parts) != n_features:
-        raise misfit(blocks.where, f"blocks of equally many rows and {n_features} columns")
+    weight, mean, factor, residual = _fields_of(ClassMoments, node)
     return ClassMoments(
         weight.number(0.0, above=True),
         mean.array(n_features),
-        parts,
+        factor.array(None, n_features),
         residual.array(n_features, least=0.0),
     )
 

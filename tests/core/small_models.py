@@ -7,6 +7,7 @@ import torch
 
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.statistics import Scatter
 
 CPU = torch.device("cpu")
 D = 6
@@ -46,3 +47,14 @@ def learnt(tasks, settings=SETTINGS, **changes):
     for one in tasks:
         model = learn(model, one, settings)
     return model
+
+
+def principal_rows(rows):
+    """Orthogonal rows with the sum of outer products of some rows, the longest first."""
+    return Scatter(rows.shape[1]).plus([rows]).principal_rows()
+
+
+def second_moment(moments, columns=slice(None)):
+    """The weighted sum of the outer products of some features with themselves."""
+    whole = moments.scatter() + moments.weight * np.outer(moments.mean, moments.mean)
+    return whole[columns][:, columns]

@@ -13,8 +13,8 @@ from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import forget_classes, merge_models
-from ffnb_sklearn.core.statistics import ClassMoments, principal_rows
-from tests.core.small_models import CPU, SETTINGS, D, learnt, task
+from ffnb_sklearn.core.statistics import ClassMoments
+from tests.core.small_models import CPU, SETTINGS, D, learnt, principal_rows, second_moment, task
 
 
 def root(one):
@@ -106,7 +106,7 @@ def test_the_past_follows_from_the_moments_of_the_classes(d, rank):
     samples = Task(X, labels, torch.ones(30, dtype=torch.float64))
     model = learnt([samples], p=(2,), rank=rank)
     past = model.past(0, CPU).numpy()
-    expected = sum(one.second_moment(slice(0, d)) for one in model.moments)
+    expected = sum(second_moment(one, slice(0, d)) for one in model.moments)
     axes = past / np.linalg.norm(past, axis=1, keepdims=True)
     n_rows = sum(one.rank + 1 for one in model.moments)
     assert len(past) == min(d, n_rows)

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ffnb_sklearn.core import model as module
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import CPU, SETTINGS, D, learnt, task
+from tests.core.small_models import CPU, SETTINGS, D, learnt, second_moment, task
 
 BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_moments_are_those_of_each_class_over_all_features():
         now, weights = values[TASK.classes == label], TASK.weights[TASK.classes == label].numpy()
         assert one.weight == pytest.approx(weights.sum())
         assert_allclose(one.mean, np.average(now, axis=0, weights=weights), rtol=1e-10)
-        assert_allclose(one.second_moment(), now.T @ (now * weights[:, None]), rtol=1e-9)
+        assert_allclose(second_moment(one), now.T @ (now * weights[:, None]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("chunk", [1, 7])

@@ -14,7 +14,7 @@ from ffnb_sklearn.core.revision import (
     forget_classes,
     merge_models,
 )
-from tests.core.small_models import CPU, SETTINGS, D, task
+from tests.core.small_models import CPU, SETTINGS, D, second_moment, task
 
 PAIR = replace(SETTINGS, p=(0.5, 0.5))
 
@@ -31,7 +31,7 @@ def learnt(*sizes, seed=0, **changes):
     return model, torch.cat([one.X for one in tasks])
 
 
-def second_moment(past):
+def squared(past):
     return past.T @ past
 
 
@@ -42,7 +42,7 @@ def test_a_forgotten_class_leaves_the_past_of_the_layers(n_layers):
     left = forget_classes(model, [1])
 
     kept = torch.cat([X[:8], X[16:]])
-    assert_allclose(second_moment(left.past(0, CPU)), kept.T @ kept, rtol=1e-8, atol=1e-8)
+    assert_allclose(squared(left.past(0, CPU)), kept.T @ kept, rtol=1e-8, atol=1e-8)
     assert left.moments == (model.moments[0], model.moments[2])
     assert left.features is model.features
     assert left.scores(X).shape == (24, 2)
@@ -104,7 +104,7 @@ def test_a_class_keeps_its_shape_through_any_number_of_decays(rank):
 
     assert_allclose(faded.moments[0].weight, 8.0 * 0.5**200, rtol=1e-12)
     assert_allclose(faded.scores(X), model.scores(X), rtol=1e-5)
-    shares = [second_moment(one.past(1, CPU)) for one in (faded, model)]
+    shares = [squared(one.past(1, CPU)) for one in (faded, model)]
     assert_allclose(shares[0] / 0.5**200, shares[1], rtol=1e-5, atol=1e-5)
 
 
@@ -124,7 +124,9 @@ def test_merged_models_keep_the_features_and_moments_of_both(how):
         assert_array_equal(merged.moments[label].mean[:n_first], first.moments[label].mean)
         there = merged.moments[[5, 3, 4][label]]
         assert_array_equal(there.mean[own], second.moments[label].mean)
-        assert_allclose(there.scatter(own), second.moments[label].scatter(), atol=1e-12)
+        assert_allclose(
+            there.scatter()[np.ix_(own, own)], second.moments[label].scatter(), atol=1e-12
+        )
 
 
 def test_classes_of_both_models_are_merged():
@@ -143,16 +145,16 @@ def test_the_past_of_merged_models_is_that_of_both():
     merged = merge_models(first, second, [3, 4, 5], device=CPU)
 
     assert merged.n_newest == 0
-    assert_allclose(second_moment(merged.past(0, CPU)), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
+    assert_allclose(squared(merged.past(0, CPU)), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
     # Each measured its own neurons; what its classes give in the other's is inferred.
     columns, n_first = merged.features.layer(1), len(first.features.layer(1))
-    expected = sum(one.second_moment(columns) for one in merged.moments)
-    assert_allclose(second_moment(merged.past(1, CPU)), expected, rtol=1e-9, atol=1e-9)
+    expected = sum(second_moment(one, columns) for one in merged.moments)
+    assert_allclose(squared(merged.past(1, CPU)), expected, rtol=1e-9, atol=1e-9)
     for model, classes, own in (
         (first, merged.moments[:3], slice(0, n_first)),
         (second, merged.moments[3:], slice(n_first, None)),
     ):
-        measured = sum(one.second_moment(columns[own]) for one in classes)
-        assert_allclose(second_moment(model.past(1, CPU)), measured, rtol=1e-9, atol=1e-9)
+        measured = sum(second_moment(one, columns[own]) for one in classes)
+        assert_allclose(squared(model.past(1, CPU)), measured, rtol=1e-9, atol=1e-9)
     later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
     assert later.scores(X).shape == (24, 7)

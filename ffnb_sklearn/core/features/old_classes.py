@@ -71,9 +71,6 @@ def _silenced(
 
 def _columns(moments: ClassMoments, columns: Index | slice, device: torch.device) -> torch.Tensor:
     """Return some columns of a factor, without a transfer of other columns to the device."""
-    first = moments.blocks[0]
-    if isinstance(columns, slice) and columns.stop <= first.shape[1]:
-        return as_tensor(first)[:, columns].to(device)
     return as_tensor(moments.columns(columns), device=device)
 
 

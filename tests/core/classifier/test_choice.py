@@ -399,7 +399,7 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
     moments = [
         replace(
             one,
-            blocks=tuple(block[:0] for block in one.blocks),
+            factor=one.factor[:0],
             residual=one.residual + np.square(one.factor).sum(axis=0),
         )
         for one in model.moments[:n_truncated]

@@ -22,7 +22,7 @@ def classes(spread=1.0, gap=1.0):
         ClassMoments(
             weight,
             5.0 + gap * rng.normal(size=4),
-            (spread * rng.normal(size=(n_rows, 4)),),
+            spread * rng.normal(size=(n_rows, 4)),
             spread**2 * rng.random(4),
         )
         for weight, n_rows in [(4.0, 3), (1.0, 0), (2.5, 2)]
@@ -53,9 +53,7 @@ def test_mean_variances_are_those_of_scaled_features():
     gaussians = stacked(moments)
 
     scale = np.sqrt(1.0 / PENALTIES)
-    expected = [
-        np.trace(one.scatter(COLUMNS) * np.outer(scale, scale)) / one.weight / 3 for one in moments
-    ]
+    expected = [one.scatter().diagonal()[COLUMNS] @ scale**2 / one.weight / 3 for one in moments]
     assert_allclose(gaussians.mean_variances(), expected, rtol=1e-12)
     assert_allclose(
         gaussians.pooled_variance(), np.average(expected, weights=[4, 1, 2.5]), rtol=1e-12
@@ -94,7 +92,7 @@ def test_where_there_is_no_spread_at_all_it_is_the_energy_or_one():
 def test_a_penalty_is_a_scaled_feature():
     moments, scale = classes(), np.array([2.0, 1.0, 0.1, 3.0])
     scaled = [
-        ClassMoments(one.weight, scale * one.mean, (scale * one.factor,), scale**2 * one.residual)
+        ClassMoments(one.weight, scale * one.mean, scale * one.factor, scale**2 * one.residual)
         for one in moments
     ]
 
@@ -149,9 +147,7 @@ def test_the_relative_square_is_that_of_dense_matrices(kind, unit):
     rng, d = np.random.default_rng(0), 9
     shapes = (12, d) if kind == "many rows" else (3, d)
     moments = [
-        ClassMoments(
-            20.0, unit * rng.normal(size=d), (unit * rng.normal(size=shapes),), np.zeros(d)
-        )
+        ClassMoments(20.0, unit * rng.normal(size=d), unit * rng.normal(size=shapes), np.zeros(d))
         for _ in range(2)
     ]
     penalties = np.linspace(1.0, 3.0, d)
@@ -167,7 +163,7 @@ def test_the_relative_square_is_that_of_dense_matrices(kind, unit):
 
 
 def test_classes_without_rows_have_no_relative_square():
-    moments = [replace(one, blocks=(one.factor[:0],)) for one in classes()]
+    moments = [replace(one, factor=one.factor[:0]) for one in classes()]
 
     assert stacked(moments).relative_square() == 0.0
 
@@ -181,7 +177,7 @@ def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
 def wide_classes(residual=0.0):
     rng = np.random.default_rng(0)
     return [
-        ClassMoments(4.0, rng.normal(size=9), (rng.normal(size=(3, 9)),), np.full(9, residual))
+        ClassMoments(4.0, rng.normal(size=9), rng.normal(size=(3, 9)), np.full(9, residual))
         for _ in range(2)
     ]
 

@@ -67,7 +67,7 @@ def test_no_class_has_no_weights():
 def test_a_warning_comes_once():
     model = learnt([task(0, 1, 2)], band_size=0, p=(0.5,))
     # Many rows along few axes, and a ridge that is nothing beside them.
-    moments = [replace(one, blocks=(np.tile(one.factor[:1], (9, 1)),)) for one in model.moments]
+    moments = [replace(one, factor=np.tile(one.factor[:1], (9, 1))) for one in model.moments]
 
     with pytest.warns(IllConditionedWarning) as warned:
         solved(model, moments, shrinkage=1.0, epsilon=1e-30)

@@ -8,7 +8,7 @@ from scipy.linalg import null_space as scipy_null_space
 
 from ffnb_sklearn.core.features.bands import band_codes, random_rows, regression_rows
 from ffnb_sklearn.core.features.nullspace import null_space
-from ffnb_sklearn.core.statistics import principal_rows
+from tests.core.small_models import principal_rows
 
 
 def tensors(*arrays):

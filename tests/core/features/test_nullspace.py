@@ -10,7 +10,7 @@ from ffnb_sklearn.core.features.nullspace import (
     largest_useful_p,
     null_space,
 )
-from ffnb_sklearn.core.statistics import principal_rows
+from tests.core.small_models import principal_rows
 
 
 def past_of(lengths, d, seed=0):

@@ -16,14 +16,14 @@ WEIGHT = 5.0
 def a_class(seed):
     rng = np.random.default_rng(seed)
     factor = rng.normal(size=(2, 4)) * np.sqrt(WEIGHT)
-    return ClassMoments(WEIGHT, rng.normal(size=4), (factor,), rng.uniform(0, WEIGHT, size=4))
+    return ClassMoments(WEIGHT, rng.normal(size=4), factor, rng.uniform(0, WEIGHT, size=4))
 
 
 def scaled(moments, weight):
     """The same class, its samples weighted otherwise."""
     factor = weight / moments.weight
     return ClassMoments(
-        weight, moments.mean, (factor**0.5 * moments.factor,), factor * moments.residual
+        weight, moments.mean, factor**0.5 * moments.factor, factor * moments.residual
     )
 
 
@@ -43,7 +43,7 @@ def test_draws_are_what_the_next_sample_of_their_class_may_be():
 
 def test_a_single_class_of_one_sample_is_drawn_as_that_sample():
     point = np.array([1.0, -2.0])
-    moments = ClassMoments(1.0, point, (np.empty((0, 2)),), np.zeros(2))
+    moments = ClassMoments(1.0, point, np.empty((0, 2)), np.zeros(2))
 
     draws = pseudo_features([moments], 3, np.random.default_rng(0), device=CPU)
 
