@@ -11,13 +11,7 @@ from .device import as_array, as_tensor
 from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
 from .features.feature_map import Band
-from .features.nullspace import (
-    EmptyNullSpaceWarning,
-    NullSpace,
-    above_rounding,
-    largest_useful_p,
-    null_space,
-)
+from .features.nullspace import EmptyNullSpaceWarning, NullSpace, null_space
 from .messages import level_of_user
 from .model import Model, Settings, Task
 
@@ -87,7 +81,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
                 leave_out=settings.left_out,
             )
         if fitted.is_rounding and len(open_axes.kept):
-            _warn_of_rounding(model, layer, past, below, open_axes)
+            _warn_of_rounding(model, layer, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
@@ -128,17 +122,14 @@ def _open_axes(settings: Settings, layer: int, past: torch.Tensor) -> NullSpace:
     return null_space(past, p)
 
 
-def _warn_of_rounding(
-    model: Model, layer: int, past: torch.Tensor, below: torch.Tensor, open_axes: NullSpace
-) -> None:
+def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
     """Warn of a band that previous tasks leave nothing to see."""
-    p = model.settings.p[layer - 1]
+    p, n_kept = model.settings.p[layer - 1], len(open_axes.kept)
     warnings.warn(
-        f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding. "
-        f"p={p} keeps {len(open_axes.kept)} axes for previous tasks, whose features have rank "
-        f"{len(above_rounding(past))} there, and the new samples have nothing in the other "
-        f"{open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, which "
-        f"trains no bands. The largest useful p is {largest_useful_p(past, below)}.",
+        f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding: "
+        f"p={p} keeps {n_kept} axes for previous tasks, and the new samples have nothing in the "
+        f"other {open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, "
+        "which trains no bands.",
         EmptyNullSpaceWarning,
         stacklevel=level_of_user(),
     )

@@ -10,24 +10,84 @@ and a veto. docs/theory/paper.rst explains them.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ..classifier.choice import Choice
-from ..classifier.heads import head_named
+from ..classifier.heads import Head, head_named
 from ..classifier.solve import solve
+from ..device import as_tensor
 from ..drafts import Draft, append_drafts
-from ..features.feature_map import as_slice, classifier_columns
+from ..features.feature_map import Band, as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import EpochWatcher, MomentumSteps, deal
+from .descent import EpochWatcher, MomentumSteps, deal, multi_class_hinge
 from .draws import pseudo_features
-from .hinge import Network, Samples
 
-__all__ = ["finetune"]
+__all__ = ["Network", "Samples", "finetune"]
 
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
+
+
+class Samples(NamedTuple):
+    """Constants of samples, real or drawn, during the descent of new bands.
+
+    `features` are those of the model before the task; `corrections` are added to the responses of
+    the new neurons, the first layer's first. Sample weights have a mean of 1.
+    """
+
+    features: torch.Tensor
+    corrections: torch.Tensor
+    classes: torch.Tensor
+    weights: torch.Tensor
+
+    def take(self, index: torch.Tensor) -> "Samples":
+        """Return some of the samples."""
+        return Samples(*(one[index] for one in self))
+
+    def followed_by(self, others: "Samples") -> "Samples":
+        """Return these samples with other samples behind them."""
+        return Samples(*(torch.cat(pair) for pair in zip(self, others, strict=True)))
+
+
+class Network:
+    """A model as a function of the rows of its newest bands, one per layer.
+
+    It is given by the model before these bands, the bands, and the linear classifier over both.
+    """
+
+    def __init__(self, old: Model, bands: Sequence[Band], head: Head, device: torch.device) -> None:
+        self._bands = bands
+        self._inputs = [as_slice(old.features.layer(band.layer - 1)) for band in bands]
+        self._fixed = as_slice(classifier_columns(old.features, old.settings.skip_connection))
+        self._planes = as_tensor(head.planes, device=device)
+        self._offsets = as_tensor(head.offsets, device=device)
+        pooling = head.pooling()
+        self._pooling = None if pooling is None else as_tensor(pooling, device=device)
+
+    def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Compute the multi-class hinge loss of each sample, of shape (..., n_samples).
+
+        `rows` holds W of the newest band of each layer, of shape (..., n_neurons, d), or of several
+        copies of the band.
+        """
+        outputs = samples.features[:, :0]
+        widths = [weights.shape[-2] for weights in rows]
+        corrections = torch.split(samples.corrections, widths, dim=1)
+        layers = zip(self._bands, self._inputs, corrections, rows, strict=True)
+        for band, inputs, correction, weights in layers:
+            old = samples.features[:, inputs]
+            responses = old @ weights[..., : old.shape[1]].mT
+            responses = responses + outputs @ weights[..., old.shape[1] :].mT
+            outputs = band.output(responses + correction)
+        fixed = samples.features[:, self._fixed]
+        scores = torch.addmm(self._offsets, fixed, self._planes[:, : fixed.shape[1]].T)
+        scores = scores + outputs @ self._planes[:, fixed.shape[1] :].T
+        if self._pooling is not None:
+            scores = scores.tanh() @ self._pooling
+        return multi_class_hinge(scores, samples.classes)
 
 
 def finetune(
@@ -51,21 +111,15 @@ class _Tuning:
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
         # The descent uses a linear head, whichever head predicts.
         linear = head_named(model.settings.classifier).tuned_as
-        settings = replace(model.settings, classifier=linear)
-        self._model = replace(model, settings=settings)
-        self._task, self._start = task, list(drafts)
+        self._model = replace(model, settings=replace(model.settings, classifier=linear))
+        self._task, self._start, self._descent = task, list(drafts), model.settings.descent
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
-        self._n_folds = settings.descent.n_folds
-        folds = deal(task.classes.cpu().numpy(), self._n_folds, self._rng)
+        folds = deal(task.classes.cpu().numpy(), self._descent.n_folds, self._rng)
         self._folds = torch.as_tensor(folds, device=task.X.device)
-        # Old features of the samples stay; each epoch writes those of the new neurons.
-        n_new = sum(len(draft.rows) for draft in drafts)
-        old = model.features(task.X)
-        self._features = torch.cat([old, old.new_empty((len(old), n_new))], dim=1)
-        corrections = tuple(draft.corrections for draft in drafts)
         weights = task.weights / task.weights.mean()
-        self._samples = self._as_samples(self._features, corrections, task.classes, weights)
+        features, corrections = model.features(task.X), _corrections(drafts)
+        self._samples = Samples(features, corrections, task.classes, weights)
         self._judging_draws = self._draws()
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
@@ -73,13 +127,13 @@ class _Tuning:
     def run(self, watcher: EpochWatcher | None) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
-            (draft.rows * draft.reach).repeat(self._n_folds, 1, 1).requires_grad_()
+            (draft.rows * draft.reach).repeat(self._descent.n_folds, 1, 1).requires_grad_()
             for draft in self._start
         ]
-        move = MomentumSteps(steps, self._model.settings.descent, watcher)
+        move = MomentumSteps(steps, self._descent, watcher)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
-        errors = self._model.settings.descent.standard_errors
+        errors = self._descent.standard_errors
         losses = [float(least)]
         for _ in move.epochs(losses):
             self._epoch(network, steps, move)
@@ -96,7 +150,7 @@ class _Tuning:
         # Draws belong to no fold, and so teach every copy.
         folds = torch.full_like(samples.classes, -1)
         folds[: len(self._folds)] = self._folds
-        copies = torch.arange(self._n_folds, device=folds.device)[:, None]
+        copies = torch.arange(len(steps[0]), device=folds.device)[:, None]
 
         def loss(batch: torch.Tensor) -> torch.Tensor:
             chosen, taught = samples.take(batch), folds[batch] != copies
@@ -117,8 +171,8 @@ class _Tuning:
         """Return bands whose rows are the mean of the copies."""
         drafts, outputs = list[Draft](), self._task.X[:, :0]
         position = torch.arange(len(outputs), device=outputs.device)
-        layers = zip(self._start, self._rows(steps), self._samples.old, strict=True)
-        for start, rows, old in layers:
+        for start, rows in zip(self._start, self._rows(steps), strict=True):
+            old = self._samples.features[:, as_slice(self._model.features.layer(start.layer - 1))]
             below, mean = torch.cat([old, outputs], dim=1), rows.mean(0)
             unseen = (below @ rows.mT)[self._folds, position] + start.corrections
             corrections = unseen - below @ mean.T
@@ -129,49 +183,40 @@ class _Tuning:
 
     def _solved(self, drafts: Sequence[Draft]) -> tuple[Network, torch.Tensor]:
         """Return the network with discriminants for the bands, and the losses of its judges."""
-        device = self._task.X.device
+        device, settings = self._task.X.device, self._model.settings
         model, fresh = append_drafts(self._model, self._task, drafts)
-        self._features[:, -fresh.shape[1] :] = fresh
-        moments = updated_moments(model, self._task, self._features)
-        classifier, self._choice = solve(
-            model.features, moments, model.settings, device=device, choice=self._choice
+        features = torch.cat([self._samples.features, fresh], dim=1)
+        moments = updated_moments(model, self._task, features)
+        head, self._choice = solve(
+            model.features, moments, settings, device=device, choice=self._choice
         )
-        network = Network(model.features.bands[-len(drafts) :], classifier, device)
+        network = Network(self._model, model.features.bands[-len(drafts) :], head, device)
         rows = [draft.rows for draft in drafts]
-        corrections = tuple(draft.corrections for draft in drafts)
-        judges = self._samples._replace(corrections=corrections).followed_by(self._judging_draws)
+        judges = self._samples._replace(corrections=_corrections(drafts))
+        judges = judges.followed_by(self._judging_draws)
         numbers = torch.arange(len(judges.classes), device=device)
-        parts = map(judges.take, torch.split(numbers, model.settings.chunk_size))
+        parts = map(judges.take, torch.split(numbers, settings.chunk_size))
         with torch.no_grad():
             return network, torch.cat([one.weights * network.hinge(one, rows) for one in parts])
 
     def _draws(self) -> Samples:
         """Draw from old classes; return no draws if these are not taken to be Gaussian."""
-        model, real = self._model, self._samples
-        n_old, settings = len(model.moments), model.settings
-        if settings.old_statistics != "gaussian" or not settings.descent.draws or n_old == 0:
+        moments, real = self._model.moments, self._samples
+        is_gaussian = self._model.settings.old_statistics == "gaussian"
+        if not is_gaussian or not self._descent.draws or not moments:
             return real.take(real.classes[:0])
         # As many as a new class has samples, within limits; all classes weigh the same.
         size = len(real.classes) / len(set(real.classes.tolist()))
-        n_drawn = max(1, int(min(size, _MOST_DRAWS * len(real.classes) / n_old)))
-        features = pseudo_features(model.moments, n_drawn, self._rng, device=real.fixed.device)
-        classes = torch.arange(n_old, device=features.device).repeat_interleave(n_drawn)
-        weights = features.new_full((len(features),), size / n_drawn)
-        zeros = tuple(one.new_zeros((len(features), one.shape[1])) for one in real.corrections)
-        return self._as_samples(features, zeros, classes, weights)
+        n_drawn = max(1, int(min(size, _MOST_DRAWS * len(real.classes) / len(moments))))
+        features = pseudo_features(moments, n_drawn, self._rng, device=real.features.device)
+        classes = torch.arange(len(moments), device=features.device).repeat_interleave(n_drawn)
+        zeros = features.new_zeros((len(features), real.corrections.shape[1]))
+        return Samples(features, zeros, classes, torch.full_like(features[:, 0], size / n_drawn))
 
-    def _as_samples(
-        self,
-        features: torch.Tensor,
-        corrections: tuple[torch.Tensor, ...],
-        classes: torch.Tensor,
-        weights: torch.Tensor,
-    ) -> Samples:
-        """Return samples from all their old features."""
-        own, skip = self._model.features, self._model.settings.skip_connection
-        old = tuple(features[:, as_slice(own.layer(one.layer - 1))] for one in self._start)
-        fixed = features[:, as_slice(classifier_columns(own, skip))]
-        return Samples(old, corrections, fixed, classes, weights)
+
+def _corrections(drafts: Sequence[Draft]) -> torch.Tensor:
+    """Return the corrections of all bands side by side."""
+    return torch.cat([draft.corrections for draft in drafts], dim=1)
 
 
 def _is_better(hinges: torch.Tensor, at_start: torch.Tensor, standard_errors: float) -> bool:
