@@ -19,8 +19,6 @@ from .features.nullspace import NullSpace
 from .linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from .model import Model
 
-__all__ = ["ForgettingBound", "LayerBound", "forgetting_bound"]
-
 
 class LayerBound(NamedTuple):
     """Terms of the bound in one layer; all norms are squared Frobenius norms.

@@ -1,10 +1,9 @@
-"""Arrays to tensors and back, and the choice of a device and of the number of threads.
+"""Arrays to tensors and back, and the choice of a device.
 
 Every conversion between NumPy and torch is here: fitted state stays NumPy, and each call chooses
 its device.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -14,14 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-__all__ = [
-    "as_array",
-    "as_tensor",
-    "plain_torch",
-    "resolve_device",
-    "with_tensors",
-]
-
 _T = TypeVar("_T")
 
 
@@ -29,21 +20,17 @@ def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
 
     "auto" is the current CUDA device if there is one, else the CPU; never "mps", which has no
-    float64 arithmetic. Raise `ValueError` if the value is another one, or a device that this
-    machine lacks.
+    float64 arithmetic. Raise `ValueError` for any device that this machine lacks.
     """
-    available = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    n_cuda = torch.cuda.device_count()
+    available = ["cpu", *["cuda"][:n_cuda], *(f"cuda:{index}" for index in range(n_cuda))]
     available += ["mps"] if torch.backends.mps.is_available() else []
-    has_cuda = "cuda:0" in available
     if device == "auto":
-        return torch.device("cuda" if has_cuda else "cpu")
-    if not isinstance(device, str) or not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
+        return torch.device("cuda" if n_cuda else "cpu")
+    if not isinstance(device, str) or device not in available:
         raise ValueError(
-            f"device must be 'auto', 'cpu', 'cuda', 'cuda:<index>' or 'mps'; got {device!r}."
-        )
-    if device not in available and not (device == "cuda" and has_cuda):
-        raise ValueError(
-            f"device={device!r} is not available; this machine has {', '.join(available)}."
+            f"device must be 'auto' or a device of this machine, {', '.join(available)}; got "
+            f"{device!r}, which is not available."
         )
     return torch.device(device)
 

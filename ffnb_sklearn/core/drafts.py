@@ -13,9 +13,8 @@ from .features.batch_norm import BatchNorm
 from .features.feature_map import Band
 from .features.nullspace import EmptyNullSpaceWarning, NullSpace, null_space
 from .messages import level_of_user
-from .model import Model, Settings, Task
-
-__all__ = ["Draft", "append_drafts", "draft_bands"]
+from .model import Model, Task
+from .settings import Settings
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from .device import as_array
 from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
-from .model import Model, Settings, Task, updated_moments
+from .model import Model, Task, updated_moments
+from .settings import Settings
 from .tuning.descent import EpochWatcher, deal
 from .tuning.finetune import finetune
-
-__all__ = ["learn"]
 
 # Folds of the samples that are left out in turn, until there are enough samples in total. With one
 # fold alone, a threshold for 5 % gives up to 13 % false alarms on tables of few samples.

@@ -13,8 +13,6 @@ import numpy as np
 
 from .statistics import Array
 
-__all__ = ["LeftOutLikeness", "likeness_threshold", "pooled_likeness"]
-
 
 @dataclass(frozen=True)
 class LeftOutLikeness:

@@ -15,24 +15,6 @@ import torch
 
 from .messages import level_of_user
 
-__all__ = [
-    "ENERGY_ROUNDING",
-    "LENGTH_ROUNDING",
-    "SUM_ROUNDING",
-    "DiagonalPlusGram",
-    "IllConditionedWarning",
-    "NotPositiveDefiniteError",
-    "cholesky",
-    "column_energies",
-    "is_few",
-    "longest_rows",
-    "longest_rows_of_gram",
-    "longest_rows_of_products",
-    "lower_gram",
-    "random_directions",
-    "solve_in_place",
-]
-
 # The tolerances of the core. A length is a root of a sum of squares, and an energy is its square.
 
 # Length of a difference of vectors, relative to the vectors, that counts as rounding: a product

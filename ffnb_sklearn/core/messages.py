@@ -3,8 +3,6 @@
 import sys
 from types import FrameType
 
-__all__ = ["level_of_user"]
-
 
 def level_of_user() -> int:
     """Return the stack level, from the calling function, of the first frame outside libraries."""

@@ -26,8 +26,6 @@ from .settings import Settings
 from .sparse import SparseInputs, SparseRows, class_moments
 from .statistics import Array, ClassMoments, merge_classes, moments_of
 
-__all__ = ["Model", "Samples", "Settings", "Task", "empty_model", "updated_moments"]
-
 _T = TypeVar("_T")
 
 

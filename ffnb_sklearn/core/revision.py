@@ -12,8 +12,6 @@ from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model
 from .statistics import merge_classes
 
-__all__ = ["decay_classes", "forget_classes", "merge_models"]
-
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """Forget the classes with the numbers `gone`; the others keep their order.

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Descent", "Settings"]
-
 
 @dataclass(frozen=True)
 class Descent:

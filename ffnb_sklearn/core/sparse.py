@@ -23,12 +23,6 @@ from .linalg import (
 )
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
-__all__ = [
-    "SparseInputs",
-    "SparseRows",
-    "class_moments",
-]
-
 
 class SparseInputs(ABC):
     """Wide sparse inputs psi_0 of samples. All tensors are float64 and on the CPU."""

@@ -25,21 +25,6 @@ from .linalg import (
     random_directions,
 )
 
-__all__ = [
-    "FEWEST_AXES",
-    "Array",
-    "ClassMoments",
-    "Columns",
-    "Rank",
-    "Scatter",
-    "TurningPairs",
-    "check_finite",
-    "merge",
-    "merge_classes",
-    "moments_of",
-    "stored",
-]
-
 Array = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp] | slice
 
@@ -212,33 +197,9 @@ class Scatter:
             return energies.new_empty((0, self.n_columns)), left_out
         # A row of rounding, such as centring leaves, is rounding in every column that varies.
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
-        if max_rank == "auto":
-            principal, truncated = self._auto_rows(energies, least, energy + elsewhere)
-        else:
-            principal = self._longest_rows(max_rank, energies, least)
-            truncated = len(principal) == max_rank
-        if truncated:
-            held = column_energies(principal)
-            left_out = (energies - held).clamp_min(0.0)
-            # Rounding of the axes, relative to the largest column, may exceed a small column.
-            principal *= torch.where(held > energies, (energies / held).sqrt(), 1.0)
-        return principal, left_out
-
-    def _auto_rows(
-        self, energies: torch.Tensor, least: torch.Tensor, trace: float
-    ) -> tuple[torch.Tensor, bool]:
-        """Return the rows of rank "auto", and whether they leave anything out."""
-        principal = self._longest_rows(_MOST_AXES, energies, least)
-        held = principal.square().sum(1).cumsum(0)
-        n_needed = max(FEWEST_AXES, int((held < _AUTO_SHARE * trace).sum()) + 1)
-        return principal[:n_needed], len(principal) >= min(n_needed, _MOST_AXES)
-
-    def _longest_rows(
-        self, count: int | None, energies: torch.Tensor, least: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the longest principal rows, at most so many, with more than the least energies."""
-        # The number of rows plays no part: the same sum may come in many or in few.
+        count = _MOST_AXES if max_rank == "auto" else max_rank
         directions = None
+        # The number of rows plays no part: the same sum may come in many or in few.
         if count is not None and self.n_columns > _EXACT_UP_TO * count:
             directions = random_directions(self.n_columns, count, energies.device)
             if self.pairs is not None:
@@ -247,7 +208,18 @@ class Scatter:
             principal = longest_rows(torch.cat(self.rows), count, directions)
         else:
             principal = longest_rows_of_gram(self.gram, count, directions)
-        return principal[(principal.square() > least).any(1)]
+        principal = principal[(principal.square() > least).any(1)]
+        if max_rank == "auto":
+            held = principal.square().sum(1).cumsum(0)
+            n_short = int((held < _AUTO_SHARE * (energy + elsewhere)).sum())
+            count = min(_MOST_AXES, max(FEWEST_AXES, n_short + 1))
+        if count is not None and len(principal) >= count:
+            principal = principal[:count]
+            held = column_energies(principal)
+            left_out = (energies - held).clamp_min(0.0)
+            # Rounding of the axes, relative to the largest column, may exceed a small column.
+            principal *= torch.where(held > energies, (energies / held).sqrt(), 1.0)
+        return principal, left_out
 
 
 def moments_of(
@@ -259,9 +231,8 @@ def moments_of(
     """Compute the moments of the samples of one class from at least one chunk.
 
     Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
-    `max_rank` rows; None stores the scatter exactly. Columns in `pairs` turn with the unit of the
-    inputs. The order of the samples and the chunks changes the result by rounding alone. Raise
-    `ValueError` if the moments are not finite.
+    `max_rank` rows; None stores the scatter exactly. The order of the samples and the chunks
+    changes the result by rounding alone. Raise `ValueError` if the moments are not finite.
     """
     return _moments_of_union(map(_centred, chunks), max_rank, pairs)
 
@@ -298,10 +269,9 @@ def merge_classes(
     device: torch.device,
     pairs: TurningPairs | None = None,
 ) -> tuple[ClassMoments, ...]:
-    """Add the moments of new samples to the moments of all classes.
+    """Add the moments of new samples to those of all classes; the known classes stay first.
 
-    `new` has ascending class numbers; those of new classes continue those of the known classes. The
-    result has the known classes first.
+    `new` has ascending class numbers; those of new classes continue those of the known classes.
     """
     moments = list(known)
     for label, one in new:
@@ -320,18 +290,13 @@ def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, torch.Ten
 
 
 def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
-    """Return a factor as it is stored: in single precision, unless it is to be exact.
-
-    Values outside of the range of single precision keep double precision.
-    """
-    rows = as_array(factor)
+    """Return a factor in single precision, unless it is to be exact or outside of the range."""
     largest = float(factor.abs().max()) if factor.numel() else 1.0
     # Entries down to the rounding of the largest are to be normal numbers.
     least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
-    if max_rank is None or not least < largest < 1.0 / least:
-        return rows
-    single: Array = rows.astype(np.float32)
-    return single
+    is_single = max_rank is not None and least < largest < 1.0 / least
+    rows: Array = as_array(factor).astype(np.float32 if is_single else np.float64, copy=False)
+    return rows
 
 
 def _moments_of_union(

@@ -358,7 +358,7 @@ def test_the_device_is_chosen_at_each_call(monkeypatch, make):
     model = learned(make(device="cpu"), [0, 1])
     expected = model.predict_proba(X)
     assert_array_equal(model.set_params(device="auto").predict_proba(X), expected)
-    with pytest.raises(ValueError, match="device='cuda' is not available"):
+    with pytest.raises(ValueError, match="got 'cuda', which is not available"):
         model.set_params(device="cuda").predict(X)
     assert_array_equal(model.set_params(device="cpu").predict_proba(X), expected)
 

@@ -46,11 +46,11 @@ ARROWS = {
         "classifier",
         "sparse",
     },
-    "drafts": {"messages", "device", "features", "model"},
+    "drafts": {"messages", "settings", "device", "features", "model"},
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "likeness", "model"},
-    "learning": {"device", "features", "likeness", "model", "drafts", "tuning"},
+    "learning": {"settings", "device", "features", "likeness", "model", "drafts", "tuning"},
 }
 
 # The rooms of the package, and those of the classifier in the core.

@@ -9,15 +9,6 @@ import torch
 
 from ..settings import Descent
 
-__all__ = [
-    "EpochWatcher",
-    "MomentumSteps",
-    "deal",
-    "has_stalled",
-    "multi_class_hinge",
-    "rate_factor",
-]
-
 # Factor of the adaptive rate (the paper's, Sec. 4.1).
 _RATE_FACTOR = 0.99
 

@@ -14,8 +14,6 @@ import torch
 from ..device import as_tensor
 from ..statistics import ClassMoments
 
-__all__ = ["pseudo_features"]
-
 # Weight of the mean covariance in the covariance of each class, in samples.
 _PRIOR_SAMPLES = 20.0
 

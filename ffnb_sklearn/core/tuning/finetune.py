@@ -25,8 +25,6 @@ from ..model import Model, Task, updated_moments
 from .descent import EpochWatcher, MomentumSteps, deal, multi_class_hinge
 from .draws import pseudo_features
 
-__all__ = ["Network", "Samples", "finetune"]
-
 # Most draws from old classes per epoch, relative to the number of the task's samples.
 _MOST_DRAWS = 4
 

@@ -17,8 +17,6 @@ from ..settings import Descent
 from ..statistics import Array
 from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
 
-__all__ = ["NaiveNetwork", "Outputs", "empty_network", "grow", "train_newest"]
-
 
 @dataclass(frozen=True)
 class Outputs:
