@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from .device import as_tensor, plain_torch
-from .features.feature_map import Band, FeatureMap
+from .features.feature_map import Band
 from .features.nullspace import NullSpace
 from .linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from .model import Model
@@ -79,9 +79,9 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     axes = open_axes(model, X.device)
     for band, left in zip(features.bands[-len(axes) :], axes, strict=True):
         below = features.layer_of(X, band.layer - 1)
-        alpha = float(((band.scale * band.weights) ** 2).sum())
-        beta = _seen_energy(band, left, below)
-        old = _old_energy(features, band)
+        older = [one for one in features.bands if one.layer == band.layer and one is not band]
+        alpha, *others = (float(((b.scale * b.weights) ** 2).sum()) for b in (band, *older))
+        beta, old = _seen_energy(band, left, below), sum(others)
         # The older rows would pass on a change of the layer below.
         inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
         response = band.response(below)
@@ -110,9 +110,3 @@ def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
     inside = torch.linalg.vector_norm(left.project(below))
     seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
     return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
-
-
-def _old_energy(features: FeatureMap, newest: Band) -> float:
-    """Return the sum of the squared weights of a layer's older rows."""
-    older = [band for band in features.bands if band.layer == newest.layer and band is not newest]
-    return float(sum(((band.scale * band.weights) ** 2).sum() for band in older))

@@ -61,9 +61,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
             model = model.with_band(band, device)
-        past = below[:0]
-        if settings.sees_past:
-            past = model.past(layer - 1, device)
+        past = model.past(layer - 1, device) if settings.sees_past else below[:0]
         open_axes = _open_axes(settings, layer, past)
         if settings.init == "random":
             draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
@@ -85,9 +83,10 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
         scales = (band.scale for band in model.features.bands if band.weights.any())
         scale = 1.0 if absolute else next(scales, float(fitted.magnitude))
-        rows, responses = fitted.rows, fitted.responses
         reach = torch.ones_like(fitted.reach) if absolute else fitted.reach
-        drafts.append(Draft(layer, rows, responses, corrections, reach, scale, open_axes))
+        drafts.append(
+            Draft(layer, fitted.rows, fitted.responses, corrections, reach, scale, open_axes)
+        )
     return drafts
 
 

@@ -13,6 +13,9 @@ import numpy as np
 
 from .statistics import Array
 
+# Most quantiles that a class keeps.
+_MOST = 100
+
 
 @dataclass(frozen=True)
 class LeftOutLikeness:
@@ -26,22 +29,19 @@ class LeftOutLikeness:
     n_classes: int = 0
 
     @classmethod
-    def of(
-        cls, values: Array, weights: Array, n_classes: int, most: int = 100
-    ) -> "LeftOutLikeness":
-        """Keep up to `most` quantiles of the likeness of weighted samples, both of shape (n,)."""
+    def of(cls, values: Array, weights: Array, n_classes: int) -> "LeftOutLikeness":
+        """Keep quantiles of the likeness of weighted samples, both of shape (n,)."""
         if not len(values):
-            return cls(values, n_classes)
-        n_values = min(len(values), most)
+            return cls()
+        n_values = min(len(values), _MOST)
         shares = (np.arange(n_values) + 0.5) / n_values
         return cls(np.quantile(values, shares, method="inverted_cdf", weights=weights), n_classes)
 
 
 def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLikeness:
     """Pool the left-out likeness of different samples of one class, given with their weights."""
-    values = np.concatenate([one.values for one, _ in parts])
-    weights = np.concatenate([_weights(*part) for part in parts])
-    return LeftOutLikeness.of(values, weights, max(one.n_classes for one, _ in parts))
+    n_classes = max((one.n_classes for one, _ in parts), default=0)
+    return LeftOutLikeness.of(*_weighted(parts), n_classes)
 
 
 def likeness_threshold(
@@ -52,13 +52,15 @@ def likeness_threshold(
     `priors` are the shares of the classes among new samples. Classes without values play no part;
     the threshold is None if no class has values.
     """
-    if not any(len(one.values) for one in classes):
+    values, weights = _weighted(list(zip(classes, priors.tolist(), strict=True)))
+    if not len(values):
         return None
-    values = np.concatenate([one.values for one in classes])
-    weights = np.concatenate([_weights(*part) for part in zip(classes, priors, strict=True)])
     return float(np.quantile(values, rate, method="inverted_cdf", weights=weights))
 
 
-def _weights(one: LeftOutLikeness, weight: float) -> Array:
-    """Return the weights of the values of samples of a given weight."""
-    return np.full(len(one.values), weight * one.n_classes**2 / max(len(one.values), 1))
+def _weighted(parts: Sequence[tuple[LeftOutLikeness, float]]) -> tuple[Array, Array]:
+    """Return the values of samples of given weights, and their weights."""
+    lengths = [len(one.values) for one, _ in parts]
+    shares = [w * one.n_classes**2 / max(len(one.values), 1) for one, w in parts]
+    values = np.concatenate([np.empty(0), *(one.values for one, _ in parts)])
+    return values, np.repeat(np.array(shares, dtype=np.float64), lengths)

@@ -1,5 +1,6 @@
 """Merge models; forget classes, or decay them."""
 
+from collections import defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -74,16 +75,12 @@ def merge_models(
 def _joined_likeness(
     first: Model, second: Model, positions: Sequence[int]
 ) -> tuple[LeftOutLikeness, ...]:
-    """Return the left-out likeness of the classes of both models."""
-    if not first.left_out and not second.left_out:
-        return ()
-    parts: list[list[tuple[LeftOutLikeness, float]]] = [
-        [] for _ in range(max(len(first.moments), 1 + max(positions)))
-    ]
+    """Return the left-out likeness of the classes of both models, up to the last that has any."""
+    parts = defaultdict[int, list[tuple[LeftOutLikeness, float]]](list)
     for model, numbers in ((first, range(len(first.moments))), (second, positions)):
         for number, one, moments in zip(numbers, model.left_out, model.moments, strict=False):
             parts[number].append((one, moments.weight))
-    return tuple(pooled_likeness(one) if one else LeftOutLikeness() for one in parts)
+    return tuple(pooled_likeness(parts[number]) for number in range(max(parts, default=-1) + 1))
 
 
 def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:

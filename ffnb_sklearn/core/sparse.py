@@ -7,9 +7,8 @@ Of many samples X only products with a few dense columns are computed, of X and 
 - A classifier sees samples through products with its planes and its own axes alone (`SparseRows`).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -24,37 +23,30 @@ from .linalg import (
 from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
 
 
-class SparseInputs(ABC):
+@runtime_checkable
+class SparseInputs(Protocol):
     """Wide sparse inputs psi_0 of samples. All tensors are float64 and on the CPU."""
 
-    @abstractmethod
     def __len__(self) -> int: ...
 
-    @abstractmethod
     def sparse(self, rows: Any) -> "SparseInputs":
         """Return the inputs of some samples: a slice, or an array of sample numbers."""
 
-    @abstractmethod
     def times(self, columns: torch.Tensor) -> torch.Tensor:
         """Return X M for M of shape (n_inputs, k)."""
 
-    @abstractmethod
     def transposed_times(self, columns: torch.Tensor) -> torch.Tensor:
         """Return X'M for M of shape (n_samples, k)."""
 
-    @abstractmethod
     def squares_times(self, columns: torch.Tensor) -> torch.Tensor:
         """Return the product of the squared entries with M of shape (n_inputs, k)."""
 
-    @abstractmethod
     def energies(self, weights: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
         """Return the weighted sum of the squared deviations of each input from a centre."""
 
-    @abstractmethod
     def __getitem__(self, rows: Any, /) -> torch.Tensor:
         """Return the inputs of some samples as a dense tensor."""
 
-    @abstractmethod
     def double(self) -> torch.Tensor:
         """Return all inputs as a dense tensor."""
 

@@ -64,9 +64,6 @@ def _aligned(X, array, name):
             f"{name} must be a dask array of one dimension where X is a dask array; got "
             f"{type(array).__name__} of shape {np.shape(array)}."
         )
-    # Blocks of unknown sizes are compared when they are computed.
-    if np.isnan(array.shape[0]) and len(array.chunks[0]) == len(X.chunks[0]):
-        return array
     try:
         return array.rechunk((X.chunks[0],))
     except ValueError as error:

@@ -72,7 +72,7 @@ class MomentumSteps:
             total += value.detach() * len(batch)
         # Scatters of the responses have the fourth power of the length of the rows.
         powers = [torch.linalg.vector_norm(one) ** 4 for one in self._parameters]
-        if not all(one.isfinite() for one in (total, *powers)):
+        if not all(map(torch.isfinite, (total, *powers))):
             raise ValueError(
                 f"learning_rate={self._descent.learning_rate} or weight_decay="
                 f"{self._descent.weight_decay} is too large: the descent has left the range of "
