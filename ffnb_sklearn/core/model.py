@@ -4,11 +4,10 @@ A model is immutable: every function returns a new model, so a failure leaves th
 What follows from the moments is cached at most. Classes are numbered in order of arrival.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
@@ -286,29 +285,25 @@ def updated_moments(
     if isinstance(task.samples, SparseInputs):
         new = class_moments(task.samples, task.classes, task.weights, rank)
     else:
-        pieces = groupby(_class_pieces(model, task, fresh), key=itemgetter(0))
-        new = (
-            (label, moments_of((piece[1:] for piece in group), rank, pairs=pairs))
-            for label, group in pieces
-        )
+        measured = partial(_measured, model, task, fresh)
+        order = torch.argsort(task.classes, stable=True)
+        labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
+        members = torch.split(order.cpu(), counts.tolist())
+        chunks = (torch.split(some, model.settings.chunk_size) for some in members)
+        moments = (moments_of(map(measured, one), rank, pairs=pairs) for one in chunks)
+        new = zip(labels.tolist(), moments, strict=True)
     return merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
 
 
-def _class_pieces(
-    model: Model, task: Task, fresh: torch.Tensor | None
-) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Yield class number, features and weights of chunks of samples, class by class."""
-    order = torch.argsort(task.classes, stable=True).cpu()
-    for part in torch.split(order, model.settings.chunk_size):
-        # Samples in class order are not copied.
-        chunk = as_slice(part.numpy())
-        if fresh is not None and fresh.shape[1] == model.features.n_features:
-            values = fresh[chunk]
-        else:
-            values = model.features(task.samples[chunk].double())
-            if fresh is not None:
-                values[:, -fresh.shape[1] :] = fresh[chunk]
-        labels, counts = torch.unique_consecutive(task.classes[chunk], return_counts=True)
-        sizes = counts.tolist()
-        weights = torch.split(task.weights[chunk], sizes)
-        yield from zip(labels.tolist(), torch.split(values, sizes), weights, strict=True)
+def _measured(
+    model: Model, task: Task, fresh: torch.Tensor | None, numbers: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the features and the weights of the samples with some numbers."""
+    # Samples in class order are not copied.
+    rows = as_slice(numbers.numpy())
+    if fresh is not None and fresh.shape[1] == model.features.n_features:
+        return fresh[rows], task.weights[rows]
+    values = model.features(task.samples[rows].double())
+    if fresh is not None:
+        values[:, -fresh.shape[1] :] = fresh[rows]
+    return values, task.weights[rows]

@@ -77,13 +77,6 @@ class NaiveNetwork:
         last = self.layers(X.double())[-1]
         return torch.cat([last.new_empty((len(X), 0)), *(one(last) for one in self.outputs)], dim=1)
 
-    def without_newest(self) -> "NaiveNetwork":
-        """Return the network before the newest task."""
-        bands = self.features.bands[: -self.n_layers]
-        return replace(
-            self, features=replace(self.features, bands=bands), outputs=self.outputs[:-1]
-        )
-
     def with_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
         """Return the network with the parameters of one more task."""
         features = replace(self.features, bands=(*self.features.bands, *bands))
@@ -138,8 +131,9 @@ def train_newest(
     network = replace(network, n_trainings=network.n_trainings + 1)
     if network.n_classes == 1:
         return network
-    old = network.without_newest()
     bands, outputs = network.features.bands[-network.n_layers :], network.outputs[-1]
+    features = replace(network.features, bands=network.features.bands[: -network.n_layers])
+    old = replace(network, features=features, outputs=network.outputs[:-1])
     start = [*(band.weights for band in bands), outputs.weights, outputs.offsets]
     # Clones: an array and its tensor share memory.
     parameters = [as_tensor(one, device=X.device).clone().requires_grad_() for one in start]
