@@ -20,10 +20,9 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     """A growing network trained by back-propagation on one task after another; it forgets.
 
     This is the baseline of the paper [1]_ (Algorithm 1, "incremental"). Each call with new labels
-    appends a band of neurons to every layer and a linear output per new class. Only these are
-    trained, on the samples of that call, with the multi-class hinge loss over all known classes.
-    The new outputs have no information on where old classes lie, so they claim their samples. If
-    `fit` trains all classes at once, the estimator is an ordinary network.
+    appends a band of neurons to every layer and a linear output per new class, and trains only
+    these, with the multi-class hinge loss over all known classes. The new outputs have no
+    information on where old classes lie, so they claim their samples.
 
     Parameters
     ----------
@@ -36,9 +35,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     max_epochs : int, default=250
         Maximum number of epochs per call. Training ends after 10 epochs without a lower loss.
     learning_rate : float, default=0.01
-        Rate of the first epochs of a call, relative to the mean square norm of the first task's
-        samples. If the loss changes by more from one epoch to the next than it did before, the rate
-        is multiplied by 0.99, else divided by 0.99 [1]_.
+        Initial rate of a call, relative to the mean square norm of the first task's samples. It
+        adapts as `Bands.adaptive_rate` describes.
     momentum : float, default=0.9
         Fraction of a step that is repeated in the next step, in [0, 1).
     weight_decay : float, default=1e-3
@@ -57,8 +55,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels seen or declared so far, sorted: the columns of `predict_proba` and
-        `decision_function`. Columns move when a new label sorts before known labels.
+        Labels seen or declared so far, sorted: the columns of `predict_proba`.
     n_features_in_ : int
         Number of features seen at the first task.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -70,8 +67,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     n_parameters_ : int
         Number of weights and offsets of all tasks.
     n_iter_ : int
-        Number of epochs for the last task; 0 while only one class is known, because there is no
-        loss.
+        Number of epochs for the last task; 0 while only one class is known, which has no loss.
     loss_curve_ : list of float
         Loss of the last task in each of these epochs, averaged over the mini-batches.
 
@@ -81,10 +77,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     Notes
     -----
-    Calls that learn are transactions, as those of `FFNBClassifier`. Samples of known classes are
-    used only in the call that passes them; without a new class, the newest parameters are trained
-    further. Probabilities are the softmax of the outputs, which ranks classes and is not
-    calibrated.
+    Without a new class, a call trains the newest parameters further. Probabilities are the softmax
+    of the outputs, which is not calibrated.
 
     References
     ----------
@@ -96,13 +90,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     >>> import numpy as np
     >>> from sklearn.datasets import load_digits
     >>> from ffnb_sklearn.baselines import NaiveIncrementalClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> clf = NaiveIncrementalClassifier(random_state=0)
-    >>> for task in [(0, 1), (2, 3), (4, 5)]:
-    ...     now = [label in task for label in y]
-    ...     clf = clf.partial_fit(X[now], y[now])
-    >>> clf.classes_
-    array([0, 1, 2, 3, 4, 5])
+    >>> X, y = load_digits(n_class=6, return_X_y=True)
+    >>> clf = NaiveIncrementalClassifier(classes_per_task=2, random_state=0).fit(X, y)
     >>> np.unique(clf.predict(X))  # 0 to 3 are forgotten
     array([4, 5])
     """

@@ -69,10 +69,7 @@ class ForgettingBound:
 
 @plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
-
-    All terms are sums over the samples, not means.
-    """
+    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks."""
     features = model.features
     layers: list[LayerBound] = []
     inherited = 0.0

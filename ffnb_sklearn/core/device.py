@@ -58,8 +58,8 @@ def as_tensor(
     """Put an array-like of any memory layout, byte order and dtype on a device; None is the CPU.
 
     On the CPU the tensor shares the memory of a C-ordered array of the same dtype, even of a
-    read-only one: never write to it. Tensors keep their dtype (see `with_tensors`). Raise
-    `ValueError` if float64 is requested on an MPS device.
+    read-only one: never write to it. Tensors keep their dtype. Raise `ValueError` for float64 on an
+    MPS device.
     """
     device = torch.device("cpu") if device is None else device
     if isinstance(array, torch.Tensor):
@@ -91,10 +91,7 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
 
 
 def with_tensors(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -> _T:
-    """Return a dataclass whose arrays, also those of dataclasses in it, are tensors.
-
-    `place` makes the tensor of an array. So what was solved can stay on a device between calls.
-    """
+    """Return a dataclass whose arrays, also those of dataclasses in it, `place` has replaced."""
     changed: Any = value
     if isinstance(value, np.ndarray):
         changed = place(value)

@@ -89,10 +89,8 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
 
 
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Multiply columns, of shape (..., d, n), by the inverses of matrices with Cholesky factors.
-
-    The columns are overwritten and returned. (Torch's own routine copies factors and columns.)
-    """
+    """Multiply columns, of shape (..., d, n), by the inverses of factored matrices, in place."""
+    # Torch's own routine copies factors and columns.
     torch.linalg.solve_triangular(factor, columns, upper=False, out=columns)
     torch.linalg.solve_triangular(factor.mT, columns, upper=True, out=columns)
     return columns
@@ -176,10 +174,10 @@ class DiagonalPlusGram:
 def longest_rows(
     rows: torch.Tensor, count: int | None = None, directions: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of the scatter of rows R of shape (n, d), longest first.
+    """Return the longest principal rows of the scatter of rows of shape (n, d), longest first.
 
-    There are fewer than `count` only if n is smaller; None returns all. The result is exact, unless
-    `directions` begin a subspace iteration, which saves time if n and d are several times `count`.
+    A `count` of None returns all. The result is exact, unless `directions` begin a subspace
+    iteration, which saves time if n and d are several times the count.
     """
     if count is None or directions is None or is_few(len(rows), count):
         return _mixed(rows, count)

@@ -119,11 +119,7 @@ class Model:
         return self.features.n_weights + in_classifier
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
-        """Return the principal rows of the second moment of a layer (0 for psi_0) so far.
-
-        Samples of a class were measured in the neurons that existed when they were learned, and are
-        inferred in later neurons, as in the moments of the class. The longest row comes first.
-        """
+        """Return the principal rows of the second moment of a layer so far, the longest first."""
         return self._past(layer, device).principal_rows()
 
     def with_inputs_past(self, device: torch.device) -> "Model":
@@ -179,9 +175,8 @@ class Model:
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
         """Return the model with other settings of its classifier; itself if they are its own.
 
-        The model of the last call is returned, with the classifier that it has solved, if each of
-        the parameters that the settings depend on is the same object as then. `settings` computes
-        the settings; it is called only if a parameter is another object.
+        It is the model of the last call, with the classifier that it has solved, if each of the
+        parameters is the same object as then; else `settings` computes the settings.
         """
         known, model = self._cache.get("under", ((), None))
         if len(known) != len(parameters) or not all(map(is_, known, parameters)):
@@ -231,10 +226,7 @@ class Model:
         return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
 
     def _placed(self, name: str, value: _T, X: Samples) -> _T:
-        """Return a value with tensors on the device of samples in place of arrays.
-
-        The tensors of a name and device stay for later calls.
-        """
+        """Return a value with tensors on the device of samples, which stay for later calls."""
         if X.device.type == "cpu" or isinstance(X, SparseInputs):
             # Tensors share the memory of the arrays.
             return value

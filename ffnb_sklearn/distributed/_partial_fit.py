@@ -37,11 +37,10 @@ _NOTHING = (
 def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None):
     """Learn one more task from samples that are distributed over a dask cluster.
 
-    The function is `FFNBClassifier.partial_fit` as a map-reduce. The workers compute the exact
-    moments of the classes of each shard, merge them in a tree, truncate them to `rank` once, and
-    send them to the caller, who solves the classifier at the first prediction. Samples are never
-    sent to the caller. The result is that of one `partial_fit` on all shards together, up to
-    rounding, except that no samples are left out with ``novelty=True``.
+    The workers compute the exact moments of the classes of each shard, merge them in a tree,
+    truncate them to `rank` once, and send them to the caller. The result is that of one
+    `partial_fit` on all shards together, up to rounding, except that no samples are left out with
+    ``novelty=True``.
 
     Parameters
     ----------
@@ -50,8 +49,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        A first task needs a pass of its own to decide the repair of columns (`scale`); shards that
-        are not persisted are computed in each pass.
+        A first task takes two passes, unless ``scale=False``: persist the shards.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -137,8 +135,7 @@ def _first_state(estimator, shards):
 def _blank(estimator, state, model):
     """Return an estimator with the features of a model and no class, for the workers.
 
-    It keeps exact moments. The exact factors of wide sparse samples would be too large; as shards
-    differ, each keeps four times the axes of their union.
+    It keeps exact moments, but for wide sparse samples four times the axes of the union.
     """
     keeps_sparse = state.projection is not None and state.projection.keeps_sparse
     rank = 4 * model.settings.rank if keeps_sparse and model.settings.rank else None

@@ -17,18 +17,17 @@ class EpochWatcher:
     """Watcher of the epochs of a descent. This class does nothing; callers derive from it."""
 
     def begin(self) -> None:
-        """Take note that an epoch begins."""
+        """Begin an epoch."""
 
     def end(self, loss: float) -> bool:
-        """Take note of the loss after an epoch, and return whether the descent has to end."""
+        """End an epoch, given its loss; return whether the descent has to end."""
         return False
 
 
 class MomentumSteps:
-    """Steps of stochastic gradient descent; torch's own optimisers take seconds to import.
+    """Steps of stochastic gradient descent on leaves, in place.
 
-    `parameters` are leaves that require gradients; steps update them in place. `rate` is that of
-    the next step. The watcher sees the epochs.
+    `rate` is that of the next step. (Torch's own optimisers take seconds to import.)
     """
 
     def __init__(
@@ -58,9 +57,8 @@ class MomentumSteps:
     ) -> float:
         """Take a step per mini-batch of one pass over the samples, and return their mean loss.
 
-        `loss` returns the mean loss of the samples with the given numbers, as a scalar. The loss of
-        each sample is that at its own step. Raise `ValueError` if the descent has left the range of
-        numbers.
+        `loss` returns the mean loss of the samples with the given numbers. Raise `ValueError` if
+        the descent has left the range of numbers.
         """
         device = self._parameters[0].device
         order = torch.as_tensor(rng.permutation(n_samples), device=device)
@@ -81,11 +79,7 @@ class MomentumSteps:
         return float(total) / n_samples
 
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:
-        """Yield once per epoch until the losses stall or the watcher ends the descent.
-
-        The caller adds the loss of each epoch to `losses`. In between, the rate is adapted if the
-        settings ask for it.
-        """
+        """Yield once per epoch, whose loss the caller adds to `losses`, until the descent ends."""
         for _ in range(self._descent.max_epochs):
             self._watcher.begin()
             yield
@@ -120,10 +114,7 @@ def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tens
 
 
 def rate_factor(losses: Sequence[float]) -> float:
-    """Return the factor of the rate after an epoch, given the losses so far.
-
-    It is 0.99 if the loss has changed by more than in the epoch before, else 1 / 0.99.
-    """
+    """Return the factor of the rate: 0.99 if the loss changes faster than before, or 1 / 0.99."""
     speeds = [abs(after - before) for before, after in pairwise(losses[-3:])]
     faster = len(speeds) == 2 and speeds[1] > speeds[0]
     return _RATE_FACTOR if faster else 1.0 / _RATE_FACTOR

@@ -20,11 +20,7 @@ from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
 
 @dataclass(frozen=True)
 class Outputs:
-    """Linear outputs of the classes that one task brought.
-
-    `weights` has one row per class, over the neurons that the last layer had; later neurons have
-    zero weight.
-    """
+    """Linear outputs of the classes of one task, over the neurons that the last layer had."""
 
     weights: Array
     offsets: Array
@@ -41,9 +37,8 @@ class Outputs:
 class NaiveNetwork:
     """The network after some tasks; functions return a new network.
 
-    The inputs are divided by `scale`. Every task adds one band to each of `n_layers` layers, and an
-    entry to `outputs`. The number of trainings selects the stream of mini-batches. The loss curve
-    is that of the last training; it is empty for a single class, which has no loss.
+    The inputs are divided by `scale`. Every task adds one band to each layer, and an entry to
+    `outputs`. The number of trainings selects the stream of mini-batches.
     """
 
     seed: int
@@ -84,11 +79,7 @@ class NaiveNetwork:
 
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
-    """Return the network before its first task, without classes.
-
-    The root mean square norm of the samples X becomes the scale, so that rates mean the same at
-    every scale and number of inputs.
-    """
+    """Return the network before the first task, scaled by the root mean square norm of X."""
     norm = float(X.square().sum(1).mean().sqrt())
     features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
     return NaiveNetwork(seed, n_layers, norm if norm > 0.0 else 1.0, features)
@@ -122,11 +113,7 @@ def train_newest(
     descent: Descent,
     watcher: EpochWatcher | None = None,
 ) -> NaiveNetwork:
-    """Train the parameters of the newest task on samples of any known classes.
-
-    The arrays of other tasks stay the same. Raise `ValueError` if the descent leaves the range of
-    floating-point numbers.
-    """
+    """Train the parameters of the newest task alone on samples of any known classes."""
     rng = np.random.default_rng([network.seed, len(network.outputs), 1 + network.n_trainings])
     network = replace(network, n_trainings=network.n_trainings + 1)
     if network.n_classes == 1:
