@@ -133,11 +133,6 @@ class DiagonalPlusGram:
         if self._rows is None:
             self._factor *= self._root[:, None]
 
-    @property
-    def diagonal(self) -> torch.Tensor:
-        r""":math:`\delta`, of shape (d,)."""
-        return self._root.square()
-
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Return ``rows @ inv(A)`` for right-hand sides of shape (n, d)."""
         # Fresh memory for many rows takes time, so they are solved in place.

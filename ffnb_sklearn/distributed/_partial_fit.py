@@ -117,19 +117,20 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
 
 def _first_state(estimator, shards):
     """Return a state without a model, with the repair of columns that all shards decide."""
-    dask = import_dask()
+    dask, blank = import_dask(), clone(estimator)
     for number, shard in enumerate(shards):
         # The shard is needed again, and would be computed again.
         (shards[number],) = dask.persist(shard)
-        plan = clone(estimator), None
-        state = dask.delayed(_described, pure=False)(plan, shards[number]).compute()
-        if state is None:
-            continue
-        if estimator.scale:
-            spreads = _map_reduce((plan[0], state), shards, _spreads, _merged_spreads)
-            state = estimator._repaired(state, spreads)
-        return state
-    raise ValueError(_NOTHING)
+        described = dask.delayed(_of_shard, pure=False)(_described, (blank, None), shards[number])
+        found = described.compute()
+        if found is not None:
+            break
+    else:
+        raise ValueError(_NOTHING)
+    if not estimator.scale:
+        return found[0]
+    state, spreads = _map_reduce((blank, found[0]), shards, _described, _merged_descriptions)
+    return estimator._repaired(state, spreads)
 
 
 def _blank(estimator, state, model):
@@ -154,20 +155,26 @@ def _map_reduce(plan, shards, of_shard, merged, whole=None):
     # The shared band is part of the graph, so that it cannot be lost with a worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
         plan = dask.delayed(plan, pure=False, traverse=False)
-        leaves = [dask.delayed(of_shard, pure=False)(plan, shard) for shard in shards]
+        leaves = [dask.delayed(_of_shard, pure=False)(of_shard, plan, shard) for shard in shards]
         # Keep the leaves until the end, so that a lost worker costs only the shards it worked on.
         level = leaves = dask.persist(*leaves)
         while len(level) > _FAN_IN:
             groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
-            level = [dask.delayed(merged, pure=False)(plan, list(group)) for group in groups]
-        return dask.delayed(whole or merged, pure=False)(plan, list(level)).compute()
+            level = [dask.delayed(_of_some, pure=False)(merged, plan, list(one)) for one in groups]
+        return dask.delayed(_of_some, pure=False)(whole or merged, plan, list(level)).compute()
 
 
 # ---- the tasks of the workers, whose plan is an estimator and a parameter
 
 
-def _parts(shard):
-    """Return the samples, labels and weights of a shard; None if it has nothing to learn."""
+def _of_some(merged, plan, parts):
+    """Merge the results of the shards that have any; None if there are none."""
+    found = [part for part in parts if part is not None]
+    return merged(plan, found) if found else None
+
+
+def _of_shard(function, plan, shard):
+    """Return a function of the plan and the parts of a shard; None without a sample to learn."""
     is_sequence = isinstance(shard, (list, tuple))
     if not is_sequence or len(shard) not in (2, 3):
         size = f" of {len(shard)}" if is_sequence else ""
@@ -176,41 +183,25 @@ def _parts(shard):
         )
     X, y, weights = (*shard, None)[:3]
     is_empty = _num_samples(X) == 0 or (weights is not None and not np.any(weights))
-    return None if is_empty else (X, y, weights)
+    return None if is_empty else function(plan, X, y, weights)
 
 
-def _checked(plan, shard):
-    """Return what `check_samples` returns for a shard; None if it has nothing to learn."""
-    estimator, state = plan
-    if (parts := _parts(shard)) is None:
-        return None
-    X, y, weights = parts
-    return check_samples(estimator, X, y, classes=None, sample_weight=weights, state=state)
+def _described(plan, X, y, weights):
+    """Return a state of the features and labels of a shard, and the spreads of its columns."""
+    X, y, _, weights, state = check_samples(
+        plan[0], X, y, classes=None, sample_weight=weights, state=plan[1]
+    )
+    return state.declaring(y), ColumnSpreads.of(X, weights)
 
 
-def _described(plan, shard):
-    """Return a state of the features and labels of a shard, without a model."""
-    checked = _checked(plan, shard)
-    return None if checked is None else checked[-1].declaring(checked[1])
+def _merged_descriptions(plan, parts):
+    """Return the state of a first shard, and the merged spreads of several groups of shards."""
+    states, spreads = zip(*parts, strict=True)
+    return states[0], ColumnSpreads.merged(spreads)
 
 
-def _spreads(plan, shard):
-    """Return the spreads of the columns of a shard."""
-    checked = _checked(plan, shard)
-    return None if checked is None else ColumnSpreads.of(checked[0], checked[3])
-
-
-def _merged_spreads(plan, parts):
-    """Merge the spreads of the columns of several groups of shards."""
-    found = [part for part in parts if part is not None]
-    return ColumnSpreads.merged(found) if found else None
-
-
-def _learned(plan, shard):
+def _learned(plan, X, y, weights):
     """Return the state after a shard alone."""
-    if (parts := _parts(shard)) is None:
-        return None
-    X, y, weights = parts
     return copy(plan[0]).partial_fit(X, y, sample_weight=weights)._state
 
 
@@ -222,15 +213,12 @@ def _merged(plan, states):
         models[0]._state, models[1]._state = first, second
         return models[0].merge(models[1])._state
 
-    found = [state for state in states if state is not None]
-    return reduce(of_both, found) if found else None
+    return reduce(of_both, states)
 
 
 def _truncated(plan, states):
     """Return the state of all shards for the caller, truncated to the rank."""
     state = _merged(plan, states)
-    if state is None:
-        return None
     device, pairs = resolve_device(plan[0].device), state.model.features.shared.pairs()
     moments = tuple(
         merge([one], plan[1], device=device, pairs=pairs) for one in state.model.moments
