@@ -470,12 +470,12 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
     monkeypatch.setattr(classifier, "learn", watched)
-    model = estimator(band_size=0, chunk_size=30).partial_fit(on_disk, CODES)
+    model = estimator(band_size=0, chunk_size=15).partial_fit(on_disk, CODES)
     model.predict(on_disk)
 
     assert shared == [True]
-    # Six chunks in learning, six in prediction.
-    assert seen == 2 * [30, 30, 30, 30, 30, 10]
+    # Two chunks of each class of twenty samples in learning, eleven chunks in prediction.
+    assert seen == 8 * [15, 5] + 10 * [15] + [10]
 
 
 def test_models_merge_whatever_their_chunks():
