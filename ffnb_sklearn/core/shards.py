@@ -55,10 +55,10 @@ class ShardBand:
         if len(self.moment):
             open_axes = NullSpace(as_tensor(self.kept, device=X.device))
             moment = as_tensor(self.moment, device=X.device)
-            energy, open_rows = moment.square().sum(), open_axes.coordinates(moment)
+            energy, open_rows = moment.square().sum(), open_axes.project(moment)
             ridge = code_ridge(self.gamma, energy / X.shape[1], self.units)
             system = code_system(open_rows, ridge)
-            responses = left_out(system, open_axes.coordinates(X), responses, codes, weights)
+            responses = left_out(system, open_axes.project(X), responses, codes, weights)
         return self.band.output(responses)
 
 
@@ -121,7 +121,7 @@ def learn_band(
             moment = torch.cat([model.past(0, device), moment])
         moment = principal_rows(moment)
         ridge = code_ridge(settings.gamma, moment.square().sum() / task.X.shape[1], settings.units)
-        if not fits_samples(draft.open_axes.coordinates(task.X), task.weights, ridge):
+        if not fits_samples(draft.open_axes.project(task.X), task.weights, ridge):
             moment = moment[:0]
     kept, gamma, units = as_array(draft.open_axes.kept), settings.gamma, settings.units
     return extended, ShardBand(band, kept, as_array(moment), gamma, units)
