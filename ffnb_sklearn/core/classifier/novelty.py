@@ -116,15 +116,11 @@ def fit_relative_distances(
     """
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
-    distances = fit_distances(
-        gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon, temperature=1.0
-    )
     shares = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon)[0])
-    return RelativeDistances(
-        distances,
-        InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon)),
-        total,
-        max(len(ridge) - total.trace_with(as_array(ridge)), 1.0),
-    )
+    shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
+    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon))
+    # The distances overwrite the rows.
+    distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+    mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
+    return RelativeDistances(distances, shared, total, mean_distance)

@@ -90,10 +90,6 @@ def chosen_gaussians(
     blocks = classifier_blocks(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
-        # Each energy that is tried needs the Gram matrices of the blocks alone.
-        if settings.shrinkage != 0.0 and None in (settings.shrinkage, settings.epsilon):
-            pooled = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0))
-            gaussians = pooled.with_row_grams(blocks)
         choice = choose(
             gaussians, blocks, settings, features.shared, head_named(settings.classifier)
         )

@@ -44,7 +44,7 @@ from ..gaussians import ClassGaussians
 from ..judge import LEAST_SHARE, LeftOutSamples
 from .interface import Choice, Head, Rows
 
-__all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
+__all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
 # Values far beyond this multiple of 1 / C count by their ratios, and values far below by their
 # differences: on CIFAR-100 a softmax has 0.31 more log-loss .
@@ -134,25 +134,25 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     OneVsAllRidge
         The linear functions.
     """
-    total, share = gaussians.weights.sum(), 1.0 / len(gaussians.weights)
+    share = 1.0 / len(gaussians.weights)
     centre = gaussians.means.mean(0)
     from_centre = gaussians.means - centre
-    base, rows = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
+    base = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
     solved = base.solve(from_centre)
     planes, gram = solved * share, solved @ from_centre.T
-    left_out = LeftOutSamples(gaussians)
-    lengths = left_out.split(total * base.own_lengths(rows, left_out.numbers))
-    margins = []
-    for c, one in zip(left_out.classes, lengths, strict=True):
+    left_out, margins = LeftOutSamples(gaussians), []
+    for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c].clone()
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(c, one, solved[order])
-        products, n = gram[order][:, order], gaussians.counts[c]
-        values = left_out_values(
-            products, h, _draws(root, gaussians.seed), n, n / gaussians.counts.sum()
-        )
+        h, root = left_out.spread(c, base, solved[order])
+        products = _draws(root, gaussians.seed)
+        values = share * (1.0 + gram[c, order] + products)
+        length = h + 2.0 * products[:, 0] + gram[c, c]
+        leverage = share / gaussians.counts[c] * (1.0 + length).clamp_min(0.0)
+        values[:, 0] -= leverage
+        values /= (1.0 - leverage).clamp_min(LEAST_SHARE)[:, None]
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1
@@ -162,49 +162,6 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
         as_array(gram),
         1.0 / left_out.least_cross_entropy(margins)[1] if is_judged else 1.0,
     )
-
-
-def left_out_values(
-    gram: torch.Tensor, h: torch.Tensor, v: torch.Tensor, n: torch.Tensor, share: torch.Tensor
-) -> torch.Tensor:
-    """Compute the values of samples of the first class under the regression without them.
-
-    Parameters
-    ----------
-    gram : Tensor of shape (C, C)
-        G.
-    h : Tensor of shape ()
-        Squared length of a sample's deviation z from the mean of its class, in the inverse of T.
-    v : Tensor of shape (n_samples, C)
-        Products of z with the means in that inverse.
-    n : Tensor of shape ()
-        Number of samples of the class.
-    share : Tensor of shape ()
-        Share of these in the samples of all classes.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, C)
-        The values.
-    """
-    n_classes = len(gram)
-    step = 1.0 / (n - 1.0)
-    # T loses alpha z z' + beta (M_c z' + z M_c').
-    alpha = share * step - step.square() * (n_classes - 1.0) / n_classes**2
-    beta = step / n_classes
-    p, q = v[:, 0], gram[0, 0]
-    # Products of z and M_c with x - m in the inverse of T, and x - m = M_c + s z.
-    s = 1.0 + beta
-    of_z, of_mean = p + s * h, q + s * p
-    first, second = alpha * of_z + beta * of_mean, beta * of_z
-    a, b, c, d = alpha * h + beta * p, alpha * p + beta * q, beta * h, beta * p
-    det = ((1.0 - a) * (1.0 - d) - b * c).clamp_min(LEAST_SHARE)
-    of_z, of_mean = ((1.0 - d) * first + b * second) / det, (c * first + (1.0 - a) * second) / det
-    moved = beta.expand(n_classes).clone()
-    moved[0] -= step
-    by_z = v + moved * h
-    by_mean = gram[0] + moved * p[:, None]
-    return (1.0 + (s + of_z)[:, None] * by_z + (1.0 + of_mean)[:, None] * by_mean) / n_classes
 
 
 def _draws(root: torch.Tensor, seed: int, n_draws: int = 256) -> torch.Tensor:

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.heads.ridge import OneVsAllRidge, fit_one_vs_all, left_out_values
+from ffnb_sklearn.core.classifier.heads.ridge import OneVsAllRidge, fit_one_vs_all
 from ffnb_sklearn.core.linalg import NotPositiveDefiniteError
 from ffnb_sklearn.core.statistics import moments_of
 
@@ -75,34 +75,6 @@ def test_a_penalty_is_a_scaled_feature():
 
     assert_allclose(scaled.planes * scale, penalised.planes, rtol=1e-9, atol=1e-12)
     assert_allclose(scaled.offsets, penalised.offsets, rtol=1e-9)
-
-
-def regression_without(X, y, out, ridge):
-    """Means about their mean, and T, without some samples; the scatter is divided as before."""
-    kept = [X[(y == c) & ~out] for c in range(4)]
-    means = np.array([one.mean(0) for one in kept])
-    within = sum((one - one.mean(0)).T @ (one - one.mean(0)) for one in kept) / len(y)
-    centre = means.mean(0)
-    M = means - centre
-    return centre, M, within + ridge + M.T @ M / 4
-
-
-@pytest.mark.parametrize("d", [5, 60])
-def test_left_out_values_are_those_of_the_regression_without_the_sample(d):
-    X, y, _ = samples(d)
-    ridge = 0.3 * np.eye(d)
-    _, M, T = regression_without(X, y, np.zeros(40, bool), ridge)
-    inverse = np.linalg.inv(T)
-    for i in (0, 5, 11):
-        z = X[i] - X[y == 0].mean(0)
-        h, v = z @ inverse @ z, z @ inverse @ M.T
-        numbers = (torch.tensor(one, dtype=torch.float64) for one in (h, v[None], 12.0, 0.3))
-
-        values = left_out_values(torch.as_tensor(M @ inverse @ M.T), *numbers)
-
-        centre, M_without, T_without = regression_without(X, y, np.arange(40) == i, ridge)
-        exact = (1.0 + M_without @ np.linalg.solve(T_without, X[i] - centre)) / 4
-        assert_allclose(values[0], exact, rtol=1e-8, atol=1e-10)
 
 
 def cross_entropy(values, y, power):
