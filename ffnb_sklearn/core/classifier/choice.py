@@ -151,10 +151,10 @@ def _densities(
     if dispersion(left_out, shared) > _MOST_DISPERSION:
         return None
     inputs = with_choice(left_out.gaussians, blocks, Choice(1.0, 1.0, 1.0, temperature=1.0))
-    best = best_densities(left_out, inputs, metric.planes)
-    if not best.entropy < (1.0 - _CLEAR) * metric.entropy:
+    entropy, rho, ridge, temperature = best_densities(left_out, inputs, metric.planes)
+    if not entropy < (1.0 - _CLEAR) * metric.entropy:
         return None
-    return Choice(1.0, best.shrinkage, best.shrinkage * best.ridge, best.temperature)
+    return Choice(1.0, rho, rho * ridge, temperature)
 
 
 def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]:

@@ -5,7 +5,7 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 
 import math
 from itertools import product
-from typing import NamedTuple
+from operator import itemgetter
 
 import torch
 from torch.nn.functional import pad
@@ -38,14 +38,12 @@ def normal_draws(
     seed: int, n_columns: int, device: torch.device, n_draws: int = 64
 ) -> torch.Tensor:
     """Draw scrambled Sobol points, normally distributed, and append their mirror images."""
-    if not n_columns:
-        return torch.zeros((2 * n_draws, 0), dtype=torch.float64, device=device)
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
     engine.fast_forward(1)  # type: ignore[no-untyped-call]
-    points = engine.draw(n_draws, dtype=torch.float64)
     # A point may be 0 or 1 but for 30 binary digits.
-    draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
+    points = engine.draw(n_draws, dtype=torch.float64).clamp(2.0**-31, 1.0 - 2.0**-31)
+    draws = torch.special.ndtri(points)
     return torch.cat([draws, -draws]).to(device)
 
 
@@ -82,6 +80,8 @@ class LeftOutSamples:
         `base` is B times the share of the pooled covariance in it, and `planes` are the centred
         means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
         """
+        if not self.classes:
+            return 0.0, 1.0
         draws = normal_draws(self.gaussians.seed, self._n_opponents, planes.device)
         counts, margins = self.gaussians.counts, []
         for c in self.classes:
@@ -102,8 +102,6 @@ class LeftOutSamples:
         `margins` has the logits of each class that is judged less those of k others, for draws of
         its samples: tensors of shape (n_draws, k).
         """
-        if not margins:
-            return 0.0, 1.0
         logits = pad(-torch.stack(margins), (1, 0))
         weights = self.gaussians.weights[self.classes]
         # Classes that coincide have no margin but rounding.
@@ -135,21 +133,13 @@ class LeftOutSamples:
         return apart, others
 
 
-class DensityChoice(NamedTuple):
-    """Left-out cross-entropy of Gaussian densities, shrinkage, ridge of B, and temperature."""
-
-    entropy: float
-    shrinkage: float
-    ridge: float
-    temperature: float
-
-
 def best_densities(
     left_out: LeftOutSamples, inputs: ClassGaussians, planes: torch.Tensor
-) -> DensityChoice:
-    """Return the point of the grid of least left-out cross-entropy, given all classes' inputs.
+) -> tuple[float, float, float, float]:
+    """Return the least left-out cross-entropy of Gaussian densities of all classes' inputs.
 
-    `planes` are the centred means times the inverse of a B, by which opponents are near.
+    Its shrinkage, ridge of B and temperature follow. `planes` are the centred means times the
+    inverse of a B, by which opponents are near.
     """
     weights = inputs.weights[:, None, None]
     parts = torch.stack([rows.T @ rows for rows in inputs.parts()])
@@ -182,8 +172,8 @@ def best_densities(
             own += 2.0 * root.diagonal().log().sum()
             margins.append(0.5 * (others - own).T)
         entropy, temperature = left_out.least_cross_entropy(margins)
-        found.append(DensityChoice(entropy, shrinkage, ridge, temperature))
-    return min(found, key=lambda one: one.entropy)
+        found.append((entropy, shrinkage, ridge, temperature))
+    return min(found, key=itemgetter(0))
 
 
 def _squared_lengths(roots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

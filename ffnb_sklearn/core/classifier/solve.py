@@ -17,15 +17,7 @@ __all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
-    """A classifier, and the values that it was solved with.
-
-    Attributes
-    ----------
-    classifier : Head
-        Over the features of `ffnb_sklearn.core.features.feature_map.classifier_columns`.
-    choice : Choice
-        Energies, shrinkage, ridge, and whether the classes are Gaussian.
-    """
+    """A classifier over the features of `classifier_columns`, and what it was solved with."""
 
     classifier: Head
     choice: Choice
@@ -40,37 +32,11 @@ def solve(
     seed: int = 0,
     choice: Choice | None = None,
 ) -> Solution:
-    """Solve the classifier.
+    """Solve the classifier from the moments of all classes, at least one, over all features.
 
-    Parameters
-    ----------
-    features : FeatureMap
-        The feature map.
-    moments : sequence of ClassMoments
-        Moments of all classes, at least one, over all features.
-    settings : Settings
-        Kind of classifier, and its parameters.
-    device : torch.device
-        Device of the computation.
-    seed : int, default=0
-        Seed of the draws by which the choice is judged.
-    choice : Choice or None, default=None
-        Values to solve with. None chooses those that the settings leave open.
-
-    Returns
-    -------
-    Solution
-        The classifier and the choice.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If a covariance cannot be factored, as in `ffnb_sklearn.core.linalg.cholesky`.
-
-    Warns
-    -----
-    IllConditionedWarning
-        If the diagonal of one had to be raised.
+    `seed` is that of the draws by which the choice is judged; a given `choice` is kept. Raise a
+    `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
+    `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     head = head_named(settings.classifier).solved(gaussians, choice, settings)

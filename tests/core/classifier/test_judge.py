@@ -1,5 +1,6 @@
 """Cross-entropies of left-out samples from moments, and the test of Gaussian classes."""
 
+from collections import namedtuple
 from itertools import product
 
 import numpy as np
@@ -141,7 +142,6 @@ def test_draws_are_standard_normal_pairs():
     assert not torch.equal(draws, normal_draws(4, 4, CPU, 512))
     assert_allclose(draws.T @ draws / 1024, np.eye(4), atol=0.06)
     assert_allclose((draws**4).mean(0), 3.0, rtol=0.1)
-    assert normal_draws(3, 0, CPU, 5).shape == (10, 0)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (5,), (1, 1)], ids=str)
@@ -226,10 +226,13 @@ def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
     return np.einsum("ni,nij->nj", rng.standard_normal((len(y), D)), mixing[y]) + means[y], y
 
 
+Best = namedtuple("Best", "entropy shrinkage ridge temperature")
+
+
 def best(gaussians):
     left_out = LeftOutSamples(gaussians)
     planes = gaussians.shared_covariance(1.0, 0.7).solve(left_out.means)
-    return best_densities(left_out, gaussians, planes)
+    return Best(*best_densities(left_out, gaussians, planes))
 
 
 def density_loss(X, y, gaussians, shrinkage, ridge, temperature):

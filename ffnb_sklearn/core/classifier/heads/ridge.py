@@ -15,20 +15,8 @@ Woodbury identity other shares then need a system of size C alone, with
           \bigl(I + (A_\pi - A) G\bigr)^{-1} A_\pi .
 
 The values estimate probabilities, but the ridge draws them towards 1/C, and they may be negative.
-They become probabilities by a power of :math:`y + \sqrt{y^2 + 1}` with :math:`y = C u / 4`,
-
-.. math:: p_c \propto \exp \bigl(a \operatorname{arsinh} (C u_c / 4)\bigr) .
-
-With few classes, y is small and this is about a softmax of u. With many, a softmax would be too
-sure of the samples with the largest values, and not sure enough of the others. The power a has the
-least cross-entropy of left-out samples (`left_out_values`). Their deviations from the mean of their
-class are drawn from a multivariate Laplace distribution [1]_. With a normal distribution, whose
-tails are shorter than those of most classes, two classes with many samples look too certain.
-
-References
-----------
-.. [1] T. Eltoft, T. Kim and T.-W. Lee. On the multivariate Laplace distribution. IEEE Signal
-   Processing Letters 13(5), 2006.
+They become probabilities by a power a of :math:`y + \sqrt{y^2 + 1}` with :math:`y = C u / 4`
+(docs/theory/default.rst).
 """
 
 from dataclasses import dataclass
@@ -41,7 +29,7 @@ from ...linalg import NotPositiveDefiniteError
 from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
-from ..judge import LEAST_SHARE, LeftOutSamples
+from ..judge import LEAST_SHARE, LeftOutSamples, normal_draws
 from .interface import Choice, Head, Rows
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
@@ -119,20 +107,7 @@ class OneVsAllRidge(Head):
 def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
     """Regress the indicator of each class on the features, with a ridge and an intercept.
 
-    The normal equations need no sample, only the total scatter: the scatter within the classes plus
-    the scatter of their means, as if all classes had equal weights.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes.
-    epsilon : float
-        Ridge, relative to the mean variance within classes.
-
-    Returns
-    -------
-    OneVsAllRidge
-        The linear functions.
+    The ridge, epsilon, is relative to the mean variance within classes, which have equal weights.
     """
     share = 1.0 / len(gaussians.weights)
     centre = gaussians.means.mean(0)
@@ -141,18 +116,19 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     solved = base.solve(from_centre)
     planes, gram = solved * share, solved @ from_centre.T
     left_out, margins = LeftOutSamples(gaussians), []
+    draws = _laplace_draws(gaussians)
     for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c].clone()
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
         h, root = left_out.spread(c, base, solved[order])
-        products = _draws(root, gaussians.seed)
-        values = share * (1.0 + gram[c, order] + products)
-        length = h + 2.0 * products[:, 0] + gram[c, c]
-        leverage = share / gaussians.counts[c] * (1.0 + length).clamp_min(0.0)
-        values[:, 0] -= leverage
-        values /= (1.0 - leverage).clamp_min(LEAST_SHARE)[:, None]
+        products = draws @ root
+        length = (h + 2.0 * products[:, 0] + gram[c, c]).clamp_min(0.0)
+        values = left_out_values(
+            share * (1.0 + gram[c, order] + products),
+            share / gaussians.counts[c] * (1.0 + length),
+        )
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1
@@ -164,14 +140,17 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     )
 
 
-def _draws(root: torch.Tensor, seed: int, n_draws: int = 256) -> torch.Tensor:
-    """Return Laplace distributed draws with a root of their covariance, and their mirror images.
+def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tensor:
+    """Return the values of samples of the first class under the regression without them."""
+    indicator = torch.zeros_like(values[0])
+    indicator[0] = 1.0
+    left = (1.0 - leverages).clamp_min(LEAST_SHARE)
+    return (values - torch.outer(leverages, indicator)) / left[:, None]
 
-    They are many because the tails decide between two classes that hardly overlap.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn((n_draws, len(root)), generator=generator, dtype=root.dtype, device="cpu")
-    # A normal distribution with an exponentially distributed variance.
-    uniform = torch.rand((n_draws, 1), generator=generator, dtype=root.dtype, device="cpu")
-    draws = (normal * (-torch.log1p(-uniform)).sqrt()).to(root.device) @ root
-    return torch.cat([draws, -draws])
+
+def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:
+    """Draw numbers for each class: normal ones with an exponentially distributed variance."""
+    n_classes, device = len(gaussians.weights), gaussians.weights.device
+    draws = normal_draws(gaussians.seed, n_classes + 2, device)
+    # Half the squared length in a plane is exponentially distributed.
+    return draws[:, 2:] * (0.5 * draws[:, :2].square().sum(1, keepdim=True)).sqrt()
