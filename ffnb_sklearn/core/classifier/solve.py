@@ -71,16 +71,10 @@ def n_classifier_weights(
     These are planes and offsets, and the own axes of the classes where the head has them.
     """
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
-    if settings.shrinkage == 1.0 or settings.covariance == "identity":
-        n_axes = 0
-    else:
-        # By weights: how many axes rounding leaves to a class depends on how its samples came.
-        if settings.rank == "auto":
-            most = [max(one.rank, FEWEST_AXES) for one in moments]
-        else:
-            most = [d if settings.rank is None else settings.rank] * n_classes
-        n_axes = sum(
-            max(0, min(d, limit, round(one.weight) - 1))
-            for one, limit in zip(moments, most, strict=True)
-        )
+    n_axes = 0
+    if settings.shrinkage != 1.0 and settings.covariance != "identity":
+        for one in moments:
+            most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
+            # By weights: how many axes rounding leaves to a class depends on how its samples came.
+            n_axes += max(0, min(d, most, round(one.weight) - 1))
     return head_named(settings.classifier).n_weights(d, n_classes, n_axes)

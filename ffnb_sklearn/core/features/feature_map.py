@@ -135,7 +135,9 @@ class FeatureMap:
         """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
-        features, stop = X.new_empty((len(X), self.n_features)), self.n_inputs + len(self.shared)
+        stop = self.n_inputs + len(self.shared)
+        # A length would be a constant in an exported module.
+        features = X.new_empty((X.shape[0], self.n_features))
         features[:, : self.n_inputs] = X
         features[:, self.n_inputs : stop] = self.shared(X)
         # A product of its own for each band rounds its neurons the same whatever else comes.
