@@ -124,11 +124,11 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
         order = nearness.argsort(descending=True, stable=True)
         h, root = left_out.spread(c, base, solved[order])
         products = draws @ root
-        length = (h + 2.0 * products[:, 0] + gram[c, c]).clamp_min(0.0)
-        values = left_out_values(
-            share * (1.0 + gram[c, order] + products),
-            share / gaussians.counts[c] * (1.0 + length),
-        )
+        # A sample has its share of all samples within the classes, and of its class between them.
+        between = 1.0 + 2.0 * products[:, 0] + gram[c, c]
+        leverages = h / gaussians.counts.sum() + share / gaussians.counts[c] * between
+        values = share * (1.0 + gram[c, order] + products)
+        values = left_out_values(values, leverages.clamp_min(0.0))
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1
