@@ -394,7 +394,7 @@ def test_a_common_factor_changes_nothing_though_neurons_are_cosines(classifier, 
     params |= {"epsilon": 0.3}
     Z, y = make_gaussian_quantiles(n_samples=n + 200, n_features=3, n_classes=3, random_state=0)
     plain, scaled = (model(**params).fit(one * Z[:n], y[:n]) for one in (1.0, factor))
-    assert plain._state.model.features.shared.n_cosines == 60
+    assert len(plain._state.model.features.shared.frequencies) == 60
     expected = plain.predict_proba(Z)
     assert_allclose(scaled.predict_proba(factor * Z), expected, rtol=1e-5, atol=1e-6)
     assert_array_equal(scaled.predict(factor * Z), plain.predict(Z))

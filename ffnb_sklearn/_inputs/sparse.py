@@ -9,7 +9,6 @@ from scipy import sparse
 
 from ..core.device import as_array, as_tensor
 from ..core.sparse import SparseInputs
-from .columns import RepairedSamples
 from .seeds import next_seed
 
 __all__ = ["N_TERMS", "RandomProjection", "WideSamples", "projection_for", "samples_on"]
@@ -127,6 +126,23 @@ class SparseSamples:
 
     def double(self):
         """Return the inputs of all samples."""
+        return self[:]
+
+
+class RepairedSamples:
+    """Dense samples, repaired as they are read, so that no second array is as large."""
+
+    def __init__(self, samples, repair):
+        self._samples, self._repair, self.device = samples, repair, samples.device
+
+    def __len__(self):
+        return len(self._samples)
+
+    def __getitem__(self, rows):
+        return self._repair.apply(self._samples[rows])
+
+    def double(self):
+        """Return all samples."""
         return self[:]
 
 

@@ -193,11 +193,7 @@ def test_no_dense_copy_of_all_samples_is_made(monkeypatch):
 
 @pytest.mark.parametrize("classifier", ["gaussian", "ovo", "ova"])
 @pytest.mark.parametrize("shrinkage", ["auto", 0.3])
-@pytest.mark.parametrize("n_together", [1, 1024])
-def test_products_give_the_results_of_dense_rows(classifier, shrinkage, n_together, monkeypatch):
-    # A few planes or axes at a time, or all together.
-    products = "ffnb_sklearn.core.classifier.heads.products"
-    monkeypatch.setattr(f"{products}.ROWS_TOGETHER", n_together)
+def test_products_give_the_results_of_dense_rows(classifier, shrinkage):
     parameters = {"classifier": classifier, "shrinkage": shrinkage, "epsilon": 0.5, "rank": None}
     X = sparse.csr_array(WIDE * np.linspace(0.5, 1.5, N_WIDE))
     model = estimator(**parameters).fit(X, CODES, sample_weight=1.0 + CODES)

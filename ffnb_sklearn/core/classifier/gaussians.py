@@ -8,75 +8,21 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import (
-    ENERGY_ROUNDING,
-    LENGTH_ROUNDING,
-    DiagonalPlusGram,
-    column_energies,
-    lower_gram,
-)
+from ..linalg import ENERGY_ROUNDING, DiagonalPlusGram, column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
-
-@dataclass(frozen=True)
-class RowGrams:
-    """Gram matrices of rows R in each block of features, for diagonals that scale whole blocks.
-
-    Attributes
-    ----------
-    diagonal : Tensor of shape (d,)
-        Reference D of the diagonals, positive.
-    starts : tuple of int
-        First feature of each block.
-    grams : tuple of Tensor of shape (R, R)
-        Lower triangle of R inv(D) R' in each block.
-    """
-
-    diagonal: torch.Tensor
-    starts: tuple[int, ...]
-    grams: tuple[torch.Tensor, ...]
-
-    @classmethod
-    def of(cls, rows: torch.Tensor, diagonal: torch.Tensor, blocks: Blocks) -> "RowGrams":
-        """Compute the Gram matrices of the blocks that are not empty."""
-        stops = [blocks.n_inputs, blocks.n_fixed, len(diagonal)]
-        starts = [0, *stops[:-1]]
-        taken = [(start, stop) for start, stop in zip(starts, stops, strict=True) if stop > start]
-        root = diagonal.rsqrt()
-        grams = tuple(lower_gram(rows[:, a:b] * root[a:b]) for a, b in taken)
-        return cls(diagonal, tuple(start for start, _ in taken), grams)
-
-    def first(self, n_features: int) -> "RowGrams | None":
-        """Return the Gram matrices of the first features alone, None if they end in a block."""
-        if n_features not in self.starts:
-            return None
-        starts = tuple(start for start in self.starts if start < n_features)
-        return RowGrams(self.diagonal[:n_features], starts, self.grams[: len(starts)])
-
-    def scaled(self, diagonal: torch.Tensor) -> torch.Tensor | None:
-        """Return the lower triangle of R diag(diagonal)^-1 R'.
-
-        It is None if a block of the diagonal is not a multiple of the reference.
-        """
-        shares = self.diagonal / diagonal
-        first = shares[list(self.starts)]
-        for share, start, stop in zip(first, self.starts, [*self.starts[1:], None], strict=True):
-            if bool(((shares[start:stop] - share).abs() > LENGTH_ROUNDING * share).any()):
-                return None
-        scaled = self.grams[0] * first[0]
-        for gram, share in zip(self.grams[1:], first[1:], strict=True):
-            scaled.addcmul_(gram, share)
-        return scaled
+# Energy of trained neurons relative to all other features: they separate the samples of their fit
+# better than new samples.
+_BAND_ENERGY = 0.001
 
 
 @dataclass(frozen=True)
 class ClassGaussians:
     """Gaussians of C classes over d features, in order of arrival.
 
-    The covariance of class c is ``factor_c.T @ factor_c + diag(residual_c)`` divided by its weight;
-    `rows` holds the factors of all classes, one class under the other.
+    The covariance of class c is ``factor_c.T @ factor_c + diag(residual_c)`` divided by its weight.
 
     Attributes
     ----------
@@ -87,21 +33,17 @@ class ClassGaussians:
     means : Tensor of shape (C, d)
         Class means.
     rows : Tensor of shape (R, d)
-        Factors of the scatters.
+        Factors of the scatters, one class under the other.
     lengths : tuple of int
         Number of rows of each class.
     residuals : Tensor of shape (C, d)
         Diagonals of the part of the scatters that the factors leave out.
     penalties : Tensor of shape (d,)
-        Weight of each feature's ridge; a larger weight reduces the influence of the feature. A
-        penalty of 1 / s^2 has the effect of a feature multiplied by s.
+        Weight of each feature's ridge: 1 / s^2 has the effect of a feature multiplied by s.
     energies : Tensor of shape (C, d)
         Sums of the squares of each class's rows.
     gram : Tensor of shape (d, d) or None
-        Lower triangle of the Gram matrix of the columns of `rows`, where there are no fewer rows
-        than columns.
-    row_grams : RowGrams or None, default=None
-        Gram matrices of the rows, where there are fewer.
+        Lower triangle of the Gram matrix of the columns of `rows`, unless there are fewer rows.
     seed : int, default=0
         Seed of the draws of the judge.
     absolute_ridge : bool, default=False
@@ -119,7 +61,6 @@ class ClassGaussians:
     gram: torch.Tensor | None
     seed: int = 0
     absolute_ridge: bool = False
-    row_grams: "RowGrams | None" = None
 
     @classmethod
     def from_moments(
@@ -164,9 +105,6 @@ class ClassGaussians:
         """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self
-        row_grams = self.row_grams
-        if row_grams is not None:
-            row_grams = row_grams.first(n_features) if len(self.rows) < n_features else None
         return replace(
             self,
             means=self.means[:, :n_features],
@@ -175,24 +113,39 @@ class ClassGaussians:
             penalties=self.penalties[:n_features],
             energies=self.energies[:, :n_features],
             gram=None if self.gram is None else self.gram[:n_features, :n_features],
-            row_grams=row_grams,
         )
 
-    def with_row_grams(self, blocks: Blocks) -> "ClassGaussians":
-        """Return the same classes with Gram matrices of the rows, in the metric of the penalties.
+    def spreads(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the scatter of each feature within classes and between means, and its energy."""
+        centre = self.weights @ self.means / self.weights.sum()
+        within = self.energies.sum(0) + self.residuals.sum(0)
+        between = self.weights @ (self.means - centre).square()
+        return within, between, self.weights @ self.means.square()
 
-        They are None if they are no use: with residuals, or no fewer rows than columns.
+    def with_penalties(self, blocks: Blocks, energy: float | None) -> "ClassGaussians":
+        """Return the classes with penalties by an energy of the inputs.
+
+        The penalty of an input is its variance within the classes plus the median variance of all
+        inputs, so the unit of an input has little influence. The inputs have `energy` times the
+        weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
+        its two classes alone. Trained neurons get a fixed share of the spread of all features.
         """
-        if len(self.rows) >= self.rows.shape[1] or bool(self.residuals.any()):
-            return self
-        grams = RowGrams.of(self.rows, self.pooled_variance() * self.penalties, blocks)
-        return replace(self, row_grams=grams)
-
-    def gram_in(self, diagonal: torch.Tensor) -> torch.Tensor | None:
-        """Return the Gram matrix for a `DiagonalPlusGram` of the rows, or None."""
-        if self.row_grams is not None:
-            return self.row_grams.scaled(diagonal)
-        return self.gram
+        within, between, sizes = self.spreads()
+        penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
+        if energy is not None:
+            inputs = within[: blocks.n_inputs]
+            varying = inputs[inputs > ENERGY_ROUNDING * sizes[: blocks.n_inputs]]
+            if len(varying):
+                own = inputs + varying.median()
+                # The sum of the spreads stays as it is.
+                penalties[: blocks.n_inputs] = own * ((inputs / own).sum() / inputs.sum())
+            penalties[blocks.n_inputs : blocks.n_fixed] = energy
+        spread = (within + between) / penalties
+        trained, rest = spread[blocks.n_fixed :].sum(), spread[fixed].sum()
+        rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[fixed].sum())
+        if trained > rounding and rest > 0.0:
+            penalties[blocks.n_fixed :] = trained / rest / _BAND_ENERGY
+        return replace(self, penalties=penalties)
 
     def shared_covariance(
         self, shrinkage: float, epsilon: float, times: float = 1.0
@@ -201,17 +154,8 @@ class ClassGaussians:
 
         .. math:: B = \rho \Sigma_{pooled} + \varepsilon v P + (1 - \rho) \bar{D} ,
 
-        with the penalties P of the features, the unit v of the ridge, and the mean variance
-        :math:`\bar{D}` outside the kept axes.
-
-        Parameters
-        ----------
-        shrinkage : float
-            rho in [0, 1].
-        epsilon : float
-            Ridge, relative to its unit.
-        times : float, default=1.0
-            Factor of the result; 2 for a pair of classes.
+        with the shrinkage :math:`\rho`, the penalties P, the unit v of the ridge, and the mean
+        variance :math:`\bar{D}` outside the kept axes. The result is multiplied by `times`.
         """
         weights = self.weights
         diagonal = times * (
@@ -224,26 +168,19 @@ class ClassGaussians:
             self.rows if shrinkage else self.rows[:0],
             name="the pooled covariance",
             scale=times * shrinkage / float(weights.sum()),
-            gram=self.gram_in(diagonal) if shrinkage else None,
+            gram=self.gram if shrinkage else None,
         )
 
-    def total_covariance(
-        self, shares: torch.Tensor, epsilon: float
-    ) -> tuple[DiagonalPlusGram, torch.Tensor]:
-        """Return the pooled covariance plus that of the class means, with a ridge, and its rows.
+    def total_covariance(self, shares: torch.Tensor, epsilon: float) -> DiagonalPlusGram:
+        """Return the pooled covariance plus that of the class means, with a ridge, factored.
 
-        Parameters
-        ----------
-        shares : Tensor of shape (C,)
-            Weights of the class means, of sum one.
-        epsilon : float
-            Ridge, relative to its unit.
+        `shares`, of shape (C,) and sum one, are the weights of the class means.
         """
         total = self.weights.sum()
         from_centre = self.means - shares @ self.means
         rows = torch.cat([self.rows / total.sqrt(), from_centre * shares.sqrt()[:, None]])
         diagonal = self.residuals.sum(0) / total + epsilon * self.ridge_unit() * self.penalties
-        return DiagonalPlusGram(diagonal, rows, name="the total covariance"), rows
+        return DiagonalPlusGram(diagonal, rows, name="the total covariance")
 
     def relative_square(self) -> float:
         """Return the squared norm of the pooled covariance over its squared trace, or 0.
@@ -253,22 +190,17 @@ class ClassGaussians:
         energy = (self.energies.sum(0) / self.penalties).sum()
         if not energy > 0.0:
             return 0.0
-        gram = self.gram_in(self.penalties)
         root = self.penalties.rsqrt()
-        if gram is None:
+        if self.gram is None:
             gram = lower_gram(self.rows * root)
-        elif self.row_grams is None:
-            gram = gram * root * root[:, None]
+        else:
+            gram = self.gram * root * root[:, None]
         # Energies may be as large as 1e160, and their squares overflow.
-        gram = gram / energy
-        square = 2.0 * gram.tril(-1).square().sum() + gram.diagonal().square().sum()
-        return float(square)
+        lower = (gram / energy).tril()
+        return float(2.0 * lower.square().sum() - lower.diagonal().square().sum())
 
     def with_identity(self) -> "ClassGaussians":
-        """Return the same classes with the identity times the mean variance as covariance.
-
-        With an absolute ridge it is the identity itself.
-        """
+        """Return the classes with the identity, times the mean variance, as covariance."""
         unit = self.weights.new_ones(()) if self.absolute_ridge else self.pooled_variance()
         return replace(
             self,
@@ -277,14 +209,10 @@ class ClassGaussians:
             residuals=self.weights[:, None] * unit * self.penalties,
             energies=torch.zeros_like(self.energies),
             gram=None,
-            row_grams=None,
         )
 
     def mean_variances(self) -> torch.Tensor:
-        """Return the mean variance of the features of each class, of shape (C,).
-
-        The inverse of its penalty weights the variance of a feature, as if it were scaled.
-        """
+        """Return the mean of variances over penalties of each class, of shape (C,)."""
         spreads = (self.energies + self.residuals) / self.penalties
         return spreads.sum(1) / self.weights / len(self.penalties)
 
@@ -293,11 +221,10 @@ class ClassGaussians:
         return self.weights.new_tensor(0.5) if self.absolute_ridge else self.pooled_variance()
 
     def pooled_variance(self) -> torch.Tensor:
-        """Return the mean variance of the features within classes, positive and of shape ().
+        """Return the mean of variances within classes over penalties, positive and of shape ().
 
-        If no class has any spread, as with one sample per class, the variance between the classes
-        replaces it. If that is zero too, the result is the energy of the features, or 1 if all
-        features are zero.
+        If no class has any spread, the variance between the classes replaces it. If that is zero
+        too, the result is the energy of the features, or 1 if all features are zero.
         """
         share = self.weights / self.weights.sum()
         within = share @ self.mean_variances()

@@ -1,21 +1,8 @@
-r"""Likeness of samples to the classes learned, for telling samples of none of them.
+"""Likeness of samples to the classes learned, for telling samples of none of them.
 
-With the squared distance of a sample to its nearest class, in the shrunk covariance of that class,
-and its squared distance from the mean m of all classes in the total covariance T,
-
-.. math:: D(x) = \min_c (x - \mu_c)^\top S_c^{-1} (x - \mu_c) , \qquad
-          D_T(x) = (x - m)^\top T^{-1} (x - m) ,
-
-the likeness is :math:`-D / (D_T + p)`. The ratio allows for samples that are remote from everything
-for reasons that have nothing to do with their class, as relative Mahalanobis distances do [1]_. The
-constant :math:`p = \mathrm{tr}\, T^{-1} (T - \varepsilon v P)`, the effective number of dimensions,
-is the mean of :math:`D_T` over the samples learned, and at least 1. It keeps the ratio finite at m,
-and lets it grow with D where there is one class.
-
-References
-----------
-.. [1] J. Ren, S. Fort, J. Liu, A. G. Roy, S. Padhy and B. Lakshminarayanan. A simple fix to
-   Mahalanobis distance for improving near-OOD detection. arXiv:2106.09022, 2021.
+docs/theory/default.rst ("Samples of no class learned") has the formulas. It relates two Mahalanobis
+distances as J. Ren et al. do (A simple fix to Mahalanobis distance for improving near-OOD
+detection. arXiv:2106.09022, 2021).
 """
 
 from dataclasses import dataclass
@@ -35,17 +22,7 @@ __all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
 
 @dataclass(frozen=True)
 class InverseCovariance:
-    r"""An inverse covariance :math:`\mathrm{diag}(a) + s V^\top V`.
-
-    Attributes
-    ----------
-    diagonal : ndarray of shape (d,)
-        a.
-    rows : ndarray of shape (m, d)
-        V.
-    sign : float
-        s, 1 or -1.
-    """
+    r"""An inverse covariance :math:`\mathrm{diag}(a) + s V^\top V`, with s = 1 or -1."""
 
     diagonal: Array
     rows: Array
@@ -73,16 +50,9 @@ class InverseCovariance:
 
 @dataclass(frozen=True)
 class RelativeDistances:
-    """Distances to the nearest class, relative to those from all data.
+    """Distances to the nearest class, relative to those from all data, with p.
 
-    Attributes
-    ----------
-    distances : GaussianDistances
-        Distances to the classes.
-    shared, total : InverseCovariance
-        Inverses of B, the part of the covariances that the classes share, and of T.
-    mean_distance : float
-        p.
+    `shared` and `total` are the inverses of B, which the classes share, and of T.
     """
 
     distances: GaussianDistances
@@ -100,31 +70,14 @@ class RelativeDistances:
 def fit_relative_distances(
     gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
 ) -> RelativeDistances:
-    """Solve the distances to the classes and from all data.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes.
-    covariance, shrinkage, epsilon
-        As in `ffnb_sklearn.core.classifier.heads.distances.fit_distances`.
-
-    Returns
-    -------
-    RelativeDistances
-        The distances.
-    """
+    """Solve the distances to the classes, whose rows may be overwritten, and from all data."""
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
-    distances = fit_distances(
-        gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon, temperature=1.0
-    )
     shares = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon)[0])
-    return RelativeDistances(
-        distances,
-        InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon)),
-        total,
-        max(len(ridge) - total.trace_with(as_array(ridge)), 1.0),
-    )
+    shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
+    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon))
+    # The distances overwrite the rows.
+    distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+    mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
+    return RelativeDistances(distances, shared, total, mean_distance)

@@ -17,15 +17,7 @@ __all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
-    """A classifier, and the values that it was solved with.
-
-    Attributes
-    ----------
-    classifier : Head
-        Over the features of `ffnb_sklearn.core.features.feature_map.classifier_columns`.
-    choice : Choice
-        Energies, shrinkage, ridge, and whether the classes are Gaussian.
-    """
+    """A classifier over the features of `classifier_columns`, and what it was solved with."""
 
     classifier: Head
     choice: Choice
@@ -40,37 +32,11 @@ def solve(
     seed: int = 0,
     choice: Choice | None = None,
 ) -> Solution:
-    """Solve the classifier.
+    """Solve the classifier from the moments of all classes, at least one, over all features.
 
-    Parameters
-    ----------
-    features : FeatureMap
-        The feature map.
-    moments : sequence of ClassMoments
-        Moments of all classes, at least one, over all features.
-    settings : Settings
-        Kind of classifier, and its parameters.
-    device : torch.device
-        Device of the computation.
-    seed : int, default=0
-        Seed of the draws by which the choice is judged.
-    choice : Choice or None, default=None
-        Values to solve with. None chooses those that the settings leave open.
-
-    Returns
-    -------
-    Solution
-        The classifier and the choice.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If a covariance cannot be factored, as in `ffnb_sklearn.core.linalg.cholesky`.
-
-    Warns
-    -----
-    IllConditionedWarning
-        If the diagonal of one had to be raised.
+    `seed` is that of the draws by which the choice is judged; a given `choice` is kept. Raise a
+    `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
+    `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     head = head_named(settings.classifier).solved(gaussians, choice, settings)
@@ -90,10 +56,6 @@ def chosen_gaussians(
     blocks = classifier_blocks(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
-        # Each energy that is tried needs the Gram matrices of the blocks alone.
-        if settings.shrinkage != 0.0 and None in (settings.shrinkage, settings.epsilon):
-            pooled = with_choice(gaussians, blocks, Choice(None, 1.0, 1.0))
-            gaussians = pooled.with_row_grams(blocks)
         choice = choose(
             gaussians, blocks, settings, features.shared, head_named(settings.classifier)
         )
@@ -109,16 +71,10 @@ def n_classifier_weights(
     These are planes and offsets, and the own axes of the classes where the head has them.
     """
     d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
-    if settings.shrinkage == 1.0 or settings.covariance == "identity":
-        n_axes = 0
-    else:
-        # By weights: how many axes rounding leaves to a class depends on how its samples came.
-        if settings.rank == "auto":
-            most = [max(one.rank, FEWEST_AXES) for one in moments]
-        else:
-            most = [d if settings.rank is None else settings.rank] * n_classes
-        n_axes = sum(
-            max(0, min(d, limit, round(one.weight) - 1))
-            for one, limit in zip(moments, most, strict=True)
-        )
+    n_axes = 0
+    if settings.shrinkage != 1.0 and settings.covariance != "identity":
+        for one in moments:
+            most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
+            # By weights: how many axes rounding leaves to a class depends on how its samples came.
+            n_axes += max(0, min(d, most, round(one.weight) - 1))
     return head_named(settings.classifier).n_weights(d, n_classes, n_axes)

@@ -29,9 +29,9 @@ def band_codes(
     """Return the coding matrix of a task: the samples that each new neuron stands for.
 
     With one neuron per class, the code is 1 for samples of the class and 0 for all others. With b
-    neurons per class, the class is cut into b parts of equal weight along its first principal axis,
-    one part per neuron; equal codes would give equal neurons. A sample across a cut belongs to both
-    parts by its shares, so a weight of k equals k repetitions.
+    neurons per class, each stands for one of b parts of equal weight along the first principal axis
+    of the class. A sample across a cut belongs to both parts by its shares, so a weight of k equals
+    k repetitions.
 
     `targets` numbers the new classes from 0; it is negative for known classes. The codes, of shape
     (n_samples, n_new_classes * band_size), have the neurons of a class side by side.
@@ -40,14 +40,17 @@ def band_codes(
     codes = X.new_zeros((len(targets), n_classes, band_size))
     for label in range(n_classes):
         members = torch.nonzero(targets == label)[:, 0]
-        parts = _parts(X[members], weights[members], band_size) if band_size > 1 else 1.0
-        codes[members, label] = parts
+        codes[members, label] = _parts(X[members], weights[members], band_size)
     return codes.reshape(len(targets), -1)
 
 
 def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
     """Return the shares of samples in parts of equal weight along their principal axis."""
-    position = _principal_coordinate(X, weights)
+    if n_parts == 1:
+        return X.new_ones((len(X), 1))
+    centred = X - weights @ X / weights.sum()
+    axis = torch.linalg.svd(centred * weights.sqrt()[:, None], full_matrices=False).Vh[0]
+    position = centred @ axis * torch.sign(axis[axis.abs().argmax()])
     order = torch.argsort(position, stable=True)
     gaps = position[order].diff(prepend=position[order[:1]])
     # Repetitions of a sample form one group, so that all have the same shares.
@@ -55,26 +58,16 @@ def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor
     size = weights.new_zeros(int(group[-1]) + 1).index_add(0, group, weights[order])
     stop = size.cumsum(0)
     edges = torch.linspace(0.0, float(stop[-1]), n_parts + 1, dtype=stop.dtype, device=stop.device)
-    overlap = torch.minimum(stop[:, None], edges[1:]) - torch.maximum(
-        (stop - size)[:, None], edges[:-1]
-    )
+    start = torch.maximum((stop - size)[:, None], edges[:-1])
+    overlap = (torch.minimum(stop[:, None], edges[1:]) - start).clamp_min(0.0)
     shares = X.new_empty((len(X), n_parts))
-    shares[order] = (overlap.clamp_min(0.0) / size[:, None])[group]
+    shares[order] = (overlap / size[:, None])[group]
     return shares
-
-
-def _principal_coordinate(X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the coordinate of each sample along the first principal axis, of a fixed sign."""
-    centred = X - weights @ X / weights.sum()
-    _, _, axes = torch.linalg.svd(centred * weights.sqrt()[:, None], full_matrices=False)
-    axis: torch.Tensor = axes[0]
-    return centred @ axis * torch.sign(axis[axis.abs().argmax()])
 
 
 class FittedRows(NamedTuple):
     """Rows of a new band, and the responses of the samples that they were fitted to.
 
-    `responses` are W z of each sample z, with W fitted to all other samples or to all samples.
     `reach` is the root mean square length of the samples in the residual axes (if that is rounding,
     in all axes; 1 if all samples are zero), and `magnitude` that of a feature, or 1 if it is zero.
     `is_rounding` says whether the samples, not all zero, have only rounding in the residual axes.
@@ -107,32 +100,25 @@ def regression_rows(
 
     The projected R and Z'C give the same rows without forming the residual axes. R includes the
     `past`, of shape (r, d), whose codes are zero: nothing for "mono" [Eq. 6], the principal rows of
-    the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave out tr S / d.
-
-    If asked to `leave_out`, and if `fits_samples` says that it makes a difference, each sample
-    responds to a fit without it, since a neuron is closer to its code on the samples of the fit
-    than on any other. With the leverage :math:`h_i` this response is
-    :math:`(W z_i - h_i c_i) / (1 - h_i)`.
+    the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave out tr S / d. With
+    `leave_out`, each sample responds to a fit without it (`left_out`), unless `fits_samples` says
+    that this makes no difference.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
-    open_part = null_space.coordinates(features)
-    moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
+    open_part = null_space.project(features)
+    moment = torch.cat([null_space.project(past), open_part * weights.sqrt()[:, None]])
     ridge = code_ridge(gamma, energy / features.shape[1], units)
     system = code_system(moment, ridge)
-    rows = null_space.rows_of(system.solve((codes * weights[:, None]).T @ open_part))
-    responses = open_part @ null_space.coordinates(rows).T
+    rows = null_space.project(system.solve((codes * weights[:, None]).T @ open_part))
+    responses = open_part @ rows.T
     if leave_out and fits_samples(open_part, weights, ridge):
         responses = left_out(system, open_part, responses, codes, weights)
     return _measured(rows, responses, open_part, lengths, weights)
 
 
 def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
-    """Return the ridge of the regression of codes, positive and of shape ().
-
-    `energy` is the mean energy of a feature, tr S / d, over all axes; it is the unit of `gamma`
-    unless the units are absolute.
-    """
+    """Return the ridge of the regression of codes: gamma times tr S / d, the `energy`."""
     if units == "absolute":
         return torch.full_like(energy, gamma)
     ridge = max(gamma, _LEAST_GAMMA) * energy
@@ -141,10 +127,7 @@ def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
 
 
 def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
-    """Return the matrix that the regression of codes inverts: that of a moment and a ridge.
-
-    The rows of `moment`, in residual coordinates, have the second moment there as Gram matrix.
-    """
+    """Return the matrix that the regression of codes inverts, given R in the residual axes."""
     name = "the moment of a band's initialisation"
     return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
 
@@ -153,9 +136,8 @@ def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Te
     """Return whether the regression of codes fits single samples, and not their mean alone.
 
     The leverages of the samples around their mean add up to at most their energy over the ridge. If
-    that is below 1, as with a large offset, leaving a sample out moves the mean code alone: away
-    from its own code, by more than the classes differ. With weights of a sum of at most 1 the mean
-    is a single sample.
+    that is below 1, leaving a sample out moves the mean code alone, by more than the classes
+    differ. With weights of a sum of at most 1 the mean is a single sample.
     """
     total = weights.sum()
     centred = open_part - weights @ open_part / total
@@ -169,10 +151,11 @@ def left_out(
     codes: torch.Tensor,
     weights: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute the response of each sample to rows that were fitted without it.
+    r"""Compute the response of each sample to rows that were fitted without it.
 
-    The formula is that of `regression_rows`. `open_part` holds the samples in residual coordinates,
-    and `responses` are W z. A sample of a weight above 1 leaves out a single repetition.
+    With the leverage h of a sample of code c it is :math:`(W z - h c) / (1 - h)`. `open_part` holds
+    the samples in the residual axes, and `responses` are W z. A sample of a weight above 1 leaves
+    out a single repetition.
     """
     leverage = (system.solve(open_part) * open_part).sum(1) * weights.clamp_max(1.0)
     own = leverage[:, None] * codes
@@ -185,10 +168,9 @@ def left_out(
 def random_rows(
     draw: torch.Tensor, features: torch.Tensor, weights: torch.Tensor, null_space: NullSpace
 ) -> FittedRows:
-    """Scale random rows in the residual axes to unit energy on the current task.
+    """Scale random rows, drawn as `draw`, to unit energy of the task in the residual axes.
 
-    `draw` holds standard normal numbers, of shape (n_neurons, d). Rows are zero if the task has
-    only rounding along them.
+    Rows are zero if the task has only rounding along them.
     """
     rows = null_space.project(draw)
     lengths = torch.linalg.vector_norm(features, dim=1)
@@ -196,7 +178,7 @@ def random_rows(
     rounding = LENGTH_ROUNDING * _root_mean_square(lengths, weights)
     heard = response > rounding * torch.linalg.vector_norm(rows, dim=1)
     rows = torch.where(heard[:, None], rows / response[:, None], torch.zeros_like(rows))
-    return _measured(rows, features @ rows.T, null_space.coordinates(features), lengths, weights)
+    return _measured(rows, features @ rows.T, null_space.project(features), lengths, weights)
 
 
 def _measured(

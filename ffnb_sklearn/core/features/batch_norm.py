@@ -1,7 +1,6 @@
 """Batch normalisation of trained neurons: the ablation that moves old features."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -15,12 +14,8 @@ __all__ = ["BatchNorm"]
 class BatchNorm:
     """Running mean and variance of the responses of neurons (S. Ioffe and C. Szegedy, ICML 2015).
 
-    The newest task has the largest weight in them. `momentum` is the share of a mini-batch, and
-    `epsilon` is added to the variance; torch has the same defaults.
+    The share of a mini-batch, 0.1, and the term added to the variance are the defaults of torch.
     """
-
-    momentum: ClassVar[float] = 0.1
-    epsilon: ClassVar[float] = 1e-5
 
     mean: Array
     variance: Array
@@ -35,7 +30,7 @@ class BatchNorm:
     @property
     def scale(self) -> Array:
         """Factors of the responses, of shape (n_neurons,)."""
-        scale: Array = (self.variance + self.epsilon) ** -0.5
+        scale: Array = (self.variance + 1e-5) ** -0.5
         return scale
 
     def __call__(self, responses: torch.Tensor) -> torch.Tensor:
@@ -45,7 +40,7 @@ class BatchNorm:
 
     def moved_to(self, seen: "BatchNorm", n_steps: int) -> "BatchNorm":
         """Return the running statistics after ``n_steps`` mini-batches like ``seen``."""
-        kept = (1.0 - self.momentum) ** n_steps
+        kept = 0.9**n_steps
         return BatchNorm(
             kept * self.mean + (1.0 - kept) * seen.mean,
             kept * self.variance + (1.0 - kept) * seen.variance,

@@ -23,9 +23,6 @@ __all__ = [
     "classifier_columns",
 ]
 
-# Neurons of the first layer per product; products of a few rows are slow.
-_NEURONS_TOGETHER = 64
-
 Index = npt.NDArray[np.intp]
 
 
@@ -66,12 +63,6 @@ class Band:
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from the features of the layer below."""
         return self.output(self.response(below))
-
-    def goes_with(self, other: "Band") -> bool:
-        """Return whether both see the inputs and map the same response to the same output."""
-        if not self.layer == other.layer == 1 or self.batch_norm or other.batch_norm:
-            return False
-        return (self.activation, self.scale) == (other.activation, other.scale)
 
 
 @dataclass(frozen=True)
@@ -144,45 +135,19 @@ class FeatureMap:
         """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
-        features = X.new_empty((X.shape[0], self.n_features))
         stop = self.n_inputs + len(self.shared)
+        # A length would be a constant in an exported module.
+        features = X.new_empty((X.shape[0], self.n_features))
         features[:, : self.n_inputs] = X
-        if len(self.shared):
-            features[:, self.n_inputs : stop] = self.shared(X)
-        responses, n_used = self._first_responses(X), 0
-        for band, n_neurons in self._runs():
-            start, stop = stop, stop + n_neurons
-            if band.layer == 1:
-                response = responses[:, n_used : n_used + n_neurons]
-                n_used += n_neurons
-            else:
-                columns = as_tensor(self.inputs_of(band), device=X.device, dtype=torch.int64)
-                response = band.response(features[:, columns])
-            features[:, start:stop] = band.output(response)
-        return features
-
-    def _runs(self) -> list[tuple[Band, int]]:
-        """Return bands, each with the number of neurons whose outputs it computes in one step."""
-        runs: list[tuple[Band, int]] = []
+        features[:, self.n_inputs : stop] = self.shared(X)
+        # A product of its own for each band rounds its neurons the same whatever else comes.
         for band in self.bands:
-            n_neurons = len(band.weights)
-            if runs and band.goes_with(runs[-1][0]):
-                n_neurons += runs.pop()[1]
-            runs.append((band, n_neurons))
-        return runs
-
-    def _first_responses(self, X: torch.Tensor) -> torch.Tensor:
-        """Compute the responses of all bands of the first layer, side by side."""
-        rows = [as_tensor(band.weights, device=X.device) for band in self.bands if band.layer == 1]
-        if not rows:
-            return X[:, :0]
-        # A product of all rows could round old neurons differently whenever new ones come. Groups
-        # of one size, the last one padded, round them the same.
-        n_neurons = sum(map(len, rows))
-        missing = X.new_zeros((-n_neurons % _NEURONS_TOGETHER, X.shape[1]))
-        weights = torch.cat([*rows, missing])
-        groups = torch.split(weights, _NEURONS_TOGETHER)
-        return torch.cat([X @ group.T for group in groups], dim=1)[:, :n_neurons]
+            start, stop = stop, stop + len(band.weights)
+            below = X
+            if band.layer > 1:
+                below = features[:, torch.as_tensor(self.inputs_of(band), device=X.device)]
+            features[:, start:stop] = band(below)
+        return features
 
 
 class Blocks(NamedTuple):

@@ -28,10 +28,10 @@ class EmptyNullSpaceWarning(UserWarning):
 class Past:
     r"""Second moment of the samples of the first classes in a layer.
 
-    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R, of which
-    `rows` is the sum of outer products, are those of the factors, and the means times the root of
-    the weight; v, the `residual`, is what the factors leave out. Classes are added one by one, so
-    the sum has the same digits however they are divided into tasks.
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R, with the
+    sum of outer products `rows`, are those of the factors, and the means times the root of the
+    weight; v, the `residual`, is what the factors leave out. Classes are added one by one, so the
+    sum has the same digits however they are divided into tasks.
     """
 
     rows: Scatter
@@ -78,45 +78,20 @@ class Past:
 
 
 class NullSpace:
-    r"""The residual axes of the previous tasks, orthogonal to the axes kept for them.
+    r"""The `n_residual` axes of a layer that are orthogonal to the axes kept for previous tasks.
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
-    [Eq. 1], so projecting it changes nothing. Only the smaller set of axes is used: with few
-    samples in many dimensions the residual axes are never formed. Rows that span the kept axes need
-    not be orthogonal; the attribute `kept`, of shape (p, d), is orthonormal. `n_residual` is d - p.
+    [Eq. 1], so projecting it changes nothing, and the residual axes are never formed. Rows that
+    span the kept axes need not be orthogonal; the attribute `kept`, of shape (p, d), is
+    orthonormal.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
-        n_kept, n_features = kept.shape
-        self.n_residual = n_features - n_kept
-        few = self.n_residual < n_kept
-        axes: torch.Tensor = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
-        self.kept = axes[:n_kept]
-        self._residual = axes[n_kept:] if few else None
+        self.n_residual = kept.shape[1] - len(kept)
+        self.kept: torch.Tensor = torch.linalg.qr(kept.T).Q.T
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the part of each row in the residual axes, of shape (n, d)."""
-        if self._residual is None:
-            return self._cut(rows)
-        return (rows @ self._residual.T) @ self._residual
-
-    def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the coordinates of this part in an orthonormal system, of shape (n, m).
-
-        They are those along the residual axes if these are formed, else the part itself, m = d.
-        """
-        if self._residual is None:
-            return self._cut(rows)
-        return rows @ self._residual.T
-
-    def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
-        """Return the rows of some coordinates, of shape (n, d), without their part in kept axes."""
-        if self._residual is None:
-            return self._cut(coordinates)
-        return coordinates @ self._residual
-
-    def _cut(self, rows: torch.Tensor) -> torch.Tensor:
-        """Remove the part in the kept axes from rows."""
         if not len(self.kept):
             return rows
         # The second pass removes what rounding left of large rows.

@@ -29,10 +29,8 @@ _NEURONS_PER_FORM = 2
 class SharedBand:
     """Random neurons over the inputs; their seed stands for them in pickles.
 
-    Rows hold r and, last, b. A rectified neuron is `|z|`, the sum of two mirrored ReLUs, if it is
-    `mirrored`, else a single ReLU: if the classifier also sees the inputs, they carry the linear
-    part of relu(z) = (z + abs(z)) / 2. `frequencies` are omega of the cosines and sines, which come
-    last, in turn.
+    Rows hold r and, last, b. A rectified neuron is `|z|` if it is `mirrored`, else a single ReLU.
+    `frequencies` are omega of the cosines and sines, which come last, in turn.
     """
 
     rows: Array
@@ -56,35 +54,32 @@ class SharedBand:
         return len(self.rows)
 
     @property
-    def n_cosines(self) -> int:
-        """Number of cosines and sines."""
-        return len(self.frequencies)
+    def n_rectified(self) -> int:
+        """Number of rectified neurons."""
+        return len(self) - len(self.frequencies)
 
     def moduli(self) -> slice:
         """Return the numbers of the rectified neurons without a bias."""
-        n_rectified = len(self) - self.n_cosines
-        return slice(n_rectified // _NEURONS_PER_BIASED, n_rectified)
+        return slice(self.n_rectified // _NEURONS_PER_BIASED, self.n_rectified)
 
     def pairs(self) -> TurningPairs | None:
         """Return the cosines with their sines among the features, if there are any."""
-        if not self.n_cosines:
+        if not len(self.frequencies):
             return None
         n_inputs = self.rows.shape[1] - 1
-        start = n_inputs + len(self) - self.n_cosines
-        return TurningPairs(n_inputs, start, self.frequencies[::2])
+        return TurningPairs(n_inputs, n_inputs + self.n_rectified, self.frequencies[::2])
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""
         norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
         outputs = torch.cat([X, norms], dim=1) @ as_tensor(self.rows, device=X.device).T
-        n_rectified = len(self) - self.n_cosines
-        rectified, cosines = outputs[:, :n_rectified], outputs[:, n_rectified:]
+        rectified, cosines = outputs[:, : self.n_rectified], outputs[:, self.n_rectified :]
         if self.mirrored:
             # The factor gives |z| the mean energy of a ReLU.
             rectified.abs_().mul_(0.5**0.5)
         else:
             rectified.relu_()
-        if self.n_cosines:
+        if len(self.frequencies):
             divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
             frequencies = as_tensor(self.frequencies, device=X.device)
             angles = cosines.div_(divisors).addmm_(divisors.log(), frequencies[None])
@@ -98,14 +93,9 @@ def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> Sh
 
 
 def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int) -> SharedBand:
-    r"""Draw a shared band of M neurons, those with a bias first, cosines last.
+    """Draw a shared band, neurons with a bias first, cosines last.
 
-    With rows :math:`r \sim N(0, 2 I / M)` the M rectified neurons carry the energy of the inputs on
-    average. A quarter of them have a bias, with r and b of half that variance. Neurons in excess of
-    two per quadratic form of the inputs, but no more than M / 2, are cosines and sines with
-    :math:`r \sim N(0, I)`, :math:`\omega \sim N(0, 1)` and b uniform on the circle. Every other
-    pair sees one of the d inputs: the only entry of r has the variance d, so that the phases vary
-    as much. All versions of NumPy draw the same numbers.
+    All versions of NumPy draw the same numbers.
     """
     # The stream of this generator is frozen, unlike those of newer ones, so files keep the seed.
     rng = np.random.RandomState([seed, 0])

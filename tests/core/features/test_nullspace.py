@@ -75,21 +75,6 @@ def test_an_ill_conditioned_past_is_silenced_along_each_of_its_axes(n_rows, smal
     assert_allclose(axes.kept @ axes.kept.T, np.eye(9), atol=1e-14)
 
 
-@pytest.mark.parametrize("p", [0, 2, 4, 6])
-def test_coordinates_are_those_of_the_projected_rows(p):
-    past, rows = (
-        past_of(np.arange(7.0, 0.0, -1.0), 7),
-        torch.as_tensor(np.random.default_rng(2).normal(size=(3, 7))),
-    )
-
-    axes = null_space(past, p)
-
-    coordinates, projected = axes.coordinates(rows), axes.project(rows)
-    assert coordinates.shape[1] == (7 - p if p > 3 else 7)
-    assert_allclose(coordinates @ coordinates.T, projected @ projected.T, atol=1e-13)
-    assert_allclose(axes.rows_of(coordinates), projected, atol=1e-14)
-
-
 def test_large_rows_leave_nothing_in_the_kept_axes():
     past = past_of([3.0, 2.0, 1.0], 8)
     rows = torch.as_tensor(1e8 * np.random.default_rng(1).normal(size=(4, 8)))

@@ -38,7 +38,7 @@ def test_the_band_carries_the_energy_of_the_inputs(mirrored):
 def test_a_quarter_of_the_rectified_has_a_bias_and_all_kinds_have_the_same_energy():
     band = drawn(20_000)
 
-    rectified, cosines = np.split(band.rows[:, -1], [len(band) - band.n_cosines])
+    rectified, cosines = np.split(band.rows[:, -1], [band.n_rectified])
 
     assert np.count_nonzero(rectified) == np.count_nonzero(rectified[:2500]) == 2500
     assert np.count_nonzero(cosines) == len(cosines) == 10_000
@@ -51,7 +51,7 @@ def test_a_quarter_of_the_rectified_has_a_bias_and_all_kinds_have_the_same_energ
     [(100, 5, 50), (50, 5, 20), (30, 5, 0), (2000, 31, 1000), (2000, 44, 20), (7, 1, 2)],
 )
 def test_there_are_cosines_where_neurons_outnumber_quadratic_forms(n_neurons, n_inputs, n_cosines):
-    assert drawn(n_neurons, n_inputs).n_cosines == n_cosines
+    assert len(drawn(n_neurons, n_inputs).frequencies) == n_cosines
 
 
 def gaps(points):
@@ -66,7 +66,7 @@ def test_cosines_are_random_features_of_gaussian_kernels_of_directions_and_norms
     single = [np.exp(-0.5 * 5 * gaps(column[:, None])) for column in directions.T]
     kernels = np.exp(-0.5 * gaps(directions)), np.mean(single, axis=0)
 
-    cosines = band(X).numpy()[:, -band.n_cosines :]
+    cosines = band(X).numpy()[:, -len(band.frequencies) :]
 
     pairs = cosines.reshape(len(X), -1, 2)
     for values, kernel in zip((pairs[:, ::2], pairs[:, 1::2]), kernels, strict=True):
@@ -88,11 +88,11 @@ def test_every_other_pair_sees_one_input_and_the_inputs_take_turns():
 def test_another_scale_only_scales_the_band_and_turns_the_phases_of_its_cosines(factor):
     band = drawn(200)
     rows = band.rows.copy()
-    rows[-band.n_cosines :, -1] += band.frequencies * np.log(factor)
+    rows[-len(band.frequencies) :, -1] += band.frequencies * np.log(factor)
 
     outputs = band(factor * X) / factor
 
-    assert band.n_cosines == 100
+    assert len(band.frequencies) == 100
     assert_allclose(outputs, replace(band, rows=rows)(X), rtol=0.0, atol=1e-12)
     assert_allclose(outputs[:, :100], band(X)[:, :100], rtol=1e-12)
     # A cosine and its sine turn in their plane, so distances and products stay.

@@ -1,11 +1,7 @@
 r"""Distances of samples to the Gaussians of the classes, at the cost of C and not of C^2.
 
-With the regularised covariance of a class,
-
-.. math:: S_c = B + (1 - \rho) \Sigma_c , \qquad
-          B = \rho \Sigma_{pooled} + \varepsilon v P + (1 - \rho) \bar{D} ,
-
-the score of a class is
+The score of a class is, with the shared part B of the covariances and :math:`S_c = B + (1 - \rho)
+\Sigma_c`,
 
 .. math:: s_c(x) = \tfrac12 (x - m)^\top B^{-1} (x - m)
           - \tfrac12 (x - \mu_c)^\top S_c^{-1} (x - \mu_c) .
@@ -17,21 +13,9 @@ system of the size of its factor: with :math:`U_c^\top U_c = (1 - \rho) \Sigma_c
 .. math:: s_c(x) = (\mu_c - m)^\top B^{-1} \bigl(x - \tfrac12 (\mu_c + m)\bigr)
           + \tfrac12 \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
 
-For classes that are Gaussian in the inputs :math:`-\log \det L_c` is added.
-
-Probabilities are the softmax of the scores divided by the temperature of the sample. With the
-temperature :math:`T_B` of least left-out cross-entropy of the discriminant of :math:`B / \rho`, the
-nearest class c and d features, it is
-
-.. math:: T(x) = T_B + a \, (\rho d)^{1/4} \, \bigl\| L_c^{-1} V_c (x - \mu_c) \bigr\|^2 .
-
-Classes that are Gaussian in the inputs have a = 0. The documentation gives the reasons
-(docs/theory/default.rst).
-
-References
-----------
-J. H. Friedman. Regularized discriminant analysis. Journal of the American Statistical Association
-84(405), 1989.
+For classes that are Gaussian in the inputs :math:`-\log \det L_c` is added. docs/theory/default.rst
+has the temperature of the probabilities (J. H. Friedman. Regularized discriminant analysis. Journal
+of the American Statistical Association 84(405), 1989).
 """
 
 from dataclasses import dataclass
@@ -46,8 +30,6 @@ from ...statistics import Array
 from ..gaussians import ClassGaussians
 from ..judge import LEAST_SHARE, LeftOutSamples
 from .interface import Choice, Head, Rows
-from .products import responses
-from .screening import is_exact, screened
 
 __all__ = ["GaussianDistances", "fit_distances"]
 
@@ -101,8 +83,6 @@ class GaussianDistances(Head):
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
             temperature=choice.temperature,
-            normal=choice.temperature is not None,
-            overwrite=True,
         )
 
     @staticmethod
@@ -116,19 +96,6 @@ class GaussianDistances(Head):
         scores = linear.add_(own, alpha=0.5)
         temperatures = own.gather(1, scores.argmax(1, keepdim=True)).mul_(self.own_temperature)
         return scores.div_(temperatures.add_(self.temperature))
-
-    def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
-        """Return the class of the highest score; single precision decides where it suffices."""
-        if not isinstance(x, torch.Tensor) or not len(self.rows) or not is_exact(x):
-            return super().most_likely(x, order)
-        centred = self.centred(x)
-        assert isinstance(centred, torch.Tensor)
-        possible, linear = screened(self, centred)
-        found = possible.byte().argmax(1)
-        unsure = torch.nonzero(possible.sum(1) > 1)[:, 0]
-        scores = self._some_scores(centred[unsure], linear[unsure], possible[unsure])
-        found[unsure] = order[scores[:, order].argmax(1)]
-        return found
 
     def logits(self, scores: Array) -> Array:
         """Return the scores themselves."""
@@ -149,39 +116,19 @@ class GaussianDistances(Head):
         centre = as_tensor(self.centre, device=x.device)
         return (x[:, : len(centre)] if isinstance(x, torch.Tensor) else x) - centre
 
-    def terms(
-        self, x: Rows, dtype: torch.dtype = torch.float64
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return linear terms and squared lengths in own axes of centred samples, of shape (n, C).
-
-        The products with own axes, which are most of the work, are computed in `dtype`.
-        """
+    def terms(self, x: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return linear terms, and squared lengths in own axes, of centred samples."""
         planes, offsets, rows, shifts = (
             as_tensor(one, device=x.device)
             for one in (self.planes, self.offsets, self.rows, self.shifts)
         )
         linear = (x @ planes.T).add_(offsets)
-        own = torch.zeros_like(linear)
-        for samples, classes, found in responses(x, rows, -shifts, self.lengths, dtype):
-            parts = torch.split(found.square_(), [self.lengths[c] for c in classes])
-            for c, part in zip(classes, parts, strict=True):
-                own[samples, c] = part.sum(0)
+        own, lengths = torch.zeros_like(linear), list(self.lengths)
+        parts = zip(torch.split(rows, lengths), torch.split(shifts, lengths), strict=True)
+        for c, (axes, shift) in enumerate(parts):
+            if len(axes):
+                own[:, c] = (x @ axes.T).sub_(shift).square_().sum(1)
         return linear, own
-
-    def _some_scores(
-        self, x: torch.Tensor, linear: torch.Tensor, chosen: torch.Tensor
-    ) -> torch.Tensor:
-        """Return s of centred samples and chosen classes, and of others minus infinity."""
-        rows, shifts = (
-            torch.split(as_tensor(one, device=x.device), list(self.lengths))
-            for one in (self.rows, self.shifts)
-        )
-        scores = linear.masked_fill(~chosen, -torch.inf)
-        for c in torch.nonzero(chosen.any(0))[:, 0].tolist():
-            samples = torch.nonzero(chosen[:, c])[:, 0]
-            squares = (x[samples] @ rows[c].T).sub_(shifts[c]).square_()
-            scores[samples, c] += 0.5 * squares.sum(1)
-        return scores
 
 
 def fit_distances(
@@ -191,10 +138,8 @@ def fit_distances(
     shrinkage: float,
     epsilon: float,
     temperature: float | None = None,
-    normal: bool = False,
-    overwrite: bool = False,
 ) -> GaussianDistances:
-    """Solve the distances to all classes.
+    """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
 
     Parameters
     ----------
@@ -207,11 +152,8 @@ def fit_distances(
     epsilon : float
         Ridge, relative to the mean variance within classes.
     temperature : float or None, default=None
-        Temperature of all samples; None is that of least left-out cross-entropy.
-    normal : bool, default=False
-        Whether the classes are Gaussian, so that scores have log-determinants.
-    overwrite : bool, default=False
-        Whether the rows of the classes may be overwritten, since they can take gigabytes.
+        Temperature of Gaussian classes, whose scores have log-determinants. None is that of
+        least left-out cross-entropy.
 
     Returns
     -------
@@ -232,16 +174,16 @@ def fit_distances(
     means = gaussians.means - centre
     planes = base.solve(means)
     offsets = -0.5 * torch.linalg.vecdot(planes, means)
-    own_temperature = 0.0
+    own_temperature, is_normal = 0.0, temperature is not None
     if temperature is None:
         temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
         known = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
         own_temperature = _OWN_TEMPERATURE * known**0.25
-    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means, overwrite=overwrite)
+    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means)
     return GaussianDistances(
         as_array(centre),
         as_array(planes),
-        as_array(offsets - halves if normal else offsets),
+        as_array(offsets - halves if is_normal else offsets),
         as_array(rows),
         as_array(shifts),
         gaussians.lengths if len(rows) else (0,) * len(weights),
@@ -267,35 +209,21 @@ def _linear_temperature(
 
 
 def _own_axes(
-    gaussians: ClassGaussians,
-    base: DiagonalPlusGram,
-    shrinkage: float,
-    means: torch.Tensor,
-    *,
-    overwrite: bool,
+    gaussians: ClassGaussians, base: DiagonalPlusGram, shrinkage: float, means: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return own axes, their responses to the means, and halves of the log-determinants."""
     halves = torch.zeros_like(gaussians.weights)
     if shrinkage == 1.0:
         return gaussians.rows[:0], means[:0, 0], halves
-    at_once = base.is_wide
-    if at_once:
-        rows = base.solve_own(gaussians.rows) if shrinkage else base.solve(gaussians.rows)
-    else:
-        rows = gaussians.rows if overwrite else gaussians.rows.clone()
-    shifts, stop = rows.new_empty(len(rows)), 0
-    for c, (length, own) in enumerate(zip(gaussians.lengths, gaussians.parts(), strict=True)):
-        start, stop = stop, stop + length
-        if length:
-            if not at_once:
-                own = own.clone()
-                rows[start:stop] = base.solve(own)
-            solved, factor = rows[start:stop], ((1.0 - shrinkage) / gaussians.weights[c]).sqrt()
+    shifts = torch.split(torch.empty_like(gaussians.rows[:, 0]), list(gaussians.lengths))
+    for c, own in enumerate(gaussians.parts()):
+        if len(own):
+            solved, factor = base.solve(own), ((1.0 - shrinkage) / gaussians.weights[c]).sqrt()
             system = (own @ solved.T).mul_(factor.square())
             system.diagonal().add_(1.0)
             lower = cholesky(system, name=f"the covariance of class {c}")
             solved *= factor
-            torch.linalg.solve_triangular(lower, solved, upper=False, out=solved)
-            shifts[start:stop] = solved @ means[c]
+            torch.linalg.solve_triangular(lower, solved, upper=False, out=own)
+            torch.mv(own, means[c], out=shifts[c])
             halves[c] = lower.diagonal().log().sum()
-    return rows, shifts, halves
+    return gaussians.rows, torch.cat(shifts), halves

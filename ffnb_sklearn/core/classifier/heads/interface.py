@@ -22,8 +22,8 @@ class Choice(NamedTuple):
 
     `input_energy` is the energy of the inputs as a multiple of the shared band's, or None for the
     class separation; `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance
-    within classes. Classes that are Gaussian in the inputs, which then count alone, have a
-    `temperature`; others have None.
+    within classes. Only classes that are Gaussian in the inputs, which then count alone, have a
+    `temperature`.
     """
 
     input_energy: float | None
@@ -75,16 +75,15 @@ class Head(ABC):
 
     @abstractmethod
     def logits(self, scores: Array) -> Array:
-        """Return logarithms of the probabilities, each row but for a constant."""
+        """Return logarithms of the probabilities, but for a constant, in the order of scores."""
 
     @abstractmethod
     def with_priors(self, scores: Array, priors: Array) -> Array:
-        """Return the scores for priors, positive and of sum one; equal priors change nothing."""
+        """Return the scores for classes of these priors, of sum one, instead of equal ones."""
 
     def pooling(self) -> Array | None:
-        """Return the matrix that pools hyperbolic tangents of the responses of planes to scores.
+        """Return the matrix that turns the tanh of responses into scores.
 
-        None stands for responses that are the scores. Only a head that is `tuned_as` itself is
-        linear.
+        It is None if the responses of the planes are the scores.
         """
         return None

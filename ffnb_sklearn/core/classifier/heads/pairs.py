@@ -9,6 +9,12 @@ For classes t and r, Gaussian with regularised covariances,
 (The paper prints b without the 1/2, which puts the threshold off the midpoint.) With equal
 covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh is the posterior of
 t minus the posterior of r.
+
+The part B that all pairs share is factored once. A pair adds the rows U of its two classes, and by
+the Woodbury identity
+
+.. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
+          \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta .
 """
 
 from dataclasses import dataclass
@@ -17,12 +23,11 @@ import numpy as np
 import torch
 
 from ...device import as_array, as_tensor
+from ...linalg import DiagonalPlusGram, cholesky, solve_in_place
 from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
-from .pair_systems import PairSolver, pair_system
-from .products import responses
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
@@ -67,7 +72,7 @@ class PairwiseFisher(Head):
     @staticmethod
     def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
         """Return the number of planes and offsets."""
-        return _n_pairs(n_classes) * (n_features + 1)
+        return n_classes * (n_classes - 1) // 2 * (n_features + 1)
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the sum of the pair outputs of each class, of shape (n_samples, C).
@@ -76,14 +81,15 @@ class PairwiseFisher(Head):
         sample lie between -(C - 1) and C - 1 and sum to zero.
         """
         planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
-        pooled = planes.new_zeros((self.n_classes, len(x)))
-        # Class t has the pairs (t, r), r < t.
-        for samples, classes, found in responses(x, planes, offsets, range(self.n_classes)):
-            parts = torch.split(found.tanh_(), [*classes])
-            for t, against in zip(classes, parts, strict=True):
-                pooled[t, samples] += against.sum(0)
-                pooled[:t, samples] -= against
-        return pooled.T.contiguous()
+        pooled = planes.new_zeros((len(x), self.n_classes))
+        # Class t has t pairs (t, r), r < t.
+        sizes = list(range(self.n_classes))
+        parts = zip(torch.split(planes, sizes), torch.split(offsets, sizes), strict=True)
+        for t, (own_planes, own_offsets) in enumerate(parts):
+            against = (x @ own_planes.T).add_(own_offsets).tanh_()
+            pooled[:, t] += against.sum(1)
+            pooled[:, :t] -= against
+        return pooled
 
     def logits(self, scores: Array) -> Array:
         r"""Return logarithms of probabilities in the order of the scores.
@@ -105,11 +111,6 @@ class PairwiseFisher(Head):
         t, r = np.tril_indices(self.n_classes, -1)
         identity = np.eye(self.n_classes)
         return identity[t] - identity[r]
-
-
-def _n_pairs(n_classes: int) -> int:
-    """Return the number of pairs among the first classes."""
-    return n_classes * (n_classes - 1) // 2
 
 
 def fit_pairwise(
@@ -141,16 +142,56 @@ def fit_pairwise(
     PairwiseFisher
         The hyperplanes of all pairs.
     """
-    system = pair_system(gaussians, covariance=covariance, shrinkage=shrinkage, epsilon=epsilon)
-    planes = PairSolver(system, gaussians.means).planes()
-    offsets = _offsets(planes, gaussians.means, -0.5 if half_bias else -1.0)
-    return PairwiseFisher(as_array(planes), as_array(offsets), len(gaussians.means))
+    if covariance == "identity":
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
+    means, lengths, n_classes = gaussians.means, gaussians.lengths, len(gaussians.means)
+    if shrinkage == 0.0:
+        base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
+        scale = _separate_ridges(gaussians, epsilon)
+    else:
+        base = gaussians.shared_covariance(shrinkage, epsilon, times=2.0)
+        scale = means.new_ones((n_classes, n_classes))
+    rows = means.new_zeros((n_classes, max(lengths) if shrinkage < 1.0 else 0, means.shape[1]))
+    if shrinkage < 1.0:
+        for padded, part, weight in zip(rows, gaussians.parts(), gaussians.weights, strict=True):
+            padded[: len(part)] = part * ((1.0 - shrinkage) / weight).sqrt()
+    planes = _planes(rows, means, base, scale)
+    t, r = np.tril_indices(n_classes, -1)
+    offsets = torch.linalg.vecdot(planes, means[t] + means[r])
+    offsets *= -0.5 if half_bias else -1.0
+    return PairwiseFisher(as_array(planes), as_array(offsets), n_classes)
 
 
-def _offsets(planes: torch.Tensor, means: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return b of each pair, a multiple of its plane at the sum of the means."""
-    offsets = planes.new_empty(len(planes))
-    for t in range(1, len(means)):
-        pairs = slice(_n_pairs(t), _n_pairs(t + 1))
-        offsets[pairs] = torch.linalg.vecdot(planes[pairs], means[t] + means[:t])
-    return offsets.mul_(factor)
+def _planes(
+    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
+) -> torch.Tensor:
+    """Solve all pairs, given the rows of each class, of shape (C, w, d), B and s, (C, C)."""
+    n_classes, width, _ = rows.shape
+    solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
+    solved_means = base.solve(means)
+    grams, at_means = rows @ solved_rows.mT, rows @ solved_means.T
+    planes = [means[:0]]
+    for t in range(1, n_classes):
+        cross = (solved_rows[:t].flatten(0, 1) @ rows[t].T).reshape(t, width, width)
+        upper = torch.cat([grams[t].expand_as(cross), cross.mT], dim=2)
+        system = torch.cat([upper, torch.cat([cross, grams[:t]], dim=2)], dim=1)
+        system.diagonal(dim1=1, dim2=2).add_(scale[t, :t, None])
+        own = at_means[t, :, t] - at_means[t, :, :t].T
+        theirs = at_means[:t, :, t] - at_means[:t].diagonal(dim1=0, dim2=2).T
+        factor = cholesky(system, name=f"the covariance of class {t} against another")
+        a = solve_in_place(factor, torch.cat([own, theirs], dim=1)[:, :, None])[:, None, :, 0]
+        block = solved_means[t] - solved_means[:t] - a[:, 0, :width] @ solved_rows[t]
+        block -= (a[:, :, width:] @ solved_rows[:t])[:, 0]
+        planes.append(block.div_(scale[t, :t, None]))
+    return torch.cat(planes)
+
+
+def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
+    """Return the ridge of each pair over the penalties, of shape (C, C), without shrinkage."""
+    residual = (gaussians.residuals / gaussians.penalties).mean(1) / gaussians.weights
+    if gaussians.absolute_ridge:
+        return epsilon + residual[:, None] + residual
+    own = epsilon * gaussians.mean_variances() + residual
+    scale = own[:, None] + own
+    # Two classes of one sample each have no spread.
+    return torch.where(scale > 0.0, scale, epsilon * gaussians.pooled_variance())

@@ -15,20 +15,8 @@ Woodbury identity other shares then need a system of size C alone, with
           \bigl(I + (A_\pi - A) G\bigr)^{-1} A_\pi .
 
 The values estimate probabilities, but the ridge draws them towards 1/C, and they may be negative.
-They become probabilities by a power of :math:`y + \sqrt{y^2 + 1}` with :math:`y = C u / 4`,
-
-.. math:: p_c \propto \exp \bigl(a \operatorname{arsinh} (C u_c / 4)\bigr) .
-
-With few classes, y is small and this is about a softmax of u. With many, a softmax would be too
-sure of the samples with the largest values, and not sure enough of the others. The power a has the
-least cross-entropy of left-out samples (`left_out_values`). Their deviations from the mean of their
-class are drawn from a multivariate Laplace distribution [1]_. With a normal distribution, whose
-tails are shorter than those of most classes, two classes with many samples look too certain.
-
-References
-----------
-.. [1] T. Eltoft, T. Kim and T.-W. Lee. On the multivariate Laplace distribution. IEEE Signal
-   Processing Letters 13(5), 2006.
+They become probabilities by a power a of :math:`y + \sqrt{y^2 + 1}` with :math:`y = C u / 4`
+(docs/theory/default.rst).
 """
 
 from dataclasses import dataclass
@@ -41,10 +29,10 @@ from ...linalg import NotPositiveDefiniteError
 from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
-from ..judge import LEAST_SHARE, LeftOutSamples
+from ..judge import LEAST_SHARE, LeftOutSamples, normal_draws
 from .interface import Choice, Head, Rows
 
-__all__ = ["OneVsAllRidge", "fit_one_vs_all", "left_out_values"]
+__all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
 # Values far beyond this multiple of 1 / C count by their ratios, and values far below by their
 # differences: on CIFAR-100 a softmax has 0.31 more log-loss .
@@ -119,40 +107,28 @@ class OneVsAllRidge(Head):
 def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
     """Regress the indicator of each class on the features, with a ridge and an intercept.
 
-    The normal equations need no sample, only the total scatter: the scatter within the classes plus
-    the scatter of their means, as if all classes had equal weights.
-
-    Parameters
-    ----------
-    gaussians : ClassGaussians
-        The classes.
-    epsilon : float
-        Ridge, relative to the mean variance within classes.
-
-    Returns
-    -------
-    OneVsAllRidge
-        The linear functions.
+    The ridge, epsilon, is relative to the mean variance within classes, which have equal weights.
     """
-    total, share = gaussians.weights.sum(), 1.0 / len(gaussians.weights)
+    share = 1.0 / len(gaussians.weights)
     centre = gaussians.means.mean(0)
     from_centre = gaussians.means - centre
-    base, rows = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
+    base = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
     solved = base.solve(from_centre)
     planes, gram = solved * share, solved @ from_centre.T
-    left_out = LeftOutSamples(gaussians)
-    lengths = left_out.split(total * base.own_lengths(rows, left_out.numbers))
-    margins = []
-    for c, one in zip(left_out.classes, lengths, strict=True):
+    left_out, margins = LeftOutSamples(gaussians), []
+    draws = _laplace_draws(gaussians)
+    for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c].clone()
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(c, one, solved[order])
-        products, n = gram[order][:, order], gaussians.counts[c]
-        values = left_out_values(
-            products, h, _draws(root, gaussians.seed), n, n / gaussians.counts.sum()
-        )
+        h, root = left_out.spread(c, base, solved[order])
+        products = draws @ root
+        # A sample has its share of all samples within the classes, and of its class between them.
+        between = 1.0 + 2.0 * products[:, 0] + gram[c, c]
+        leverages = h / gaussians.counts.sum() + share / gaussians.counts[c] * between
+        values = share * (1.0 + gram[c, order] + products)
+        values = left_out_values(values, leverages.clamp_min(0.0))
         logits = torch.asinh(values * (len(planes) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
     is_judged = bool(margins) and len(planes) > 1
@@ -164,57 +140,17 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     )
 
 
-def left_out_values(
-    gram: torch.Tensor, h: torch.Tensor, v: torch.Tensor, n: torch.Tensor, share: torch.Tensor
-) -> torch.Tensor:
-    """Compute the values of samples of the first class under the regression without them.
-
-    Parameters
-    ----------
-    gram : Tensor of shape (C, C)
-        G.
-    h : Tensor of shape ()
-        Squared length of a sample's deviation z from the mean of its class, in the inverse of T.
-    v : Tensor of shape (n_samples, C)
-        Products of z with the means in that inverse.
-    n : Tensor of shape ()
-        Number of samples of the class.
-    share : Tensor of shape ()
-        Share of these in the samples of all classes.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, C)
-        The values.
-    """
-    n_classes = len(gram)
-    step = 1.0 / (n - 1.0)
-    # T loses alpha z z' + beta (M_c z' + z M_c').
-    alpha = share * step - step.square() * (n_classes - 1.0) / n_classes**2
-    beta = step / n_classes
-    p, q = v[:, 0], gram[0, 0]
-    # Products of z and M_c with x - m in the inverse of T, and x - m = M_c + s z.
-    s = 1.0 + beta
-    of_z, of_mean = p + s * h, q + s * p
-    first, second = alpha * of_z + beta * of_mean, beta * of_z
-    a, b, c, d = alpha * h + beta * p, alpha * p + beta * q, beta * h, beta * p
-    det = ((1.0 - a) * (1.0 - d) - b * c).clamp_min(LEAST_SHARE)
-    of_z, of_mean = ((1.0 - d) * first + b * second) / det, (c * first + (1.0 - a) * second) / det
-    moved = beta.expand(n_classes).clone()
-    moved[0] -= step
-    by_z = v + moved * h
-    by_mean = gram[0] + moved * p[:, None]
-    return (1.0 + (s + of_z)[:, None] * by_z + (1.0 + of_mean)[:, None] * by_mean) / n_classes
+def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tensor:
+    """Return the values of samples of the first class under the regression without them."""
+    indicator = torch.zeros_like(values[0])
+    indicator[0] = 1.0
+    left = (1.0 - leverages).clamp_min(LEAST_SHARE)
+    return (values - torch.outer(leverages, indicator)) / left[:, None]
 
 
-def _draws(root: torch.Tensor, seed: int, n_draws: int = 256) -> torch.Tensor:
-    """Return Laplace distributed draws with a root of their covariance, and their mirror images.
-
-    They are many because the tails decide between two classes that hardly overlap.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn((n_draws, len(root)), generator=generator, dtype=root.dtype, device="cpu")
-    # A normal distribution with an exponentially distributed variance.
-    uniform = torch.rand((n_draws, 1), generator=generator, dtype=root.dtype, device="cpu")
-    draws = (normal * (-torch.log1p(-uniform)).sqrt()).to(root.device) @ root
-    return torch.cat([draws, -draws])
+def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:
+    """Draw numbers for each class: normal ones with an exponentially distributed variance."""
+    n_classes, device = len(gaussians.weights), gaussians.weights.device
+    draws = normal_draws(gaussians.seed, n_classes + 2, device)
+    # Half the squared length in a plane is exponentially distributed.
+    return draws[:, 2:] * (0.5 * draws[:, :2].square().sum(1, keepdim=True)).sqrt()

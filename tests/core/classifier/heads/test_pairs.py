@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.heads import pair_systems, products
 from ffnb_sklearn.core.classifier.heads.pairs import PairwiseFisher, fit_pairwise
 from ffnb_sklearn.core.statistics import ClassMoments
 
@@ -111,20 +110,6 @@ def test_residuals_of_single_classes_are_exact_in_the_pooled_covariance():
         assert_matches(result, naive(moments, covariance, 1.0, 0.3, np.ones(12)))
 
 
-@pytest.mark.parametrize("n_together", [1, 20])
-def test_solving_a_few_pairs_at_a_time_changes_nothing(monkeypatch, n_together):
-    gaussians = gaussians_of(classes(8))
-    whole = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
-
-    for module in (pair_systems, products):
-        monkeypatch.setattr(module, "ROWS_TOGETHER", n_together)
-    parts = fit_pairwise(gaussians, covariance="class", shrinkage=0.25, epsilon=0.3)
-
-    X = torch.as_tensor(np.random.default_rng(0).normal(size=(30, 8)))
-    assert_allclose(parts.planes, whole.planes, rtol=1e-9)
-    assert_allclose(parts.scores(X), whole.scores(X), rtol=1e-9)
-
-
 def test_without_shrinkage_a_pair_depends_on_its_two_classes_alone():
     moments, how = classes(10), {"covariance": "class", "shrinkage": 0.0, "epsilon": 0.3}
 
@@ -161,9 +146,7 @@ def test_the_threshold_lies_at_the_midpoint_of_the_means():
 
 @pytest.mark.parametrize("n_samples", [1, 7, 40])
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 9])
-def test_scores_are_sums_of_antisymmetric_pair_outputs(monkeypatch, n_samples, n_classes):
-    # So few at a time that both samples and hyperplanes come in several parts.
-    monkeypatch.setattr(products, "ROWS_TOGETHER", 16)
+def test_scores_are_sums_of_antisymmetric_pair_outputs(n_samples, n_classes):
     rng, n_pairs = np.random.default_rng(0), n_classes * (n_classes - 1) // 2
     planes, offsets = rng.normal(size=(n_pairs, 3)), rng.normal(size=n_pairs)
     X = rng.normal(size=(n_samples, 3))
