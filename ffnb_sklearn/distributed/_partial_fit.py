@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from .._estimators.priors import check_priors
-from .._estimators.validation import with_options
+from .._estimators.settings import bands_of
+from .._estimators.transactions import learning_lock
 from .._inputs.labels import check_labels, label_positions
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
@@ -76,7 +77,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         (``band_size > 1``, ``n_layers > 1``, fine-tuning or batch normalisation), if the shards
         change between two passes, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
-        If another thread has changed the estimator in the meantime.
+        If another call is changing the estimator.
 
     Examples
     --------
@@ -94,11 +95,11 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     if not isinstance(estimator, FFNBClassifier):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
     shards = list_of_shards(X, y, sample_weight)
-    estimator._validate_params()
-    _check_bands(estimator)
-    before = estimator._state
-    after = _learned(estimator, before, shards, classes)
-    estimator._keep(before, after, is_first=before is None)
+    with learning_lock(estimator):
+        estimator._validate_params()
+        _check_bands(estimator)
+        state = estimator._state
+        estimator._keep(_learned(estimator, state, shards, classes), is_first=state is None)
     return estimator
 
 
@@ -106,12 +107,16 @@ def _check_bands(estimator):
     """Raise if trained bands cannot be computed from sums over samples."""
     if not estimator.band_size:
         return
-    needed = {"band_size": 1, "n_layers": 1, "bands__max_epochs": 0, "bands__batch_norm": False}
-    given = with_options(estimator)
-    for name, value in needed.items():
-        if given[name] != value:
+    bands = bands_of(estimator)
+    for name, value, needed in [
+        ("band_size", estimator.band_size, 1),
+        ("n_layers", estimator.n_layers, 1),
+        ("bands__max_epochs", bands.max_epochs, 0),
+        ("bands__batch_norm", bands.batch_norm, False),
+    ]:
+        if value != needed:
             raise ValueError(
-                f"{name} must be {value} to train bands from shards; got {given[name]!r}. Use "
+                f"{name} must be {needed} to train bands from shards; got {value!r}. Use "
                 "band_size=0, or partial_fit."
             )
 

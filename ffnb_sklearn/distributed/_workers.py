@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import _num_samples
 
-from .._estimators.validation import check_samples, validated
+from .._estimators.validation import check_inputs, check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import label_positions
 from .._inputs.sparse import samples_on
@@ -57,8 +57,7 @@ class Statistics:
 def inputs_of(blank, shard):
     """Return a state with the number of features of a first shard, and their names if any."""
     X, _, _ = _parts(shard)
-    is_empty = _num_samples(X) == 0
-    _, state = validated(blank, X, None, accept_sparse="csr", skip_check_array=is_empty)
+    _, state = check_inputs(blank, X, None, ensure_min_samples=0)
     return state
 
 
@@ -147,7 +146,7 @@ def _samples(blank, shard):
     X, y, weights = _parts(shard)
     known = {"classes": None, "state": blank._state}
     if _num_samples(X) == 0:
-        validated(blank, X, blank._state, skip_check_array=True)
+        check_inputs(blank, X, blank._state, ensure_min_samples=0)
         return None
     if np.shape(weights) == (_num_samples(X),) and not np.any(weights):
         # Zero weights are an error only if no other shard has a positive weight.
