@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
@@ -174,6 +175,8 @@ def count_lost_tasks(n_trials, n_writers=3):
                     try:
                         learn(model, np.isin(Y, label))
                     except ConcurrentLearningError:
+                        # The call is refused at once, and the other call needs some time.
+                        time.sleep(1e-3)
                         continue
                     return n_before
                 raise AssertionError("a thread was refused a thousand times")
