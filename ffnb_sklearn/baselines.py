@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import Interval
 
 from ._estimators.bands import Bands
 from ._estimators.base import ClassIncrementalClassifier, task_on
-from ._estimators.validation import check_seed, check_unchanged, descent_of
+from ._estimators.settings import check_seed, check_unchanged, descent_of
 from ._inputs.seeds import next_seed
 from .core.device import resolve_device
 from .core.tuning.naive import empty_network, grow, train_newest
@@ -50,7 +50,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the weights and of the mini-batches.
     verbose : bool or int, default=False
-        Whether to print a line for every task, and with 2 or more also a line for every epoch.
+        Whether to print a line for every task.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self : NaiveIncrementalClassifier
             The fitted estimator. It is unchanged if an error is raised.
         """
-        return self._learn(X, y, reset=True, classes_per_task=self.classes_per_task)
+        return self._learn(X, y, reset=True)
 
     def partial_fit(self, X, y, classes=None):
         """Train on one more task, without changing the parameters of earlier tasks.
@@ -171,30 +171,17 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _most_epochs(self):
-        """Return the largest number of epochs of a task."""
-        return int(self.max_epochs)
-
-    def _taught(self, state, X, positions, arrived, weights, watcher):
+    def _taught(self, state, X, positions, arrived, weights):
         """Return the state with the network after a task; outputs are trained with their bands."""
         model, n_layers = state.model, int(self.n_layers)
         task = task_on(resolve_device(self.device), state, X, positions, weights)
         samples = task.X
         if model is None:
             model = empty_network(samples, n_layers, next_seed(self.random_state))
-        self._check_continuation(model)
+        check_unchanged("n_layers", model.n_layers, n_layers)
+        check_seed(model.seed, self.random_state)
         n_new = len(arrived) - model.n_classes
         if n_new > 0:
             model = grow(model, n_new, int(self.band_size), self.activation)
-        model = train_newest(model, samples, task.classes, descent_of(self), watcher)
+        model = train_newest(model, samples, task.classes, descent_of(self))
         return replace(state, model=model)
-
-    def _present_model(self, state):
-        """Return the network; its parameters that are not fixed apply to learning alone."""
-        self._check_continuation(state.model)
-        return state.model
-
-    def _check_continuation(self, model):
-        """Raise if a parameter that shapes the network is not as in earlier tasks."""
-        check_unchanged("n_layers", model.n_layers, self.n_layers)
-        check_seed(model.seed, self.random_state)

@@ -1,41 +1,35 @@
 """The classifier: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import (
-    Interval,
-    RealNotInt,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._estimators.bands import Bands
 from ._estimators.base import ClassIncrementalClassifier, task_on
-from ._estimators.export import TorchHead
+from ._estimators.bound import BoundMixin
+from ._estimators.export import ExportMixin
 from ._estimators.novelty import NoveltyMixin
-from ._estimators.parameter_rules import READ_BY_PREDICTIONS
 from ._estimators.priors import check_priors, class_priors, with_unforeseen
 from ._estimators.revision import RevisionMixin
-from ._estimators.state import learned_attribute, present_attribute
-from ._estimators.validation import (
+from ._estimators.settings import (
     bands_of,
     check_continuation,
     check_seed,
-    check_settings,
-    settings_of_predictions,
-    with_options,
+    settings_of,
+    solution_parameters,
+    solved_settings,
 )
+from ._estimators.state import learned_attribute
 from ._inputs.columns import ColumnSpreads
 from ._inputs.seeds import next_seed
-from ._inputs.sparse import N_COLUMNS, WideSamples
-from .core.bound import forgetting_bound
+from ._inputs.sparse import WideSamples
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
@@ -44,40 +38,26 @@ from .core.model import empty_model
 __all__ = ["FFNBClassifier"]
 
 
-def _advice(names):
-    """Return the advice on parameters that users look for under another name."""
-    if "class_weight" in names:
-        return (
-            'There is no parameter class_weight; use priors. Their default, "uniform", treats all '
-            'classes alike, as class_weight="balanced" does, and a mapping sets the shares of the '
-            "classes."
-        )
-    options = [name for name in names if name in Bands._parameter_constraints]
-    if options:
-        listed = ", ".join(f"{name}=..." for name in options)
-        return (
-            f"Options of the bands belong to bands: FFNBClassifier(bands=Bands({listed})), or "
-            f"set_params(bands__{options[0]}=...)."
-        )
-    return ""
-
-
-def _with_advice(constructor):
-    """Let the error of a constructor for an unknown parameter say where it is found."""
+def _without_class_weight(constructor):
+    """Let a constructor tell users of `class_weight` about `priors`."""
 
     @wraps(constructor)
-    def advised(self, *args, **parameters):
-        try:
-            constructor(self, *args, **parameters)
-        except TypeError as error:
-            raise TypeError(f"{error}. {_advice(parameters)}".removesuffix(". ")) from None
+    def checked(self, **parameters):
+        if "class_weight" in parameters:
+            raise TypeError(
+                f"{type(self).__name__} has no parameter class_weight; use priors. Their default, "
+                '"uniform", treats all classes alike, as class_weight="balanced" does.'
+            )
+        constructor(self, **parameters)
 
-    return advised
+    return checked
 
 
 class FFNBClassifier(
     RevisionMixin,
     NoveltyMixin,
+    BoundMixin,
+    ExportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassIncrementalClassifier,
@@ -86,22 +66,19 @@ class FFNBClassifier(
 
     Labels that a call of `partial_fit` brings for the first time form a task: a band of neurons is
     trained for them in the null-space of the previous tasks. The moments of each class are stored,
-    and the samples are discarded. The classifier follows from the moments at the first prediction;
-    by default it compares the distances of a sample to the Gaussians of the classes. `fit` with
-    ``classes_per_task=None`` is joint training. The user guide describes the parameters in groups.
+    and the samples are discarded. The classifier follows from the moments; by default it compares
+    the distances of a sample to the Gaussians of the classes. `fit` is joint training.
 
     Parameters
     ----------
     classes_per_task : int or None, default=None
         Only for `fit`: number of classes per task, in sorted order. None makes them one task.
     shared_band_size : int or "auto", default="auto"
-        Number of random ReLU neurons (with few inputs, up to half are cosines) that are drawn once
-        and never trained. "auto" is 500, or 360,000 divided by the number of inputs if that is
-        less; 0 for sparse samples of more than 2000 features.
+        Number of random neurons, which are never trained. "auto" is 500, or 360,000 divided by the
+        number of inputs if that is less; 0 for sparse samples of more than 2000 features.
     band_size : int, default=1
-        Trained neurons per new class and layer. With 0 the model depends neither on the order of
-        the tasks nor on how the classes are divided into tasks. Sparse samples of more than 2000
-        features have no trained neurons, see Notes.
+        Trained neurons per new class and layer. With 0 the model does not depend on the order of
+        the tasks.
     p : int, float or sequence of these, default=0.95
         Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
         or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
@@ -116,8 +93,7 @@ class FFNBClassifier(
         Regularised Mahalanobis distances to the classes, the aggregated discriminants of all pairs
         of classes as in [1]_, or one ridge regression per class.
     covariance : {"class", "identity"}, default="class"
-        Whether each class has its own covariance, or all have the identity times the mean variance,
-        without calibrated probabilities. No effect with ``classifier="ova"``.
+        Whether each class has its own covariance, or the identity times the mean variance.
     shrinkage : float or "auto", default="auto"
         Share in [0, 1] of the pooled covariance in the covariance of a class: 0 as in [1]_, 1 for
         linear discriminant analysis. "auto" is the intensity of Ledoit and Wolf [2]_ within limits.
@@ -125,9 +101,9 @@ class FFNBClassifier(
         Positive ridge, relative to the mean variance within classes. "auto" follows the shrinkage;
         it is 0.3 with ``classifier="ova"``, and 0.7 with ``shrinkage=0``.
     rank : int, "auto" or None, default="auto"
-        Number of principal axes stored for the scatter of each class; the rest of the variance is
-        stored per feature. None stores the scatter exactly. "auto" stores the axes that hold 95 %
-        of the variance, at least 64 and at most 96 (8 if sparse inputs stay sparse).
+        Number of principal axes stored for the scatter of each class; None stores the scatter
+        exactly. "auto" stores the axes that hold 95 % of the variance, at least 64 and at most 96
+        (8 if sparse inputs stay sparse).
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or positive weights of every label learned, and of further labels.
@@ -136,49 +112,35 @@ class FFNBClassifier(
         than ten spreads from zero, and divides all columns by their spread if at least a tenth of
         them have less than a hundredth of the largest spread. True standardises all columns.
     novelty : bool, default=False
-        Whether to prepare `novelty_threshold`: each task is also learned without a part of its
-        samples, up to ten times, and quantiles of the scores of these samples are kept.
+        Whether to prepare `novelty_threshold`; each task is then learned up to ten times more.
     chunk_size : int, default=4096
-        Number of samples whose features are in memory at a time. With ``band_size=0``, X may be a
-        memory map of float64 or float32 numbers that is larger than memory.
+        Number of samples whose features are in memory at a time.
     device : str, default="auto"
-        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>", resolved at each call. "mps" has
-        no float64 arithmetic and is refused.
+        Where to compute: "auto", "cpu", "cuda" or "cuda:<index>", resolved at each call.
     random_state : int, RandomState instance or None, default=None
         Seed of all random numbers. Two models can be merged only if their seeds are equal.
     verbose : bool or int, default=False
-        Whether to print a line for every task, and with 2 or more also a line for every epoch.
+        Whether to print a line for every task.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen or declared so far, sorted: the columns of `predict_proba` and
         `decision_function`. Columns move when a new label sorts before known labels.
-    n_features_in_ : int
-        Number of features seen at the first task.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features. Defined only if X had string column names.
-    n_tasks_ : int
-        Number of tasks that brought new labels.
-    task_classes_ : list of ndarray
-        The new labels of each task.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        Number of features, and their names, defined only if X had string column names.
+    n_tasks_, task_classes_ : int, list of ndarray
+        Number of tasks that brought new labels, and these labels.
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
         For each task that brought bands, the number of residual axes in each layer.
-    n_iter_ : int
-        Number of epochs run for the last task.
-    loss_curve_ : list of float
-        Loss of the last task after each of these epochs.
-    shrinkage_ : float
-        Shrinkage with which the classifier is solved. Reading it solves the classifier, as a
-        prediction does; displaying the estimator does not.
-    epsilon_ : float
-        Relative ridge with which the classifier is solved. Reading it solves the classifier too.
-    offset_ : ndarray of shape (`n_features_in_`,) or None
-        Subtracted from the columns of X; None if no column is centred.
-    scale_ : ndarray of shape (`n_features_in_`,) or None
-        Divisors of the columns of X, after the subtraction; None if no column is divided.
+    n_iter_, loss_curve_ : int, list of float
+        Number of epochs run for the last task, and the loss after each of them.
+    shrinkage_, epsilon_ : float
+        Shrinkage and relative ridge of the solved classifier. They exist after a prediction.
+    offset_, scale_ : ndarray of shape (`n_features_in_`,) or None
+        Subtracted from the columns of X, and their divisors; None if no column changes.
 
     See Also
     --------
@@ -187,25 +149,10 @@ class FFNBClassifier(
 
     Notes
     -----
-    Every call that learns is a transaction: if it raises, the estimator predicts as before, and
-    other threads predict with the state before or after it. If two threads learn at the same time,
-    the call that ends second raises `ConcurrentLearningError` and changes nothing.
-
-    `set_params` may change parameters after learning: those of the classifier take effect at the
-    next prediction, those of learning at the next task, and a change of a parameter that shapes the
-    state is refused. The user guide lists them.
-
-    The first prediction after a call that learns solves the classifier, and so takes longer. If the
-    ridge is too small, it issues an `IllConditionedWarning` or raises a `NotPositiveDefiniteError`.
-
-    X may be sparse in every method. If the first samples are sparse and have more than 2000
-    features, the inputs stay sparse, no neuron is drawn or trained, and more than 65536 features
-    are projected onto 65536 columns. With a positive `shared_band_size` or without
-    `skip_connection`, the features are projected onto 2000 dense columns, with all neurons. All
-    other sparse samples give the same results as dense samples.
-
-    The stored data are the weights, means and scatters of the classes, and the weights of the
-    bands. The mean of a class with a single sample *is* that sample; see the user guide on privacy.
+    A call that learns is a transaction: if it raises, the estimator predicts as before. The first
+    prediction after it solves the classifier, and so takes longer. The user guide tells when
+    `set_params` takes effect after learning, how sparse samples are projected, and which data are
+    stored: the mean of a class with a single sample *is* that sample.
 
     References
     ----------
@@ -231,12 +178,7 @@ class FFNBClassifier(
         **ClassIncrementalClassifier._parameter_constraints,
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "band_size": [Interval(Integral, 0, None, closed="left")],
-        "p": [
-            Interval(Integral, 0, None, closed="left"),
-            Interval(RealNotInt, 0, 1, closed="neither"),
-            list,
-            tuple,
-        ],
+        "p": [Real, list, tuple],
         "bands": [Bands, None],
         "skip_connection": ["boolean"],
         "classifier": [StrOptions({"gaussian", "ovo", "ova"})],
@@ -250,7 +192,7 @@ class FFNBClassifier(
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    @_with_advice
+    @_without_class_weight
     def __init__(
         self,
         *,
@@ -298,36 +240,19 @@ class FFNBClassifier(
     def as_published(cls, **parameters):
         """Create an estimator with the model and the algorithm printed in the paper.
 
-        The estimator has one feature layer of three neurons per class, which matches all printed
-        network sizes. The discriminants of pairs use the bands alone, old classes have zeros in new
-        neurons, class covariances have no shrinkage, and gamma and epsilon are absolute. Algorithm
-        2 runs all its epochs, without left-out samples, copies, draws or veto. The printed text is
-        corrected or completed in these places: the bias has the factor 1/2
-        (``bands__half_bias=False`` restores the printed bias) and stands inside of tanh, a class
-        pools over all other classes, each part of a class has a code of its own, and no axis
-        without energy is kept. The page "The method of the paper" has a table of these readings,
-        and of the accuracy of the printed letter; the user guide lists all differences from the
-        default.
+        The page "The method of the paper" lists the places where its text is corrected or
+        completed.
 
         Parameters
         ----------
         **parameters
-            Parameters that replace these values, including the options of `bands` by names such as
-            ``bands__n_folds``. The paper sets p to 45 (SBU) and 75 (FPHA) and in general asks for
-            most of the variance, here 0.99. It does not print gamma, epsilon and, on skeletons, the
-            weight decay and the initial rate; their values here are ours.
+            Parameters that replace these values, such as ``bands__n_folds``. The paper sets p to 45
+            (SBU) and 75 (FPHA); here it is 0.99.
 
         Returns
         -------
         FFNBClassifier
             Unfitted estimator.
-
-        Examples
-        --------
-        >>> from ffnb_sklearn import FFNBClassifier
-        >>> clf = FFNBClassifier.as_published(p=75, bands__max_epochs=0)
-        >>> clf.band_size, clf.n_layers, clf.bands.units
-        (3, 1, 'absolute')
         """
         bands = Bands(
             gamma=1.0,
@@ -368,8 +293,6 @@ class FFNBClassifier(
         self : FFNBClassifier
             The estimator.
         """
-        if advice := _advice(params):
-            raise ValueError(advice)
         bands = params.get("bands", self.bands)
         if bands is None and any(name.startswith("bands__") for name in params):
             params = {**params, "bands": Bands()}
@@ -378,14 +301,7 @@ class FFNBClassifier(
     def _validate_params(self):
         """Raise if a parameter or an option of `bands` is invalid."""
         super()._validate_params()
-        self._check(with_options(self))
-
-    def _check(self, parameters):
-        """Raise if one of some parameters is invalid; options of `bands` have its prefix."""
-        options = Bands._parameter_constraints.items()
-        constraints = {f"bands__{name}": some for name, some in options}
-        constraints |= self._parameter_constraints
-        validate_parameter_constraints(constraints, parameters, type(self).__name__)
+        bands_of(self)._validate_params()
 
     def fit(self, X, y, sample_weight=None):
         """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
@@ -397,17 +313,15 @@ class FFNBClassifier(
         y : array-like of shape (n_samples,)
             Labels of the samples: numbers, strings or booleans.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, each 0 or between 1e-20 and 1e20. A weight of k is equivalent to k
-            repetitions of the sample, except in mini-batches and folds, which count samples. A
-            class whose samples all weigh 0 counts as declared, see `partial_fit`.
+            Sample weights; k is equivalent to k repetitions of the sample, except in mini-batches
+            and folds. A class whose samples all weigh 0 counts as declared, see `partial_fit`.
 
         Returns
         -------
         self : FFNBClassifier
             The fitted estimator. It is unchanged if an error is raised.
         """
-        size = self.classes_per_task
-        return self._learn(X, y, sample_weight=sample_weight, reset=True, classes_per_task=size)
+        return self._learn(X, y, sample_weight=sample_weight, reset=True)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn one more task, and keep everything that was learned before.
@@ -419,8 +333,7 @@ class FFNBClassifier(
         y : array-like of shape (n_samples,)
             Labels of the samples, of the kind seen before: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now. Declaring labels is optional, and a
-            label that has not been seen is never predicted.
+            Labels still to come, which get their columns now and are not predicted before.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, as in `fit`.
 
@@ -434,8 +347,7 @@ class FFNBClassifier(
     def transform(self, X):
         """Compute the features that the classifier uses.
 
-        Existing columns never change, except with ``Bands(batch_norm=True)``: a new task appends
-        its bands after them.
+        A new task appends columns; old columns change only with ``Bands(batch_norm=True)``.
 
         Parameters
         ----------
@@ -445,9 +357,9 @@ class FFNBClassifier(
         Returns
         -------
         ndarray or sparse array of shape (n_samples, n_features_out)
-            Inputs if ``skip_connection=True``, then the shared band, then the last layer of trained
-            bands. In a model that projects its samples, the inputs are the columns of the
-            projection. The result is a sparse array if the projection has more than 2000 columns.
+            Inputs if ``skip_connection=True``, or their projection, then the shared band, then the
+            last layer of trained bands. A sparse array if the projection has more than 2000
+            columns.
         """
         state = self._present_state()
         samples = self._samples(state, X)
@@ -458,113 +370,30 @@ class FFNBClassifier(
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
-    def forgetting_bound(self, X_previous):
-        """Bound and measure how far the newest task's bands have moved previous features.
-
-        Before its task the output of a neuron is constant. Proposition 1 bounds the change of its
-        output on samples of previous tasks.
-
-        Parameters
-        ----------
-        X_previous : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples of previous tasks.
-
-        Returns
-        -------
-        ForgettingBound
-            The attributes `bound` and `drift` are squared Frobenius norms summed over the samples,
-            and `layers` has their terms in each layer.
-
-        Raises
-        ------
-        ValueError
-            If fewer than two tasks have brought bands, if no task is the newest because estimators
-            were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
-        """
-        state = self._present_state()
-        X, model = self._samples(state, X_previous), state.model
-        if any(band.batch_norm is not None for band in model.features.bands):
-            raise ValueError(
-                "forgetting_bound needs Bands(batch_norm=False): the running statistics move old "
-                "neurons, which Proposition 1 does not cover."
-            )
-        if len(model.null_space_dims) < 2:
-            raise ValueError(
-                "forgetting_bound needs two tasks that brought trained bands; there are "
-                f"{len(model.null_space_dims)}."
-            )
-        if not model.n_newest:
-            raise ValueError(
-                "forgetting_bound needs a newest task; after merge and forget there is none. "
-                "Learn one more."
-            )
-        return forgetting_bound(model, X.double())
-
-    def to_torch(self, dtype="float32"):
-        """Return the solved classifier as a module of torch, to be used without this package.
-
-        It holds the repair of the columns, the feature map and the head as buffers, and does not
-        change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes from images
-        to scores; `torch.export` and ONNX can store it.
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}, default="float32"
-            Type of the buffers, and of the samples that the module takes.
-
-        Returns
-        -------
-        torch.nn.Module
-            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
-            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
-            module `probabilities` in it maps the scores to probabilities. With two labels, half the
-            difference of the scores is the value of `decision_function`.
-
-        Raises
-        ------
-        ValueError
-            If `dtype` is another one, or if the classifier has learned sparse samples of more than
-            2000 features, which it keeps sparse or projects.
-        """
-        if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-        state = self._present_state()
-        if state.projection is not None:
-            raise ValueError(
-                "to_torch needs a classifier that has learned dense samples first, or sparse "
-                f"samples of at most {N_COLUMNS} features; got sparse samples of "
-                f"{state.n_features_in} features."
-            )
-        return (
-            TorchHead(state, self._head(state), self._class_priors(state))
-            .to(getattr(torch, dtype))
-            .eval()
-        )
-
-    # These depend on the parameters of the solution.
-    n_parameters_ = present_attribute(lambda estimator: estimator._present_state().model.n_weights)
-    shrinkage_ = present_attribute(lambda estimator: estimator._solved_choice().shrinkage)
-    epsilon_ = present_attribute(lambda estimator: estimator._solved_choice().epsilon)
     null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
-
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 
-    def _most_epochs(self):
-        """Return the largest number of epochs of a task."""
-        return int(bands_of(self).max_epochs) if self.band_size else 0
+    shrinkage_ = property(lambda self: self._solved_choice().shrinkage)
+    epsilon_ = property(lambda self: self._solved_choice().epsilon)
 
-    def _taught(self, state, X, positions, arrived, weights, watcher):
-        """Return the state with the model after a task.
+    def _solved_choice(self):
+        """Return the values with which the last prediction has solved the classifier."""
+        self._learned_state()
+        # An estimator whose parameters have become invalid can still be displayed.
+        with suppress(ValueError):
+            if solved := self._present_state().model.solved:
+                return solved.choice
+        raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
-        The samples of a first task also decide the repair of the columns.
-        """
+    def _taught(self, state, X, positions, arrived, weights):
+        """Return the state after a task; the first task decides the repair of the columns."""
         check_priors(self.priors, arrived)
         if state.model is None and self.scale:
             state = self._repaired(state, ColumnSpreads.of(X, weights))
         task = task_on(resolve_device(self.device), state, X, positions, weights)
         model, settings = self._begun(state)
-        return replace(state, model=learn(model, task, settings, watcher))
+        return replace(state, model=learn(model, task, settings))
 
     def _repaired(self, state, spreads):
         """Return a state without a model, with the repair of columns of these spreads."""
@@ -574,24 +403,20 @@ class FFNBClassifier(
 
     def _begun(self, state):
         """Return the model before a task, a new model if there is none, and the task's settings."""
-        settings = check_settings(self, n_inputs=state.n_inputs, projection=state.projection)
+        settings = settings_of(self, state.n_inputs, state.projection)
         if state.model is not None:
             check_continuation(state.model.settings, settings)
             check_seed(state.model.seed, self.random_state)
             return state.model, settings
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
 
-    def _present_model(self, state):
-        """Return the model of a state, solved with the present parameters of the classifier."""
-        given = with_options(self)
-        parameters = {name: given[name] for name in READ_BY_PREDICTIONS}
-
-        def settings():
-            # Parameters that learning alone reads are not checked.
-            self._check(parameters)
-            return settings_of_predictions(FFNBClassifier().set_params(**parameters), state)
-
-        return state.model.under([*parameters.values()], settings)
+    def _present_state(self):
+        """Return the learned state, solved with the present parameters of the classifier."""
+        state, given = self._learned_state(), solution_parameters(self)
+        model = state.model.under(
+            [*given.values()], lambda: solved_settings(self, state.model.settings, given)
+        )
+        return state if model is state.model else replace(state, model=model)
 
     def _logits(self, state, X):
         """Return scores of the known classes whose softmax is the probability of each."""
@@ -617,27 +442,6 @@ class FFNBClassifier(
         """Return the prior probabilities of the known classes."""
         weights = np.array([one.weight for one in state.model.moments])
         return class_priors(self.priors, state.arrived, weights)
-
-    def _solved_choice(self):
-        """Solve the classifier if necessary, and return the values that it is solved with."""
-        return self._present_state().model.solution(resolve_device(self.device)).choice
-
-    def __dir__(self):
-        """Return the names of all attributes, except those that require solving the classifier."""
-        # scikit-learn evaluates every name in `dir` when a notebook displays the fitted attributes,
-        # and also in its own `__dir__`, which would solve the classifier and is bypassed here.
-        names = set(super(BaseEstimator, self).__dir__())
-        if not self._is_solved():
-            names -= {"shrinkage_", "epsilon_"}
-        # Like scikit-learn's `__dir__`, leave out methods that are not available.
-        return [name for name in names if hasattr(self, name)]
-
-    def _is_solved(self):
-        """Return whether the classifier is solved under the present parameters."""
-        try:
-            return self._present_state().model.solved is not None
-        except ValueError:
-            return False
 
     @property
     def _n_features_out(self):

@@ -1,6 +1,6 @@
 """The errors and warnings of the package."""
 
-from ._estimators.state import ConcurrentLearningError
+from ._estimators.transactions import ConcurrentLearningError
 from .backbones._checks import NonFiniteFeaturesError, NonFiniteLossError, RandomFeaturesWarning
 from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError

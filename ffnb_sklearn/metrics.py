@@ -252,11 +252,11 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
 
 def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
     """Return the matrix as float64, with NaN for masked entries; raise if it is not valid."""
-    matrix = as_numpy(accuracy_matrix, "accuracy_matrix")
+    matrix, name = accuracy_matrix, "accuracy_matrix"
     if isinstance(matrix, np.ma.MaskedArray):
         matrix = matrix.astype(np.float64).filled(np.nan)
     matrix = check_array(
-        matrix, dtype=np.float64, ensure_all_finite="allow-nan", input_name="accuracy_matrix"
+        as_numpy(matrix, name), dtype=np.float64, ensure_all_finite="allow-nan", input_name=name
     )
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(

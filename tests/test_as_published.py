@@ -316,7 +316,7 @@ def test_options_are_validated_when_they_are_used(digits, name, value):
     X, y, _, _ = digits
     model = published(**{f"bands__{name}": value})
 
-    with pytest.raises(ValueError, match=f"The 'bands__{name}' parameter of FFNBClassifier"):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of Bands"):
         model.fit(X, y)
     assert not hasattr(model, "classes_")
 

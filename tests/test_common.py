@@ -263,7 +263,7 @@ def test_an_invalid_parameter_between_tasks_is_refused(tasks):
     estimator = learned(small(), tasks[:1])
     before = estimator.predict_proba(X)
     estimator.set_params(bands__gamma=-1.0)
-    with pytest.raises(ValueError, match="'bands__gamma' parameter of FFNBClassifier"):
+    with pytest.raises(ValueError, match="'gamma' parameter of Bands"):
         estimator.partial_fit(*tasks[1])
     assert_array_equal(estimator.predict_proba(X), before)
 

@@ -381,8 +381,8 @@ def test_a_class_of_equal_samples_among_large_ones_leaves_the_shrinkage_to_them(
         np.r_[y, 3],
         sample_weight=np.r_[np.ones(3 * n), copies],
     )
-    assert repeated.shrinkage_ == pytest.approx(weighted.shrinkage_, rel=1e-6)
     assert_same(repeated, weighted, rtol=1e-6)
+    assert repeated.shrinkage_ == pytest.approx(weighted.shrinkage_, rel=1e-6)
 
 
 @pytest.mark.parametrize("factor", [3.7, 1e-20])

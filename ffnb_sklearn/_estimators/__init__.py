@@ -1,1 +1,1 @@
-"""State of the classifiers, its exchange, validation, rules of parameters, and callbacks."""
+"""State of the classifiers, its exchange, validation, settings, and methods of the classifier."""

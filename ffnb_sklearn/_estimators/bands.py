@@ -1,17 +1,17 @@
 """How bands of neurons are made and trained."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .documentation import DocumentedMixin
-
 __all__ = ["Bands"]
 
 
-class Bands(DocumentedMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class Bands(BaseEstimator):
     """How the trained bands of an `FFNBClassifier` are made and fine-tuned.
 
     An instance is the value of the parameter `bands`. Names such as ``bands__max_epochs`` set the
@@ -91,6 +91,26 @@ class Bands(DocumentedMixin, BaseEstimator):
     Bands(adaptive_rate=False, max_epochs=20, n_folds=1)
     """
 
+    activation: str = "relu"
+    init: str = "multi"
+    gamma: float = 0.1
+    null_space: bool = True
+    old_statistics: str = "gaussian"
+    batch_norm: bool = False
+    units: str = "relative"
+    half_bias: bool = True
+    max_epochs: int = 0
+    learning_rate: float = 0.003
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 50
+    left_out: bool = True
+    n_folds: int = 4
+    draws: bool = True
+    patience: int | None = 10
+    standard_errors: float | None = 2.0
+    adaptive_rate: bool = True
+
     _parameter_constraints: ClassVar[dict] = {
         "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
         "init": [StrOptions({"multi", "mono", "random"})],
@@ -112,46 +132,3 @@ class Bands(DocumentedMixin, BaseEstimator):
         "standard_errors": [Interval(Real, 0, None, closed="left"), None],
         "adaptive_rate": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        activation="relu",
-        init="multi",
-        gamma=0.1,
-        null_space=True,
-        old_statistics="gaussian",
-        batch_norm=False,
-        units="relative",
-        half_bias=True,
-        max_epochs=0,
-        learning_rate=0.003,
-        momentum=0.9,
-        weight_decay=0.0,
-        batch_size=50,
-        left_out=True,
-        n_folds=4,
-        draws=True,
-        patience=10,
-        standard_errors=2.0,
-        adaptive_rate=True,
-    ):
-        self.activation = activation
-        self.init = init
-        self.gamma = gamma
-        self.null_space = null_space
-        self.old_statistics = old_statistics
-        self.batch_norm = batch_norm
-        self.units = units
-        self.half_bias = half_bias
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.left_out = left_out
-        self.n_folds = n_folds
-        self.draws = draws
-        self.patience = patience
-        self.standard_errors = standard_errors
-        self.adaptive_rate = adaptive_rate

@@ -1,6 +1,5 @@
 """Base class of the class-incremental classifiers: labels, transactions, predictions."""
 
-from dataclasses import replace
 from numbers import Integral
 from time import perf_counter
 from typing import ClassVar
@@ -13,15 +12,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
 from .._inputs.labels import label_positions
+from .._inputs.seeds import advance
 from .._inputs.sparse import samples_on
 from ..core.device import as_array, as_tensor, plain_torch, resolve_device
 from ..core.model import Task
 from ..streams._streams import class_incremental_tasks
-from .callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
-from .documentation import DocumentedMixin
 from .priors import LEAST, unseen_scores
-from .state import exchange, learned_attribute, read_only
-from .validation import check_inputs, check_samples, check_tensor
+from .state import learned_attribute
+from .transactions import learning_lock
+from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "task_on"]
 
@@ -35,16 +34,13 @@ def task_on(device, state, X, positions, weights):
     )
 
 
-class ClassIncrementalClassifier(
-    CallbackSupportMixin, DocumentedMixin, ClassifierMixin, BaseEstimator
-):
+class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes incrementally.
 
     Everything that a classifier has learned is in its attribute `_state`, which is replaced and
-    never changed. A prediction reads it once. A call that learns also reads it once, when it
-    begins, and `_keep` replaces only that state. Subclasses define how the model learns a task
-    (`_taught`), in how many epochs (`_most_epochs`), and how it follows changed parameters
-    (`_present_model`).
+    never changed. A prediction reads it once. A call that learns replaces it when nothing can fail
+    any more, and holds the `learning_lock`. Subclasses define how the model learns a task
+    (`_taught`).
     """
 
     # Parameters that all subclasses have.
@@ -59,74 +55,36 @@ class ClassIncrementalClassifier(
     # None before the estimator is fitted.
     _state = None
 
-    def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False, classes_per_task=None):
-        """Validate the samples, learn them task by task, and store the result if nothing failed.
-
-        The public methods are not decorated with scikit-learn's `_fit_context`, which tears down
-        the callbacks when the method has ended: a callback that raises then would leave the result
-        behind an error. Here only the computation is decorated, and the result is stored after it.
-        """
-        before = self._state
-        self._validate_params()
-        after = self._learned_by_task(
-            None if reset else before,
-            X,
-            y,
-            classes=classes,
-            sample_weight=sample_weight,
-            task_name="fit" if reset else "partial-fit",
-            classes_per_task=classes_per_task,
-        )
-        self._keep(before, after, is_first=reset or before is None)
+    def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
+        """Validate the samples, learn them task by task, and store the result."""
+        with learning_lock(self):
+            self._validate_params()
+            state = None if reset else self._state
+            is_first = state is None
+            X, y, classes, weights, state = check_samples(
+                self, X, y, classes=classes, sample_weight=sample_weight, state=state
+            )
+            tasks = [slice(None)]
+            if reset and self.classes_per_task is not None:
+                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+            for task in tasks:
+                state = self._after_samples(state, X[task], y[task], weights[task])
+            self._keep(state.declaring(classes), is_first=is_first)
         return self
 
-    @with_callbacks
-    def _learned_by_task(self, state, X, y, *, classes, sample_weight, task_name, classes_per_task):
-        """Return the state after all tasks of a call; the estimator does not change."""
-        X, y, classes, weights, state = check_samples(
-            self, X, y, classes=classes, sample_weight=sample_weight, state=state
-        )
-        tasks = [slice(None)]
-        if classes_per_task is not None:
-            tasks = class_incremental_tasks(y, classes_per_task=classes_per_task)
-        root = callback_context(self, task_name, len(tasks))
-        seen = self._seen_by_callbacks(X, y, weights)
-        root.call_on_fit_task_begin(**seen)
-        for task in tasks:
-            state, stops = self._after_subtask(root, state, X[task], y[task], weights[task])
-            if stops:
-                break
-        state = state.declaring(classes)
-        root.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
-        return state
-
-    def _keep(self, before, after, *, is_first=False):
-        """Replace the state that a call began with, and consume the seed of a first task."""
-        random_state = self.random_state if is_first else None
-        exchange(self, "_state", before, after, random_state=random_state)
-
-    def _after_subtask(self, root, state, X, y, weights):
-        """Return the state after a task, and whether a callback asks to stop."""
-        context = root.subcontext(task_name="task", max_subtasks=self._most_epochs())
-        seen = self._seen_by_callbacks(X, y, weights)
-        context.call_on_fit_task_begin(**seen)
-        state = self._after_samples(state, X, y, weights, context)
-        stops = context.call_on_fit_task_end(**seen, reconstruction_attributes={"_state": state})
-        return state, stops
-
-    def _seen_by_callbacks(self, X, y, weights):
-        """Return the arguments of callbacks, which include the weights unless all are 1."""
-        metadata = None if (weights == 1.0).all() else {"sample_weight": weights}
-        return {"estimator": self, "X": X, "y": y, "metadata": metadata}
+    def _keep(self, state, *, is_first=False):
+        """Store the state after a call that learned, and consume the seed of a first task."""
+        if is_first:
+            advance(self.random_state)
+        # No call may follow, because it could fail.
+        self._state = state
 
     @plain_torch
-    def _after_samples(self, state, X, y, weights, context):
+    def _after_samples(self, state, X, y, weights):
         """Return the state after a task with validated samples."""
         start = perf_counter()
         positions, arrived = label_positions(y, state.arrived)
-        n_tasks = len(state.after_task(state.model, arrived).task_classes)
-        watcher = Epochs(self, context, f"task {n_tasks}")
-        state = self._taught(state, X, positions, arrived, weights, watcher)
+        state = self._taught(state, X, positions, arrived, weights)
         return self._after_task(state, state.model, arrived, len(y), perf_counter() - start)
 
     def _after_task(self, state, model, arrived, n_samples, seconds):
@@ -143,11 +101,7 @@ class ClassIncrementalClassifier(
             )
         return state
 
-    def _most_epochs(self):
-        """Return the largest number of epochs of a task."""
-        raise NotImplementedError
-
-    def _taught(self, state, X, positions, arrived, weights, watcher):
+    def _taught(self, state, X, positions, arrived, weights):
         """Return the state with the model after a task; start a new model if there is none.
 
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
@@ -165,17 +119,8 @@ class ClassIncrementalClassifier(
         return state
 
     def _present_state(self):
-        """Return the learned state under the present parameters; predictions read it once.
-
-        Raise if a parameter is invalid, or shapes the state and has changed since.
-        """
-        state = self._learned_state()
-        model = self._present_model(state)
-        return state if model is state.model else replace(state, model=model)
-
-    def _present_model(self, state):
-        """Return the model of a state under the present parameters, see `_parameter_rules`."""
-        raise NotImplementedError
+        """Return the learned state as predictions use it, which may follow changed parameters."""
+        return self._learned_state()
 
     def __sklearn_is_fitted__(self):
         """Whether anything has been learned."""
@@ -195,7 +140,7 @@ class ClassIncrementalClassifier(
         names = self._learned_state().feature_names_in
         if names is None:
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
-        return read_only(names)
+        return names
 
     def _scores(self, state, X):
         """Return the scores of the known classes, in order of arrival."""
@@ -207,10 +152,8 @@ class ClassIncrementalClassifier(
 
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
-        checked = check_tensor(self, X, state) if isinstance(X, torch.Tensor) else None
-        if checked is None:
-            checked, _ = check_inputs(self, X, state=state)
-        return samples_on(resolve_device(self.device), checked, state)
+        X, _ = check_inputs(self, X, state)
+        return samples_on(resolve_device(self.device), X, state)
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""

@@ -6,12 +6,54 @@ import numpy as np
 import torch
 from torch import nn
 
+from .._inputs.sparse import N_COLUMNS
 from ..core.classifier.heads.pairs import _SURE, PairwiseFisher
 from ..core.classifier.heads.ridge import _LINEAR, OneVsAllRidge
 from ..core.device import with_tensors
 from ..core.features.feature_map import classifier_columns
 
-__all__ = ["TorchHead"]
+__all__ = ["ExportMixin", "TorchHead"]
+
+
+class ExportMixin:
+    """Method of `FFNBClassifier` that makes a module of torch."""
+
+    def to_torch(self, dtype="float32"):
+        """Return the solved classifier as a module of torch, to be used without this package.
+
+        It does not change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes
+        from images to scores; `torch.export` and ONNX can store it.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the buffers, and of the samples that the module takes.
+
+        Returns
+        -------
+        torch.nn.Module
+            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
+            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
+            module `probabilities` in it maps the scores to probabilities. With two labels, half the
+            difference of the scores is the value of `decision_function`.
+
+        Raises
+        ------
+        ValueError
+            If `dtype` is another one, or if the first samples were sparse and had more than 2000
+            features, which the classifier keeps sparse or projects.
+        """
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+        state = self._present_state()
+        if state.projection is not None:
+            raise ValueError(
+                "to_torch needs a classifier that has learned dense samples first, or sparse "
+                f"samples of at most {N_COLUMNS} features; got sparse samples of "
+                f"{state.n_features_in} features."
+            )
+        module = TorchHead(state, self._head(state), self._class_priors(state)).eval()
+        return module.double() if dtype == "float64" else module.float()
 
 
 class TorchHead(nn.Module):
@@ -36,32 +78,37 @@ class TorchHead(nn.Module):
 
     def __init__(self, state, head, priors):
         super().__init__()
-        model, repair = state.model, state.repair
-        self.classes_ = np.sort(state.arrived)
+        model, order = state.model, np.argsort(state.arrived)
+        self.classes_ = state.arrived[order]
         # A pickle would draw the band of a seed again.
         features = replace(model.features, shared=replace(model.features.shared, seed=None))
         columns = classifier_columns(features, model.settings.skip_connection)
-        self._takes_all = len(columns) == features.n_features
         self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
-        self._buffer("_offset", None if repair is None else repair.offset)
-        self._buffer("_scale", None if repair is None else repair.scale)
+        self._repair = None if state.repair is None else _Stored(state.repair)
         self._features = _Stored(features)
-        position = np.searchsorted(self.classes_, state.arrived)
+        if isinstance(head, PairwiseFisher | OneVsAllRidge):
+            self._responses = _Planes(head)
+        else:
+            self._responses = _Distances(head)
+        # The adjustment for priors is affine, and its columns are sorted by label.
+        n_classes = len(order)
+        shift = head.with_priors(np.zeros((1, n_classes)), priors)
+        mixing = head.with_priors(np.eye(n_classes), priors) - shift
+        if isinstance(head, PairwiseFisher):
+            mixing = head.pooling() @ mixing
+        self.register_buffer("_mixing", torch.tensor(mixing.take(order, 1), device="cpu"))
+        self.register_buffer("_shift", torch.tensor(shift.take(order, 1), device="cpu"))
         n_samples = sum(one.n_samples for one in model.moments)
-        self._head = _module_of(head, position, priors)
-        self.probabilities = _Probabilities(head, n_samples, len(position))
-
-    def _buffer(self, name, array):
-        self.register_buffer(name, None if array is None else torch.tensor(array, device="cpu"))
+        self.probabilities = _Probabilities(head, n_samples, n_classes)
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_arrived)."""
-        if self._offset is not None:
-            X = X - self._offset
-        if self._scale is not None:
-            X = X / self._scale
-        features = self._features.value()(X)
-        return self._head(features if self._takes_all else features[:, self._columns])
+        if self._repair is not None:
+            repair = self._repair.value()
+            X = X if repair.offset is None else X - repair.offset
+            X = X if repair.scale is None else X / repair.scale
+        features = self._features.value()(X)[:, self._columns]
+        return self._responses(features) @ self._mixing + self._shift
 
 
 class _Stored(nn.Module):
@@ -82,86 +129,39 @@ class _Stored(nn.Module):
         return with_tensors(self._without_arrays, lambda _: next(buffers))
 
 
-def _module_of(head, position, priors):
-    """Return the module of a head; `position` holds the column of each class of the head."""
-    n_classes, order = len(position), np.argsort(position)
-    # The adjustment for priors is affine.
-    shift = head.with_priors(np.zeros((1, n_classes)), priors)[0]
-    if isinstance(head, OneVsAllRidge):
-        mixing = head.with_priors(np.eye(n_classes), priors) - shift
-        return _Linear((mixing.T @ head.planes)[order], (head.offsets @ mixing + shift)[order])
-    factor = head.with_priors(np.ones((1, n_classes)), priors)[0] - shift
-    module = (_Pairs if isinstance(head, PairwiseFisher) else _Distances)(head, position)
-    return _Adjusted(module, factor[order], shift[order])
+class _Planes(nn.Module):
+    """Responses of the planes of a head: the scores of `OneVsAllRidge`, or outputs of pairs."""
 
-
-class _Adjusted(nn.Module):
-    """Scores of a module times a factor, plus a shift, both for each class."""
-
-    def __init__(self, module, factor, shift):
+    def __init__(self, head):
         super().__init__()
-        self._module = module
-        self.register_buffer("_factor", torch.tensor(factor, device="cpu"))
-        self.register_buffer("_shift", torch.tensor(shift, device="cpu"))
+        self._is_of_pairs = isinstance(head, PairwiseFisher)
+        self.register_buffer("_planes", torch.tensor(head.planes, device="cpu"))
+        self.register_buffer("_offsets", torch.tensor(head.offsets, device="cpu"))
 
     def forward(self, features):
-        return self._module(features) * self._factor + self._shift
-
-
-class _Linear(nn.Module):
-    """Linear functions."""
-
-    def __init__(self, planes, offsets):
-        super().__init__()
-        self.register_buffer("_planes", torch.tensor(planes, device="cpu"))
-        self.register_buffer("_offsets", torch.tensor(offsets, device="cpu"))
-
-    def forward(self, features):
-        return torch.addmm(self._offsets, features, self._planes.T)
-
-
-def _sums(values, columns, n_columns):
-    """Return sums of columns, given the column of the result that each of them belongs to."""
-    sums = values.new_zeros((values.shape[0], n_columns))
-    return sums.scatter_add(1, columns.expand(values.shape[0], -1), values)
+        responses = torch.addmm(self._offsets, features, self._planes.T)
+        return responses.tanh() if self._is_of_pairs else responses
 
 
 class _Distances(nn.Module):
     """Scores of `GaussianDistances`, see there."""
 
-    def __init__(self, head, position):
+    def __init__(self, head):
         super().__init__()
-        order = np.argsort(position)
-        self._linear = _Linear(head.planes[order], head.offsets[order])
-        self._axes = _Linear(head.rows, -head.shifts)
-        self.register_buffer("_centre", torch.tensor(head.centre, device="cpu"))
-        self.register_buffer(
-            "_class_of", torch.tensor(np.repeat(position, head.lengths), device="cpu")
-        )
-        self._temperatures = head.temperature, head.own_temperature
+        self._head = _Stored(head)
+        class_of = np.repeat(np.arange(len(head.planes)), head.lengths)
+        self.register_buffer("_class_of", torch.tensor(class_of, device="cpu"))
 
     def forward(self, features):
-        x = features[:, : len(self._centre)] - self._centre
-        scores = self._linear(x)
-        own = _sums(self._axes(x).square(), self._class_of, scores.shape[1])
+        head = self._head.value()
+        x = features[:, : head.centre.shape[0]] - head.centre
+        scores = torch.addmm(head.offsets, x, head.planes.T)
+        squares = torch.addmm(-head.shifts, x, head.rows.T).square()
+        classes = self._class_of.expand(squares.shape[0], -1)
+        own = torch.zeros_like(scores).scatter_add(1, classes, squares)
         scores = scores + 0.5 * own
-        common, factor = self._temperatures
-        return scores / (common + factor * own.gather(1, scores.argmax(1, keepdim=True)))
-
-
-class _Pairs(nn.Module):
-    """Scores of `PairwiseFisher`, see there."""
-
-    def __init__(self, head, position):
-        super().__init__()
-        self._linear, self._n_classes = _Linear(head.planes, head.offsets), head.n_classes
-        first, second = np.tril_indices(head.n_classes, -1)
-        self.register_buffer("_first", torch.tensor(position[first], device="cpu"))
-        self.register_buffer("_second", torch.tensor(position[second], device="cpu"))
-
-    def forward(self, features):
-        outputs, n_classes = self._linear(features).tanh(), self._n_classes
-        return _sums(outputs, self._first, n_classes) - _sums(outputs, self._second, n_classes)
+        nearest = own.gather(1, scores.argmax(1, keepdim=True))
+        return scores / (head.temperature + head.own_temperature * nearest)
 
 
 class _Probabilities(nn.Module):
@@ -178,11 +178,9 @@ class _Probabilities(nn.Module):
 
     def forward(self, scores):
         if self._kind is PairwiseFisher:
-            votes = 1.0 / (0.5 * (self._n_classes - 1 - scores) + _SURE)
-            probabilities = votes / votes.sum(1, keepdim=True)
+            logits = -torch.log(0.5 * (self._n_classes - 1 - scores) + _SURE)
         elif self._kind is OneVsAllRidge:
             logits = self._power * torch.asinh(scores * (self._n_classes / _LINEAR))
-            probabilities = logits.softmax(1)
         else:
-            probabilities = scores.softmax(1)
-        return (1.0 - self._share) * probabilities + self._share / self._n_classes
+            logits = scores
+        return (1.0 - self._share) * logits.softmax(1) + self._share / self._n_classes

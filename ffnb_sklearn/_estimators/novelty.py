@@ -1,8 +1,11 @@
 """Scores for samples of unknown classes, and their threshold."""
 
+from numbers import Real
+
+from sklearn.utils.validation import check_scalar
+
 from ..core.device import as_array
 from ..core.likeness import likeness_threshold
-from .validation import check_likeness, check_number
 
 __all__ = ["NoveltyMixin"]
 
@@ -14,10 +17,9 @@ class NoveltyMixin:
         """Score how similar samples are to the classes learned; low scores indicate new classes.
 
         The score is minus the squared Mahalanobis distance to the nearest class, relative to the
-        distance from the mean of all classes (user guide, "Labels"). It does not depend on
-        `priors`. The first call after a call that learns solves a linear system of its own. Samples
-        that were learned have higher scores than new samples, so a threshold needs samples that
-        were not learned, see `novelty_threshold`.
+        distance from the mean of all classes (user guide, "Labels"), with the parameters of the
+        last call that learned. Samples that were learned have higher scores than new samples, so a
+        threshold needs samples that were not learned, see `novelty_threshold`.
 
         Parameters
         ----------
@@ -29,16 +31,14 @@ class NoveltyMixin:
         ndarray of shape (n_samples,)
             Scores of at most zero; a higher score means more similar to the samples learned.
         """
-        state = self._present_state()
+        state = self._learned_state()
         return as_array(state.model.likeness(self._samples(state, X)))
 
     def novelty_threshold(self, rate):
         """Return a threshold of `score_samples` for a rate of false alarms.
 
         It needs ``novelty=True`` while learning, and is a quantile of the scores of samples that
-        were left out then, with the shares of the classes given by `priors`. Most scores rise when
-        new classes arrive, so scores that were computed beside k classes count in proportion to the
-        square of k.
+        were left out then, with the shares of the classes given by `priors`.
 
         Parameters
         ----------
@@ -66,9 +66,8 @@ class NoveltyMixin:
         >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
         (True, True)
         """
-        check_number("rate", rate, lambda number: 0.0 < number < 1.0, "in (0, 1)")
+        check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
         state = self._learned_state()
-        check_likeness(state.model.settings, self._present_model(state).settings)
         left_out = state.model.left_out
         threshold = likeness_threshold(left_out, self._class_priors(state)[: len(left_out)], rate)
         if threshold is None:

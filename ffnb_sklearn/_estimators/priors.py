@@ -62,19 +62,18 @@ def check_priors(priors, arrived):
             f"got {priors!r}."
         )
     labels = check_labels(list(priors), arrived, "priors")
+    missing = [label for label in arrived.tolist() if label not in priors]
+    if missing:
+        raise ValueError(
+            "priors must have a weight for every label learned; got weights for "
+            f"{labels.tolist()}, and none for {missing}."
+        )
     for label, weight in priors.items():
-        is_number = isinstance(weight, Real) and not isinstance(weight, (bool, np.bool_))
-        if not is_number or not 0.0 < weight < np.inf:
+        if not isinstance(weight, Real) or not 0.0 < weight < np.inf:
             raise ValueError(
                 "priors must map each label to a positive finite weight; got "
                 f"{weight!r} for label {label!r}."
             )
-    missing = np.setdiff1d(arrived, labels) if len(labels) else np.unique(arrived)
-    if len(missing):
-        raise ValueError(
-            "priors must have a weight for every label learned; got weights for "
-            f"{labels.tolist()}, and none for {missing.tolist()}."
-        )
 
 
 def class_priors(priors, arrived, weights):

@@ -1,16 +1,22 @@
 """Changes of what was learned without samples: forget, decay and merge."""
 
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
+from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
 from ..core.device import resolve_device
 from ..core.revision import decay_classes, forget_classes, merge_models
 from .priors import check_priors
-from .validation import LIGHTEST, check_mergeable, check_number
+from .settings import check_mergeable
+from .transactions import learning_lock
 
 __all__ = ["RevisionMixin"]
+
+# Weight of a class below which it does not decay, so that an endless stream does not end in 0.
+_LIGHTEST = 1e-20
 
 
 class RevisionMixin:
@@ -33,14 +39,11 @@ class RevisionMixin:
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        state = self._learned_state()
-        self._present_model(state)
-        gone, lost = self._known(state, classes)
-        if len(lost) == len(state.arrived):
-            kept = None
-        else:
-            kept = state.without(gone, forget_classes(state.model, lost))
-        self._keep(state, kept)
+        with learning_lock(self):
+            state = self._learned_state()
+            gone, lost = self._known(state, classes)
+            is_all = len(lost) == len(state.arrived)
+            self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
         return self
 
     def decay(self, factor, classes=None):
@@ -62,14 +65,13 @@ class RevisionMixin:
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        state = self._learned_state()
-        self._present_model(state)
-        check_number("factor", factor, lambda number: 0.0 < number <= 1.0, "in (0, 1]")
-        _, fading = self._known(state, state.classes if classes is None else classes)
-        moments, factor = state.model.moments, float(factor)
-        # An endless stream must not end in weights of zero.
-        fading = [label for label in fading if factor * moments[label].weight >= LIGHTEST]
-        self._keep(state, replace(state, model=decay_classes(state.model, factor, fading)))
+        check_scalar(factor, "factor", Real, min_val=0.0, max_val=1.0, include_boundaries="right")
+        with learning_lock(self):
+            state, factor = self._learned_state(), float(factor)
+            _, fading = self._known(state, state.classes if classes is None else classes)
+            moments = state.model.moments
+            fading = [label for label in fading if factor * moments[label].weight >= _LIGHTEST]
+            self._keep(replace(state, model=decay_classes(state.model, factor, fading)))
         return self
 
     def _known(self, state, classes):
@@ -101,15 +103,15 @@ class RevisionMixin:
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        mine = self._learned_state()
         if not isinstance(other, RevisionMixin):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        theirs = other._learned_state()
-        self._present_model(mine)
-        check_mergeable(mine, theirs)
-        positions, arrived = label_positions(theirs.arrived, mine.arrived)
-        check_priors(self.priors, arrived)
-        device = resolve_device(self.device)
-        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-        self._keep(mine, mine.merged(theirs, model, arrived))
+        with learning_lock(self):
+            mine, theirs = self._learned_state(), other._learned_state()
+            check_mergeable(mine, theirs)
+            merged = mine.merged(theirs)
+            check_priors(self.priors, merged.arrived)
+            positions, _ = label_positions(theirs.arrived, merged.arrived)
+            device = resolve_device(self.device)
+            model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+            self._keep(replace(merged, model=model))
         return self

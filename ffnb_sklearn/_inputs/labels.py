@@ -1,83 +1,17 @@
 """Class labels that arrive task by task: their kind, their order and their positions."""
 
-import warnings
-from collections.abc import Set
-from numbers import Integral, Number
+from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-from ..core.messages import level_of_user
-from .arrays import as_numpy, refuse_masked
+from .arrays import as_numpy
 
 __all__ = ["check_labels", "check_targets", "label_positions"]
 
+# Kinds of labels by the kind of their dtype.
 _KINDS = {"b": "bool", "i": "number", "u": "number", "f": "number", "U": "str"}
-
-# Least integer that shares its float64 with another integer; smaller integers are exact.
-_EXACT = 2**53
-
-
-def _kind(labels, name):
-    """Return the kind of an array of labels: bool, number or str; raise for any other kind."""
-    if labels.dtype.kind in _KINDS:
-        return _KINDS[labels.dtype.kind]
-    types = {type(one) for one in labels.tolist()}
-    if all(issubclass(one, str) for one in types):
-        return "str"
-    raise ValueError(
-        f"Unknown label type: {name} must hold numbers, strings or booleans, and objects only if "
-        f"all are strings; got dtype {labels.dtype} of {sorted(one.__name__ for one in types)}. "
-        f"Convert them, such as by {name}.astype(str) or {name}.astype(int)."
-    )
-
-
-def _check_present(labels, name):
-    """Raise the error of scikit-learn if a label is missing: None, NaN, or the gap of a frame."""
-    # The types are few, and most labels are strings or integers.
-    if all(issubclass(kind, (str, Integral)) for kind in set(map(type, labels))):
-        return
-    for position, label in enumerate(labels):
-        if label is None or is_scalar_nan(label) or is_pandas_na(label):
-            raise ValueError(
-                f"Input {name} contains NaN: the label at position {position} is missing, "
-                f"{label!r}. Drop samples without label, or give them a label of their own."
-            )
-
-
-def _kind_of_one(label):
-    """Return the kind of one label of a list."""
-    if isinstance(label, (bool, np.bool_)):
-        return "bool"
-    if isinstance(label, Number):
-        return "number"
-    return "str" if isinstance(label, str) else type(label).__name__
-
-
-def _unmixed(labels, name):
-    """Return labels whose kind NumPy will preserve; raise if a list has several kinds."""
-    if isinstance(labels, (list, tuple)):
-        values = labels
-        if all(isinstance(row, (list, tuple)) for row in labels):
-            # A column as a list of rows.
-            values = [label for row in labels for label in row]
-        _check_present(values, name)
-        kinds = sorted({_kind_of_one(label) for label in values})
-        if len(kinds) > 1:
-            raise ValueError(f"{name} must hold labels of one kind; got {' and '.join(kinds)}.")
-    return _without_mask(labels)
-
-
-def _without_mask(labels):
-    """Convert nullable or categorical labels of pandas to their NumPy dtype, not to floats."""
-    dtype = getattr(labels, "dtype", None)
-    # The categories may be nullable themselves.
-    dtype = getattr(getattr(dtype, "categories", labels), "dtype", None)
-    dtype = getattr(dtype, "numpy_dtype", dtype)
-    converts = hasattr(labels, "isna") and isinstance(dtype, np.dtype) and dtype.kind in "biu"
-    return labels.to_numpy(dtype=dtype) if converts and not labels.isna().any() else labels
 
 
 def check_targets(y, known, name):
@@ -86,36 +20,20 @@ def check_targets(y, known, name):
         raise ValueError(
             f"requires y to be passed, but the target {name} is None: the labels of X are needed."
         )
-    y = _unmixed(as_numpy(y, name), name)
-    refuse_masked(y, name)
-    y = y if hasattr(y, "shape") else np.asarray(y)
-    targets = column_or_1d(y)
-    if len(y.shape) > 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Pass one column, such as "
-            'y["label"] of a data frame or y.ravel() of an array.',
-            DataConversionWarning,
-            stacklevel=level_of_user(),
-        )
-    return check_labels(targets, known, name)
+    return check_labels(column_or_1d(_as_array(y, name), warn=True), known, name)
 
 
 def check_labels(labels, known, name):
     """Return labels as a one-dimensional array of the same kind as the known labels.
 
-    Raise if labels are continuous, missing, of mixed kinds, or of another kind than known labels.
+    The kinds are numbers, strings and booleans. Raise if labels are continuous, missing, of mixed
+    kinds, or of another kind than the known labels.
     """
-    if isinstance(labels, Set):
-        # NumPy makes one object of them.
-        labels = list(labels)
-    labels = np.asarray(_unmixed(as_numpy(labels, name), name))
-    if labels.dtype.kind in "OT":
-        _check_present(labels.ravel().tolist(), name)
-    if labels.dtype.kind == "T":
-        # NumPy cannot concatenate strings of variable length with strings of fixed length.
-        labels = np.array(labels.tolist(), dtype=str)
+    labels = _as_array(labels, name)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
+    if labels.dtype.kind not in _KINDS:
+        labels = _of_one_kind(labels.tolist(), name)
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name=name)
         if (labels != np.floor(labels)).any():
@@ -123,21 +41,47 @@ def check_labels(labels, known, name):
                 f"Unknown label type: continuous. {name} must hold whole numbers, strings or "
                 f"booleans; got {labels[labels != np.floor(labels)][:3].tolist()}."
             )
-    kind = _kind(labels, name)
-    if known is not None and len(labels) and kind != _kind(known, name):
+    kind = _KINDS[labels.dtype.kind]
+    if known is not None and len(labels) and kind != _KINDS[known.dtype.kind]:
         raise ValueError(
-            f"{name} must hold labels of the kind seen before, {_kind(known, name)} as in "
+            f"{name} must hold labels of the kind seen before, {_KINDS[known.dtype.kind]} as in "
             f"{known[:3].tolist()}; got {kind} as in {labels[:3].tolist()}."
         )
-    if known is not None and kind == "number" and known.dtype != labels.dtype:
-        joined = np.concatenate([known, labels])
-        if joined.dtype.kind == "f" and np.abs(joined).max() >= _EXACT:
-            raise ValueError(
-                f"{name} must hold labels that can be told from the known ones; got "
-                f"{labels.dtype} after {known.dtype}, which join as floats, and these are exact "
-                "below 2**53 only. Use one dtype."
-            )
     return labels
+
+
+def _as_array(labels, name):
+    """Return labels as an array; NumPy would turn a list of numbers and strings into strings."""
+    labels = as_numpy(labels, name)
+    return np.asarray(labels) if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+
+
+def _of_one_kind(labels, name):
+    """Return a list of labels as an array of their own kind; raise for missing or mixed labels."""
+    # The types are few, and most labels are strings or integers.
+    if not all(issubclass(one, (str, Integral)) for one in set(map(type, labels))):
+        for position, label in enumerate(labels):
+            if label is None or is_scalar_nan(label) or is_pandas_na(label):
+                raise ValueError(
+                    f"Input {name} contains NaN: the label at position {position} is missing, "
+                    f"{label!r}. Drop samples without label, or give them a label of their own."
+                )
+    found = {_kind_of(type(label)) for label in labels}
+    if len(found) > 1 or not found <= set(_KINDS.values()):
+        raise ValueError(
+            f"Unknown label type: {name} must hold numbers, strings or booleans, all of one kind; "
+            f"got {' and '.join(sorted(found))}."
+        )
+    return np.array(labels) if labels else np.empty(0)
+
+
+def _kind_of(kind):
+    """Return the kind of labels of a type."""
+    if issubclass(kind, (bool, np.bool_)):
+        return "bool"
+    if issubclass(kind, Real):
+        return "number"
+    return "str" if issubclass(kind, str) else kind.__name__
 
 
 def label_positions(labels, arrived):

@@ -9,12 +9,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ffnb_sklearn._estimators.callbacks import (
-    CallbackSupportMixin,
-    callback_context,
-    with_callbacks,
-)
-from ffnb_sklearn._estimators.documentation import DocumentedMixin
 from ffnb_sklearn._estimators.transactions import COLUMNS, replace_fitted
 from ffnb_sklearn.backbones._fitting import learn
 from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
@@ -30,8 +24,6 @@ _OPTIONAL = (*_TRAINED, "layer_widths_", "layer_scales_", "pooling_", "network_p
 
 
 class TorchFeatureExtractor(
-    CallbackSupportMixin,
-    DocumentedMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,
@@ -339,14 +331,10 @@ class TorchFeatureExtractor(
         replace_fitted(self, (*_OPTIONAL, *COLUMNS), fitted, random_state=random_state)
         return rows, features
 
-    @with_callbacks
     def _fitted(self, X, y, keep):
         """Return the rows, their features or None, and the fitted attributes; change nothing."""
         rows, inputs, seen = first_samples(self, X)
-        context = callback_context(self, "fit", int(self.epochs))
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        learned, features = learn(self, rows, y, inputs, context, keep=keep)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        learned, features = learn(self, rows, y, inputs, keep=keep)
         return rows, features, seen | learned
 
     def transform(self, X):

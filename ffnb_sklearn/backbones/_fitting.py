@@ -9,7 +9,6 @@ import torch
 from scipy.stats import kstest
 from torch import nn
 
-from ffnb_sklearn._estimators.callbacks import Epochs
 from ffnb_sklearn._inputs.seeds import next_seed
 from ffnb_sklearn.backbones._arithmetic import Arithmetic
 from ffnb_sklearn.backbones._checkpoint import read_checkpoint
@@ -34,14 +33,14 @@ _FEWEST, _MOST, _LEVEL = 100, 10_000, 1e-6
 _ROUNDING = 1.01
 
 
-def learn(extractor, rows, y, inputs, context, *, keep):
+def learn(extractor, rows, y, inputs, *, keep):
     """Build the network, train it if requested, and compute the scales of its layers.
 
     Return the attributes of the fitted extractor, which is not changed, and the features if `keep`
     is true and there are `layers`, else None.
     """
     if extractor.epochs:
-        module, learned = _pretrained(extractor, rows, y, inputs, context)
+        module, learned = _pretrained(extractor, rows, y, inputs)
     else:
         module, learned = _as_made(extractor), {}
     extraction, features = Extraction.of(extractor, freeze(module), inputs), None
@@ -85,7 +84,7 @@ def _as_made(extractor):
     return module
 
 
-def _pretrained(extractor, rows, y, inputs, context):
+def _pretrained(extractor, rows, y, inputs):
     """Train the network; return it with the fitted attributes that describe the training."""
     samples = labelled_samples(rows, y, inputs)
     path = extractor.checkpoint
@@ -113,7 +112,6 @@ def _pretrained(extractor, rows, y, inputs, context):
         saved=saved,
         checkpoint=path,
         verbose=extractor.verbose,
-        watcher=Epochs(extractor, context, None),
     )
     return module, {"history_": history, "n_epochs_": n_epochs, "classes_": samples.classes}
 

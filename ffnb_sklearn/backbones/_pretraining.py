@@ -26,16 +26,13 @@ _NETWORK = "the network (backbone, backbone_params, head, weights, dtype)"
 _HEAD, _SPLIT, _EPOCHS = 0, 1, 2
 
 
-def pretrain(
-    backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose, watcher
-):
+def pretrain(backbone, n_features, samples, plan, *, arithmetic, saved, checkpoint, verbose):
     """Train a backbone in place; return its history and the number of epochs of its weights.
 
     Training resumes from the checkpoint `saved`, if there is one, and writes one to the file
-    `checkpoint` after each epoch. The watcher may end it after any epoch. The history has one list
-    per quantity that was measured. Raise `NonFiniteLossError` if the loss becomes NaN or infinite,
-    and `ValueError` if the checkpoint belongs to another training, or the plan cannot train the
-    backbone.
+    `checkpoint` after each epoch. The history has one list per quantity that was measured. Raise
+    `NonFiniteLossError` if the loss becomes NaN or infinite, and `ValueError` if the checkpoint
+    belongs to another training, or the plan cannot train the backbone.
     """
     for name in plan.frozen:
         named_submodule(backbone, name, "frozen").requires_grad_(False)
@@ -52,15 +49,12 @@ def pretrain(
         run.restore(checkpoint, saved["state"])
     for epoch in range(run.n_epochs, plan.epochs):
         start = perf_counter()
-        watcher.begin()
         run.train(epoch)
         run.validate()
         if verbose:
             print(f"{run.last_epoch()}, {perf_counter() - start:.1f} s")
         if checkpoint is not None:
             write_checkpoint(checkpoint, settings, run.state())
-        if watcher.end(run.history["train_loss"][-1]):
-            break
     return run.history, run.keep_best()
 
 

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from .._estimators.priors import check_priors
+from .._estimators.transactions import learning_lock
 from .._estimators.validation import check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
@@ -72,7 +73,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         If `band_size` is positive, because trained bands are fitted to all samples of a task at
         once, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
-        If another thread has changed the estimator in the meantime.
+        If another call is changing the estimator.
 
     Examples
     --------
@@ -90,14 +91,24 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     if not isinstance(estimator, FFNBClassifier):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
     shards = list_of_shards(X, y, sample_weight)
-    estimator._validate_params()
-    if estimator.band_size:
-        raise ValueError(
-            "partial_fit_shards trains no bands, which need all samples of a task at once; got "
-            f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or partial_fit."
-        )
-    before = estimator._state
-    start = _first_state(estimator, shards) if before is None else before
+    with learning_lock(estimator):
+        estimator._validate_params()
+        if estimator.band_size:
+            raise ValueError(
+                "partial_fit_shards trains no bands, which need all samples of a task at once; got "
+                f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
+                "partial_fit."
+            )
+        state = _learned_by_all(estimator, shards, classes)
+        estimator._keep(state, is_first=estimator._state is None)
+    return estimator
+
+
+def _learned_by_all(estimator, shards, classes):
+    """Return the state of an estimator after learning all shards."""
+    start = estimator._state
+    if start is None:
+        start = _first_state(estimator, shards)
     model, settings = estimator._begun(start)
     model = replace(model, settings=settings, loss_curve=())
     blank = _blank(estimator, start, model)
@@ -110,9 +121,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         classes = check_labels(classes, arrived, "classes")
     device = resolve_device(estimator.device)
     model = merge_models(model, found.model, positions.tolist(), device=device)
-    after = start.after_task(model, arrived).declaring(found.classes).declaring(classes)
-    estimator._keep(before, after, is_first=before is None)
-    return estimator
+    return start.after_task(model, arrived).declaring(found.classes).declaring(classes)
 
 
 def _first_state(estimator, shards):
@@ -140,12 +149,11 @@ def _blank(estimator, state, model):
     """
     keeps_sparse = state.projection is not None and state.projection.keeps_sparse
     rank = 4 * model.settings.rank if keeps_sparse and model.settings.rank else None
-    # A copy of scikit-learn would have the callbacks too.
-    blank = FFNBClassifier(**estimator.get_params(deep=False)).set_params(
+    blank = clone(estimator).set_params(
         rank=rank, novelty=False, priors="uniform", random_state=None, verbose=False
     )
     model = Model(model.settings, model.seed, model.features)
-    blank._state = replace(state, model=model, arrived=None, task_classes=())
+    blank._state = replace(state, model=model, task_classes=())
     return blank
 
 

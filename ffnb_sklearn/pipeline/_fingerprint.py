@@ -5,15 +5,10 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 
-from .._estimators.callbacks import CALLBACK_ATTRIBUTES
-
 __all__ = ["fingerprint", "give_same_output"]
 
-# Attributes of estimators that do not determine their output: an address, requests and callbacks.
-_LEFT_OUT = {
-    *("_stop_words_id", "_sklearn_output_config", "_metadata_request"),
-    *CALLBACK_ATTRIBUTES,
-}
+# Attributes of estimators that do not determine their output: an address and requests.
+_LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
 
 
 class _Hasher(joblib.hashing.NumpyHasher):

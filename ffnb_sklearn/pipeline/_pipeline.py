@@ -1,8 +1,8 @@
 """A pipeline that learns task by task."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import copy
-from functools import partial, wraps
+from functools import wraps
 from typing import ClassVar
 
 from sklearn import get_config
@@ -15,8 +15,6 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from .._estimators.callbacks import callback_context, with_callbacks
-from .._estimators.documentation import DocumentedMixin
 from .._estimators.transactions import learned_in_copies, learning_lock
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
@@ -69,13 +67,12 @@ def _in_copies(pipeline, inherited, *args, **kwargs):
         return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
 
 
-def _fit_transform(transformer, X, y, params, watched):
+def _fit_transform(transformer, X, y, params):
     """Fit a transformer; return the transformed X and the fitted transformer."""
-    with watched(transformer):
-        if hasattr(transformer, "fit_transform"):
-            return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
-        transformer.fit(X, y, **params["fit"])
-        return transformer.transform(X, **params["transform"]), transformer
+    if hasattr(transformer, "fit_transform"):
+        return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
+    transformer.fit(X, y, **params["fit"])
+    return transformer.transform(X, **params["transform"]), transformer
 
 
 @contextmanager
@@ -100,7 +97,7 @@ def _explained(name):
         raise
 
 
-class ContinualPipeline(DocumentedMixin, Pipeline):
+class ContinualPipeline(Pipeline):
     """Pipeline with `partial_fit`: transformers are fitted once, the last step keeps learning.
 
     The first call of `partial_fit` fits the transformers and starts the last step. Later calls only
@@ -229,55 +226,37 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
         self._validate_params()
         self._validate_steps()
 
-    @with_callbacks
     def _learn_task(self, X, y, classes, routed, is_first):
         """Apply the transformers to X, and call `partial_fit` of the last step."""
-        root = callback_context(self, "partial-fit", len(self.steps))
-        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        map_inputs = self._fit_transformers if is_first else self._map
-        Xt = map_inputs(X, y, routed, root)
+        Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
         last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
         if classes is not None:
             last_params["classes"] = classes
-        context = root.subcontext(task_name="partial-fit-final-estimator")
-        with self._timed(len(self) - 1), self._watched(context, Xt, y, self[-1]):
+        with self._timed(len(self) - 1):
             self[-1].partial_fit(Xt, y, **last_params)
-        root.call_on_fit_task_end(estimator=self, X=Xt, y=y)
-
-    @contextmanager
-    def _watched(self, context, X, y, learner=None):
-        """Report a block to callbacks, and pass the callbacks to a step that learns in it."""
-        has_callbacks = hasattr(learner, "set_callbacks")
-        with context.propagate_callback_context(learner) if has_callbacks else nullcontext():
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            yield
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
     def _timed(self, index):
         """Print the time a step takes, if verbose."""
         return _print_elapsed_time("ContinualPipeline", self._log_message(index))
 
-    def _fit_transformers(self, X, y, routed, root):
+    def _fit_transformers(self, X, y, routed):
         """Fit each transformer in turn; return the transformed X for the last step."""
         memory = check_memory(self.memory)
-        fit_transform = memory.cache(_fit_transform, ignore=["watched"])
+        fit_transform = memory.cache(_fit_transform)
         is_cached = getattr(memory, "location", "unknown") is not None
         steps = list(self.steps)
         for index, name, transformer in self._iter(with_final=False):
             unfitted = clone(transformer) if is_cached else transformer
-            context = root.subcontext(task_name=f"fit-transform-{name}")
-            watched = partial(self._watched, context, X, y)
             with self._timed(index):
-                X, fitted = fit_transform(unfitted, X, y, routed[name], watched)
+                X, fitted = fit_transform(unfitted, X, y, routed[name])
             steps[index] = (name, fitted)
         self.steps = steps
         return X
 
-    def _map(self, X, y, routed, root):
+    def _map(self, X, routed):
         """Apply the fitted transformers to X."""
         for index, name, transformer in self._iter(with_final=False):
-            context = root.subcontext(task_name=f"transform-{name}")
-            with self._timed(index), self._watched(context, X, y), _explained(name):
+            with self._timed(index), _explained(name):
                 X = transformer.transform(X, **routed[name]["transform"])
         return X
 

@@ -17,7 +17,6 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 
 from .._estimators.bands import Bands
 from .._estimators.base import ClassIncrementalClassifier
-from .._estimators.callbacks import CALLBACK_ATTRIBUTES
 from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
 from ..backbones._feature_extractor import _OPTIONAL
 from ..baselines import NaiveIncrementalClassifier
@@ -52,9 +51,8 @@ _KINDS = {
 }
 _SCALERS = (StandardScaler, MaxAbsScaler, MinMaxScaler)
 
-# Attributes that are not saved: values that are computed again if missing, metadata requests and
-# callbacks.
-_LEFT_OUT = {_OUTPUT, "_built", "_stop_words_id", "_metadata_request", *CALLBACK_ATTRIBUTES}
+# Attributes that are not saved: values that are computed again if missing, and metadata requests.
+_LEFT_OUT = {_OUTPUT, "_built", "_stop_words_id", "_metadata_request"}
 
 
 def write_other(writer, value, where):

@@ -84,8 +84,8 @@ def _fields_of(made, node):
 
 def read_state(node, *, naive):
     """Return the learned state, with consistent parts, of a naive network or another model."""
-    width, names, projection, repair, model, arrived, classes, tasks = _fields_of(State, node)
-    n_features, seen = width.integer(1), _labels(arrived)
+    width, names, projection, repair, model, classes, tasks = _fields_of(State, node)
+    n_features, known = width.integer(1), _labels(classes)
     projected = projection.optional(lambda one: _read_projection(one, n_features))
     state = State(
         n_features,
@@ -93,9 +93,8 @@ def read_state(node, *, naive):
         projected,
         repair.optional(lambda one: _read_repair(one, n_features, projected)),
         None,
-        seen,
-        _labels(classes, seen),
-        tuple(_labels(one, seen) for one in tasks.entries()),
+        known,
+        tuple(_labels(one, known) for one in tasks.entries()),
     )
     _check_bookkeeping(state, node)
     read = _read_network if naive else _read_model
@@ -145,12 +144,12 @@ def _labels(node, known=None):
 
 def _check_bookkeeping(state, node):
     """Check that the labels of the tasks, of the model and of the columns are consistent."""
-    in_tasks = np.concatenate(state.task_classes) if state.task_classes else state.arrived[:0]
-    if not np.array_equal(np.sort(in_tasks), np.sort(state.arrived)):
-        raise misfit(f"{node.where}.task_classes", "the labels that have arrived, each once")
+    arrived = state.arrived
+    if arrived is None or len(np.unique(arrived)) != len(arrived):
+        raise misfit(f"{node.where}.task_classes", "one label or more, none of them twice")
     if not np.array_equal(np.sort(state.classes), state.classes):
         raise misfit(f"{node.where}.classes", "sorted")
-    if not np.isin(state.arrived, state.classes).all():
+    if not np.isin(arrived, state.classes).all():
         raise misfit(f"{node.where}.classes", "a superset of the labels that have arrived")
 
 

@@ -10,7 +10,6 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ffnb_sklearn._estimators.documentation import DocumentedMixin
 from ffnb_sklearn._estimators.transactions import COLUMNS, columns_of, replace_fitted
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, batches, block_names, describe
 
@@ -19,7 +18,7 @@ from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, batches, block_names, d
 _MOST_PERSONS, _MOST_COORDINATES = 12, 7
 
 
-class SkeletonDescriptor(DocumentedMixin, TransformerMixin, BaseEstimator):
+class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     """Describe skeleton sequences of any length by rows of one length.
 
     A sequence is cut into `n_chunks` temporal chunks of equal duration, and quantities of its

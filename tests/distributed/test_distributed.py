@@ -192,11 +192,14 @@ def changed(array, value):
 BAD = {
     "another kind": ((X, CODES.astype(str)), "y must hold labels of the kind seen before"),
     "NaN": ((changed(X, np.nan), CODES), "Input X contains NaN"),
-    "too large": ((changed(X, 1e80), CODES), "X must have magnitudes between"),
+    "too large": ((changed(X, 1e80), CODES), "X must have magnitudes of at most"),
     "another width": ((X[:, :6], CODES), "X has 6 features, but FFNBClassifier is expecting 7"),
     "continuous labels": ((X, CODES + 0.5), "Unknown label type: continuous"),
     "another length": ((X, CODES[:-1]), "inconsistent numbers of samples"),
-    "negative weight": ((X, CODES, changed(WEIGHTS, -1.0)), "sample_weight must not be negative"),
+    "negative weight": (
+        (X, CODES, changed(WEIGHTS, -1.0)),
+        "Negative values in .*`sample_weight`",
+    ),
     "no labels": ((X, None), "requires y to be passed, but the target y is None"),
 }
 

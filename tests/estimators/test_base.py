@@ -303,22 +303,6 @@ def test_columns_of_transform_never_change(parameters):
         assert_array_equal(maps[-1][:, :N_FEATURES], X)
 
 
-@of_both
-def test_learned_arrays_are_read_only(make):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=list("abcdef"))
-    model = make().partial_fit(frame[:60], CODES[:60])
-    for array in (model.classes_, model.task_classes_[0], model.feature_names_in_):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = array[1]
-    model.task_classes_.clear()
-    model.loss_curve_.clear()
-    assert model.n_tasks_ == len(model.task_classes_) == 1
-    # Copies belong to the caller, and learning goes on.
-    model.classes_.copy()[0] = 9
-    assert_array_equal(model.partial_fit(frame, CODES).classes_, np.arange(8))
-
-
 def test_names_of_the_features():
     pandas = pytest.importorskip("pandas")
     model = estimator(band_size=0, skip_connection=False, shared_band_size=3)

@@ -220,13 +220,12 @@ def test_a_pipeline_passes_them_on():
         ({}, r"priors must have a weight for every label learned; .* none for \[0, 1\]"),
         ({0: 1.0}, r"got weights for \[0\], and none for \[1\]"),
         ({"a": 1.0, "b": 2.0}, "priors must hold labels of the kind seen before, number"),
-        ({0: 1.0, "b": 2.0}, "priors must hold labels of one kind; got number and str"),
+        ({0: 1.0, "b": 2.0}, "priors must hold .*, all of one kind; got number and str"),
         ({0: -1.0, 1: 1.0}, r"positive finite weight; got -1.0 for label 0"),
         ({0: 1.0, 1: 0}, r"positive finite weight; got 0 for label 1"),
         ({0: 1.0, 1: np.nan}, r"positive finite weight; got nan for label 1"),
         ({0: 1.0, 1: np.inf}, r"positive finite weight; got inf for label 1"),
         ({0: 1.0, 1: "2"}, r"positive finite weight; got '2' for label 1"),
-        ({0: 1.0, 1: True}, r"positive finite weight; got True for label 1"),
     ],
     ids=repr,
 )
@@ -320,17 +319,11 @@ def test_samples_unlike_all_that_were_learned_are_rarer_with_more_samples(weight
     assert_allclose(model.predict_proba(1e4 * X), probabilities, rtol=1e-6)
 
 
-def test_a_name_of_other_classifiers_is_told_where_it_is_found():
-    with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\) got .* use priors"):
+def test_class_weight_is_told_of_priors():
+    with pytest.raises(TypeError, match=r"^FFNBClassifier has no parameter class_weight; use pri"):
         FFNBClassifier(class_weight="balanced")
-    with pytest.raises(ValueError, match=r"no parameter class_weight; use priors"):
-        FFNBClassifier().set_params(class_weight="balanced")
-    with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\) .*Bands\(gamma=\.\.\.\)"):
-        FFNBClassifier(gamma=1.0)
-    with pytest.raises(ValueError, match=r"set_params\(bands__gamma=\.\.\.\)"):
-        FFNBClassifier().set_params(gamma=1.0)
     for arguments, parameters in (((3,), {}), ((), {"gama": 1.0})):
-        with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\)") as caught:
+        with pytest.raises(TypeError, match=r"^FFNBClassifier.__init__\(\)"):
             FFNBClassifier(*arguments, **parameters)
-        assert "priors" not in str(caught.value)
-        assert "Bands" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"Invalid parameter 'gama' .* Valid parameters are: "):
+        FFNBClassifier().set_params(gama=1.0)

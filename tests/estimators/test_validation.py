@@ -7,16 +7,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.compose import make_column_transformer
-from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
-from ffnb_sklearn._estimators.validation import (
-    check_continuation,
-    check_magnitude,
-    check_samples,
-    check_settings,
-)
+from ffnb_sklearn._estimators.settings import check_continuation, settings_of
+from ffnb_sklearn._estimators.validation import check_samples
 
 X = np.arange(12.0).reshape(4, 3)
 Y = np.array([5, 5, 8, 8])
@@ -41,7 +36,7 @@ def checked(**changes):
     ],
 )
 def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
-    settings = check_settings(FFNBClassifier(p=p, n_layers=n_layers), n_inputs=4)
+    settings = settings_of(FFNBClassifier(p=p, n_layers=n_layers), 4, None)
     assert settings.p == expected
     assert [type(one) for one in settings.p] == [type(one) for one in expected]
 
@@ -51,7 +46,6 @@ def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
     [
         ([], r"n_layers=1; got 0 entries"),
         ([1, 2], r"n_layers=1; got 2 entries"),
-        ([True], "got True"),
         ([-1], "got -1"),
         ([1.0], r"got 1\.0"),
         ([0.0], r"got 0\.0"),
@@ -62,13 +56,13 @@ def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
 )
 def test_entries_of_p_that_mean_nothing(p, message):
     with pytest.raises(ValueError, match=f"p must .*{message}"):
-        check_settings(FFNBClassifier(p=p), n_inputs=4)
+        settings_of(FFNBClassifier(p=p), 4, None)
 
 
 @pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 500), (0, 0), (5, 5)])
 def test_width_of_the_shared_band(shared_band_size, expected):
     model = FFNBClassifier(shared_band_size=shared_band_size)
-    assert check_settings(model, n_inputs=4).shared_band_size == expected
+    assert settings_of(model, 4, None).shared_band_size == expected
 
 
 @pytest.mark.parametrize(
@@ -76,9 +70,9 @@ def test_width_of_the_shared_band(shared_band_size, expected):
 )
 def test_at_least_one_kind_of_feature_is_on(on):
     off = {"skip_connection": False, "shared_band_size": 0, "band_size": 0}
-    assert check_settings(FFNBClassifier(**{**off, **on}), n_inputs=4)
+    FFNBClassifier(**{**off, **on}).fit(X, Y)
     with pytest.raises(ValueError, match="leave the classifier no features"):
-        check_settings(FFNBClassifier(**off), n_inputs=4)
+        FFNBClassifier(**off).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +88,7 @@ def test_at_least_one_kind_of_feature_is_on(on):
     ],
 )
 def test_what_may_change_between_tasks(change, name):
-    before = check_settings(FFNBClassifier(), n_inputs=4)
+    before = settings_of(FFNBClassifier(), 4, None)
     if name is None:
         check_continuation(before, replace(before, **change))
         return
@@ -131,73 +125,32 @@ def test_samples_without_weight_are_left_out():
     assert_array_equal(classes, [5, 9])
 
 
-@pytest.mark.parametrize("scale", [1e69, 1e-69, 0.0])
-def test_magnitudes_whose_moments_can_be_computed(scale):
-    check_magnitude(scale * np.ones((2, 2)), smallest=1e-70)
-    check_magnitude(np.empty((0, 2)), smallest=1e-70)
-
-
-@pytest.mark.parametrize("entry", [1e71, -1e71, 1e-71, 5e-324])
-def test_magnitudes_whose_moments_overflow_or_vanish(entry):
-    with pytest.raises(ValueError, match="X must have magnitudes between"):
-        check_magnitude(np.array([[0.0, entry]]), smallest=1e-70)
-
-
-def test_a_tiny_sample_may_be_predicted():
-    check_magnitude(np.array([[0.0, 1e-200]]))
-
-
-def only_pipeline_of(message):
-    """Return the pipeline that a message advises, as a function of the classifier."""
-    start = message.index("make_continual_pipeline(")
-    end = message.index("classifier)", start) + len("classifier)")
-    names = {
-        "make_continual_pipeline": make_continual_pipeline,
-        "make_column_transformer": make_column_transformer,
-        "OneHotEncoder": OneHotEncoder,
-        "SimpleImputer": SimpleImputer,
-        "columns": ["colour"],
-        "classifier": FFNBClassifier(shared_band_size=5, random_state=0),
-    }
-    return eval(message[start:end], names)
+@pytest.mark.parametrize("entry", [1e71, -1e71])
+def test_magnitudes_whose_moments_overflow(entry):
+    with pytest.raises(ValueError, match=r"X must have magnitudes of at most 1e\+70"):
+        checked(X=np.where(X == 5.0, entry, X))
 
 
 @pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (
-            ["red", "blue", "red", "blue"],
-            r"^X must hold numbers; got text in \['colour'\]: .*'red'",
-        ),
-        (pd.Categorical(["red", "blue"] * 2), r"^X must hold numbers; got text in \['colour'\]"),
-        ([1.0, np.nan, 3.0, 4.0], "^Input X contains NaN. FFNBClassifier accepts no missing"),
-        (pd.array([1, None, 3, 4], dtype="Int64"), "^Input X contains NaN. FFNBClassifier accepts"),
-    ],
-    ids=["text", "categories", "NaN", "NA"],
-)
-def test_the_advice_for_text_and_missing_values_works(method, column, message):
-    frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0], "colour": column})
+@pytest.mark.parametrize("convert", [list, pd.Categorical], ids=["text", "categories"])
+def test_the_advice_for_columns_of_text_works(method, convert):
+    colours = convert(["red", "blue", "red", "blue"])
+    frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0], "colour": colours})
     model = FFNBClassifier(shared_band_size=5, random_state=0)
     if method == "predict":
         model.fit(frame.assign(colour=0.0), Y)
     arguments = (frame,) if method == "predict" else (frame, Y)
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(ValueError, match="could not convert string to float: '") as caught:
         getattr(model, method)(*arguments)
-    # scikit-learn recommends other estimators.
-    assert "HistGradientBoosting" not in str(caught.value)
-    pipeline = only_pipeline_of(str(caught.value))
+    (note,) = caught.value.__notes__
+    names = {
+        "make_continual_pipeline": make_continual_pipeline,
+        "make_column_transformer": make_column_transformer,
+        "OneHotEncoder": OneHotEncoder,
+        "columns": ["colour"],
+        "classifier": FFNBClassifier(shared_band_size=5, random_state=0),
+    }
+    start, end = note.index("make_continual_pipeline("), note.index(", or a vectorizer")
+    pipeline = eval(note[start:end], names)
     assert_array_equal(pipeline.partial_fit(frame, Y).predict(frame), Y)
-
-
-def test_text_without_names_of_columns():
-    for given in (np.array([["a"], ["b"]] * 2), [["a"], ["b"]] * 2, np.array([["a"]] * 4, object)):
-        with pytest.raises(ValueError, match=r"^X must hold numbers; got text: .*OneHotEncoder"):
-            checked(X=given)
-
-
-def test_masked_weights_are_refused():
-    weights = np.ma.masked_array(np.ones(4), mask=[0, 1, 0, 0])
-    with pytest.raises(ValueError, match="sample_weight must have no masked entries; got 1 of 4"):
-        FFNBClassifier().fit(np.eye(4), [0, 0, 1, 1], sample_weight=weights)

@@ -1,6 +1,5 @@
-"""Arrays of other libraries, images as they are, and targets in a column."""
+"""Arrays of other libraries, masked arrays and times, and targets in a column."""
 
-import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -31,26 +30,12 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_column_of_targets_warns_at_the_line_of_the_user(name, method):
+def test_a_column_of_targets_warns(name, method):
     for column in (pd.DataFrame({"label": Y}), Y[:, None]):
         with pytest.warns(DataConversionWarning, match="column-vector y") as found:
             model = getattr(MODELS[name](), method)(X, column)
-        assert [warning.filename for warning in found] == [__file__]
+        assert len(found) == 1
         assert_array_equal(model.classes_, [0, 1])
-
-
-@pytest.mark.parametrize("as_list", [False, True])
-def test_images_name_what_makes_rows_of_them(as_list):
-    images = np.zeros((12, 3, 4, 4))
-    given = list(images) if as_list else images
-    with pytest.raises(ValueError, match=r"\(3, 4, 4\).*TorchFeatureExtractor") as caught:
-        classifier().fit(given, Y)
-    assert "X must have the shape (n_samples, n_features)" in str(caught.value)
-
-
-def test_images_to_predict_do_so_too():
-    with pytest.raises(ValueError, match="TorchFeatureExtractor"):
-        classifier().fit(X, Y).predict(np.zeros((12, 2, 2)))
 
 
 TENSORS = {
@@ -79,20 +64,13 @@ def test_tensors_are_learned_and_predicted_as_arrays(name, parameters):
     assert_array_equal(tensor.detach().float().numpy(), array.astype(np.float32))
 
 
-def test_predictions_do_not_convert_tensors_to_numpy(monkeypatch):
-    model = classifier().fit(torch.tensor(X), torch.tensor(Y))
-    expected = model.predict(X)
-    monkeypatch.setattr("ffnb_sklearn._estimators.validation.as_numpy", None)
-    assert_array_equal(model.predict(torch.tensor(X)), expected)
-
-
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
         (torch.zeros(2, 3), "X has 3 features, but FFNBClassifier is expecting 4 features"),
         (torch.zeros(0, 4), "0 sample"),
         (torch.zeros(4), "Expected 2D array"),
-        (torch.zeros(2, 4, 4), "X must have the shape"),
+        (torch.zeros(2, 4, 4), "Found array with dim 3"),
         (torch.full((2, 4), torch.nan), "Input X contains NaN"),
         (torch.full((2, 4), torch.inf), "infinity"),
         (torch.full((2, 4), 1e80, dtype=torch.float64), "X must have magnitudes"),
@@ -106,72 +84,43 @@ def test_tensors_that_do_not_fit_get_the_errors_of_arrays(tensor, message):
             model.predict(samples)
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("X", {"X": torch.zeros(12, 4, device="meta"), "y": Y}),
-        ("X", {"X": torch.tensor(X).to_sparse(), "y": Y}),
-        ("y", {"X": X, "y": torch.zeros(12, device="meta")}),
-    ],
-)
-def test_tensors_that_numpy_cannot_read_are_refused_by_name(name, call):
-    message = rf"^{name} must be an array that NumPy can read; got a torch.Tensor on device"
-    model = classifier().fit(X, Y)
-    for learn in (model.partial_fit, classifier().fit):
-        with pytest.raises(TypeError, match=message):
-            learn(**call)
-    if name == "X":
-        with pytest.raises(TypeError, match=message):
-            model.predict(call["X"])
-
-
-def test_the_advice_for_a_sparse_tensor_works():
-    samples = torch.tensor(X, dtype=torch.bfloat16).to_sparse().requires_grad_()
-    with pytest.raises(TypeError, match=r"X.to_dense\(\) converts it"):
+def test_a_sparse_tensor_is_told_what_to_do():
+    samples = torch.tensor(X).to_sparse()
+    with pytest.raises(TypeError, match="to_dense"):
         classifier().fit(samples, Y)
     assert classifier().fit(samples.to_dense(), Y).score(samples.to_dense(), Y) == 1.0
 
 
-class LazySeries:
-    """A series of dask: nothing about its values is known before it is computed."""
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("values", [[4, 7] * 6, [True, False] * 6, ["a", "b"] * 6], ids=str)
+def test_arrays_of_dask_are_computed(name, values):
+    rows, labels = da.from_array(X, (5, 2)), da.from_array(np.array(values), 5)
+    model = MODELS[name]().fit(rows, labels)
+    assert_array_equal(model.classes_, np.unique(values))
+    model.partial_fit(rows, labels)
 
-    def __init__(self, series):
-        self._series, self.dtype = series, series.dtype
 
-    def __dask_graph__(self):
-        return {}
-
-    def isna(self):
-        return LazySeries(self._series.isna())
-
-    def any(self):
-        return dask.delayed(False)
-
-    def compute(self):
-        return self._series
+MASK = np.arange(12) == 3
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("call", "message"),
     [
-        pd.Series([4, 7] * 6),
-        pd.Series([True, False] * 6),
-        pd.Series([4, 7] * 6, dtype="Int64"),
-        pd.Series(["a", "b"] * 6),
+        ({"X": np.ma.masked_array(X, np.tile(MASK, (4, 1)).T)}, "X must have .* got 4 of 48"),
+        ({"y": np.ma.masked_array(Y, MASK)}, "y must have no masked entries; got 1 of 12"),
+        ({"sample_weight": np.ma.masked_array(Y + 1.0, MASK)}, "sample_weight must have no masked"),
+        ({"X": X.astype("M8[s]")}, "X must not hold times; got dtype datetime64"),
+        ({"X": pd.DataFrame(X.astype("M8[s]"))}, "X must not hold times; got dtype datetime64"),
+        ({"X": X.astype("m8[s]")}, "X must not hold times; got dtype timedelta64"),
+        ({"y": pd.Series(Y.astype("M8[s]"))}, "y must not hold times; got dtype datetime64"),
     ],
-    ids=["integers", "booleans", "nullable", "strings"],
+    ids=str,
 )
-@pytest.mark.parametrize("name", ["classifier", "pipeline", "naive"])
-def test_labels_of_dask_frames_and_arrays_are_computed(name, values):
-    expected = np.unique(values.to_numpy(dtype=values.dtype.type if values.dtype != "str" else str))
-    for labels in (LazySeries(values), da.from_array(values.to_numpy(), 5)):
-        if values.dtype == "Int64" and isinstance(labels, da.Array):
-            continue
-        model = MODELS[name]().fit(da.from_array(X, (5, 2)), labels)
-        assert_array_equal(model.classes_, expected)
-        model.partial_fit(da.from_array(X, (5, 2)), labels)
+def test_arrays_that_scikit_learn_would_misread(call, message):
+    with pytest.raises(ValueError, match=message):
+        classifier().fit(**{"X": X, "y": Y, **call})
 
 
 def test_other_values_stay_as_they_are():
-    for value in (X, pd.DataFrame(X), [[1.0]], None):
+    for value in (X, pd.DataFrame(X), [[1.0]], None, np.ma.masked_array(X)):
         assert as_numpy(value, "X") is value

@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn._estimators.base import ClassIncrementalClassifier
+from ffnb_sklearn._estimators.transactions import learning_lock
 from ffnb_sklearn._inputs.seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
@@ -82,20 +83,11 @@ def test_a_failing_call_leaves_the_generator(make, learn, place, monkeypatch):
 
 
 @pytest.mark.parametrize("learn", [fit, partial_fit])
-def test_a_refused_call_leaves_the_generator(learn, monkeypatch):
+def test_a_refused_call_leaves_the_generator(learn):
     generator = draws(5)
     estimator = FFNBClassifier(random_state=generator)
-    after_task = FFNBClassifier._after_task
-
-    def overtaken(self, *arguments):
-        # Another thread learns meanwhile.
-        self._state = partial_fit(FFNBClassifier(random_state=0))._state
-        return after_task(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(estimator), "_after_task", lambda *a: patch.undo() or overtaken(*a))
-        with pytest.raises(ConcurrentLearningError):
-            learn(estimator)
+    with learning_lock(estimator), pytest.raises(ConcurrentLearningError):
+        learn(estimator)
     assert same(generator, draws(5))
 
 

@@ -23,12 +23,13 @@ OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
         ([1, 2.0], [7], "f"),
         ([True, False], [True], "b"),
         (["b", "a"], ["x"], "U"),
-        (OBJECTS, ["x"], "O"),
-        (("b", np.str_("a")), OBJECTS, "U"),
+        (OBJECTS, ["x"], "U"),
+        (("b", np.str_("a")), ["x"], "U"),
+        (np.array([3, 1], dtype=object), [7], "i"),
         ([], ["x"], "f"),
     ],
 )
-def test_labels_of_one_kind_pass_as_they_are(labels, known, dtype_kind):
+def test_labels_of_one_kind_pass(labels, known, dtype_kind):
     for before in (None, np.array(known)):
         checked = check_labels(labels, before, "y")
         assert checked.dtype.kind == dtype_kind
@@ -39,7 +40,6 @@ def test_labels_of_one_kind_pass_as_they_are(labels, known, dtype_kind):
     ("values", "nullable", "dtype"),
     [
         ([2**53, 2**53 + 1], "Int64", np.int64),
-        ([3, 1], "UInt8", np.uint8),
         ([True, False], "boolean", np.bool_),
     ],
 )
@@ -142,13 +142,6 @@ def test_missing_labels_of_streams_too():
         evaluate_stream(FFNBClassifier(), X, labels, X, labels)
 
 
-def test_declared_labels_must_be_told_from_those_of_the_same_call():
-    clf = FFNBClassifier(shared_band_size=4, random_state=0).fit(np.eye(2), [0, 1])
-    with pytest.raises(ValueError, match="classes must hold labels that can be told"):
-        clf.partial_fit(2.0 * np.eye(2), [2**53, 2**53 + 1], classes=[0.0, 1.0])
-    assert_array_equal(clf.classes_, [0, 1])
-
-
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
@@ -157,15 +150,14 @@ def test_declared_labels_must_be_told_from_those_of_the_same_call():
         ([np.inf, 1.0], "Input target contains infinity"),
         ([[1, 2]], r"target must be one-dimensional; got an array of shape \(1, 2\)"),
         (3, r"target must be one-dimensional; got an array of shape \(\)"),
-        ([1, "a"], "target must hold labels of one kind; got number and str"),
-        ([True, 1], "target must hold labels of one kind; got bool and number"),
+        ([1, "a"], "Unknown label type: target must hold .*, all of one kind; got number and str"),
+        ([True, 1], "Unknown label type: target must hold .*; got bool and number"),
         (["a", None], "Input target contains NaN: the label at position 1 is missing, None"),
-        ([["a"], [1]], "target must hold labels of one kind; got number and str"),
-        (np.array([1, 2], dtype=object), r"of \['int'\]. Convert them, such as by target.astype"),
-        (np.array(["a", 1], dtype=object), r"Unknown label type: .* of \['int', 'str'\]"),
-        (np.array([b"a"]), r"Unknown label type: target must hold .* of \['bytes'\]"),
-        (np.array(["2001"], dtype="M8[Y]"), "Unknown label type: target must hold .* datetime64"),
-        (np.array([1j]), r"Unknown label type: target must hold .* of \['complex'\]"),
+        ([["a"], [1]], r"target must be one-dimensional; got an array of shape \(2, 1\)"),
+        (np.array(["a", 1], dtype=object), "Unknown label type: .*; got number and str"),
+        (np.array([b"a"]), "Unknown label type: target must hold .*; got bytes"),
+        (np.array(["2001"], dtype="M8[Y]"), "target must not hold times; got dtype datetime64"),
+        (np.array([1j]), "Unknown label type: target must hold .*; got complex"),
     ],
 )
 def test_what_is_no_label(labels, message):
@@ -173,24 +165,14 @@ def test_what_is_no_label(labels, message):
         check_labels(labels, None, "target")
 
 
-@pytest.mark.parametrize("known", [np.array([1, 2]), np.array(["a"]), OBJECTS, np.array([True])])
+@pytest.mark.parametrize("known", [np.array([1, 2]), np.array(["a"]), np.array([True])])
 @pytest.mark.parametrize("labels", [np.array([3]), np.array(["c"]), np.array([False])])
 def test_the_kind_of_the_known_labels_binds(labels, known):
-    # Strings may be objects.
-    if labels.dtype.kind == known.dtype.kind or (labels.dtype.kind, known.dtype.kind) == ("U", "O"):
+    if labels.dtype.kind == known.dtype.kind:
         check_labels(labels, known, "y")
         return
     with pytest.raises(ValueError, match=r"y must hold labels of the kind seen before, .*; got"):
         check_labels(labels, known, "y")
-
-
-@pytest.mark.parametrize("labels", [np.array([2**63 + 1], dtype=np.uint64), np.array([2.0**53])])
-def test_large_labels_that_another_dtype_would_blur(labels):
-    with pytest.raises(ValueError, match="y must hold labels that can be told from the known"):
-        check_labels(labels, np.array([1, 2]), "y")
-    assert_array_equal(check_labels(labels, labels, "y"), labels)
-    last = np.array([2**53 - 1])
-    assert_array_equal(check_labels(last, np.array([1.0]), "y"), last)
 
 
 def test_many_labels_of_few_samples_need_no_warning():
@@ -220,8 +202,3 @@ def test_positions_point_at_the_label_and_never_move(tasks):
             assert_array_equal(arrived[: len(before)], before)
             assert_array_equal(arrived[len(before) :], np.sort(arrived[len(before) :]))
     assert set(arrived.tolist()) == {label for labels in tasks for label in labels}
-
-
-@pytest.mark.parametrize("labels", [{3, 1}, frozenset({3, 1}), {3: 0, 1: 0}.keys()])
-def test_labels_of_sets_and_keys(labels):
-    assert sorted(check_labels(labels, None, "classes").tolist()) == [1, 3]

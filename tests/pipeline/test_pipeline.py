@@ -26,7 +26,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
 from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
-from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
+from ffnb_sklearn.exceptions import FrozenTransformerWarning
 from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
 
 
@@ -285,43 +285,26 @@ def test_a_prediction_reads_the_steps_once(tasks, method):
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_shared_generator_is_kept_and_a_failing_call_does_not_consume_it(tasks, method):
+def test_steps_share_the_copy_of_a_generator_and_the_generator_itself_is_not_consumed(
+    tasks, method
+):
     def make(generator):
-        noise = FunctionTransformer(lambda rows: rows)
-        noise.random_state = generator
-        return make_continual_pipeline(
-            FrozenEstimator(noise.fit(X)),
-            GaussianRandomProjection(4, random_state=generator),
-            FFNBClassifier(shared_band_size=5, random_state=generator),
-        )
+        projection = GaussianRandomProjection(4, random_state=generator)
+        last = FFNBClassifier(shared_band_size=5, random_state=generator)
+        return make_continual_pipeline(projection, last)
 
     (X, y), _ = tasks
     expected = getattr(make(np.random.RandomState(3)), method)(X, y).predict_proba(X)
     generator = np.random.RandomState(3)
-    pipe = make(generator)
-    before = generator.get_state()[1:3]
+    pipe, before = make(generator), generator.get_state()[1:3]
     with pytest.raises(ValueError, match="continuous"):
         getattr(pipe, method)(X, y + 0.5)
-    for state in (before, generator.get_state()[1:3]):
-        assert_array_equal(state[0], before[0])
-        assert state[1] == before[1]
-    assert pipe[1].random_state is pipe[2].random_state is generator
+    assert pipe[1].random_state is generator
     getattr(pipe, method)(X, y)
-    assert pipe[1].random_state is pipe[2].random_state is generator
+    assert pipe[0].random_state is pipe[1].random_state is not generator
     assert_array_equal(pipe.predict_proba(X), expected)
-
-
-def test_steps_set_by_another_thread_are_not_lost(tasks):
-    class Setting(NearestMean):
-        def partial_fit(self, X, y):
-            pipe.set_params(normalizer="passthrough")
-            return super().partial_fit(X, y)
-
-    pipe = make_continual_pipeline(Normalizer(), Setting())
-    with pytest.raises(ConcurrentLearningError, match="ContinualPipeline was changed"):
-        pipe.partial_fit(*tasks[0])
-    assert pipe[0] == "passthrough"
-    assert not hasattr(pipe[1], "sums_")
+    assert_array_equal(generator.get_state()[1], before[0])
+    assert generator.get_state()[2] == before[1]
 
 
 def test_a_transformer_that_fails_changes_nothing(tasks):
@@ -498,7 +481,7 @@ def test_decay_is_that_of_the_last_step(tasks):
     assert pipe.decay(0.5, [1]) is pipe
     assert pipe[-1] is not step
     assert_array_equal(pipe.decision_function(X1), expected)
-    with pytest.raises(ValueError, match="factor must be a number"):
+    with pytest.raises(ValueError, match=r"factor == 2.0, must be <= 1.0"):
         pipe.decay(2.0)
     assert_array_equal(pipe.decision_function(X1), expected)
     assert not hasattr(make_continual_pipeline(NearestMean()), "decay")
@@ -662,5 +645,6 @@ def test_a_frozen_step_need_not_be_copied(tasks):
 def test_an_error_names_a_step_that_cannot_be_copied(tasks):
     pipeline = ContinualPipeline([("session", Uncopyable()), ("clf", NearestMean())])
 
-    with pytest.raises(TypeError, match="step Uncopyable must allow copies"):
+    with pytest.raises(TypeError, match="cannot pickle") as caught:
         pipeline.partial_fit(*tasks[0])
+    assert "Wrap a fitted Uncopyable" in caught.value.__notes__[0]

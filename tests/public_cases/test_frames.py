@@ -71,14 +71,13 @@ TIMES = {
 @pytest.mark.parametrize("times", TIMES.values(), ids=TIMES)
 def test_times_are_refused_since_their_numbers_depend_on_a_unit(head, times):
     """scikit-learn #10590, scikit-learn #20090."""
-    column = r"X\['t'\]" if hasattr(times, "columns") else "X"
     model = small(head)
     for method in (model.fit, model.partial_fit):
-        with pytest.raises(ValueError, match=rf"{column} holds times of dtype (date|time)"):
+        with pytest.raises(ValueError, match=r"X must not hold times; got dtype (date|time)"):
             method(times, Y)
     seconds = pd.DataFrame({"t": pd.to_timedelta(Y, unit="s").total_seconds()})
     model.fit(seconds, Y)
-    with pytest.raises(ValueError, match="holds times"):
+    with pytest.raises(ValueError, match="must not hold times"):
         model.predict(times)
 
 

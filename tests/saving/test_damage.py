@@ -164,14 +164,14 @@ def _is_one_of_scaler(content, index):
         for key in path:
             value = value[key]
         if value == index:
-            names = {"mean_", "var_", "scale_", "n_samples_seen_", "arrived", "classes"}
+            names = {"mean_", "var_", "scale_", "n_samples_seen_", "classes"}
             return bool(names & set(path)) or "task_classes" in path
     return False
 
 
 def test_numbers_that_no_model_has_are_refused(original, tmp_path):
     content, arrays = opened(original)
-    labels = {"arrived", "classes", "task_classes"}
+    labels = {"classes", "task_classes"}
     n_checked = 0
     for path in places(content):
         if path[-1:] != ("array",) or "model" not in path or labels & set(path[-3:]):

@@ -402,8 +402,8 @@ def test_a_file_holds_nothing_that_is_derived(kind, novelty, tmp_path):
     assert len(pickle.dumps(model)) == len(pickled)
     loaded = load(tmp_path / "model.ffnb")
     assert loaded._state.model.solved is None
-    assert loaded.shrinkage_ == model.shrinkage_
     assert_array_equal(loaded.predict_proba(X), expected)
+    assert loaded.shrinkage_ == model.shrinkage_
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
         ([0.5, 1.5], {}, "Unknown label type"),
         ([0.0, np.nan], {}, "NaN"),
         ([[0, 1], [1, 0]], {}, "1d array"),
-        ([1, "a"], {}, "y must hold labels of one kind; got number and str"),
+        ([1, "a"], {}, "y must hold .*, all of one kind; got number and str"),
         (["a", None], {}, "Input y contains NaN"),
         (np.array(["a", np.nan], dtype=object), {}, "Input y contains NaN"),
         ([0, 1, 2], {"classes_per_task": 0}, "'classes_per_task' parameter"),

@@ -1,7 +1,7 @@
 """A few parameters changed after learning: a sample of python -m tests.campaigns.faults changes."""
 
-from ffnb_sklearn._estimators.parameter_rules import RULES
 from tests.campaigns.faults.changes import VALUES, count_wrong_changes
+from tests.parameter_rules import RULES
 
 
 def test_every_parameter_takes_effect_by_its_rule_or_is_refused():

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
@@ -118,18 +119,19 @@ def count_wrong_readings(n_calls, model, cycle, n_readers=3):
 
 
 def let_meet(model, first, second):
-    """Make two calls that learn, so that both begin before one of them ends.
+    """Make two calls that learn; the second begins and ends before the first ends.
 
     Returns
     -------
     list of type or None
         The error of each.
     """
-    barrier, keep = threading.Barrier(2, timeout=60), model._keep
+    entered, leave, keep = threading.Event(), threading.Event(), model._keep
 
-    def late(*states, **first_task):
-        barrier.wait()
-        keep(*states, **first_task)
+    def late(*state, **first_task):
+        entered.set()
+        assert leave.wait(60)
+        keep(*state, **first_task)
 
     def error_of(write):
         try:
@@ -140,8 +142,14 @@ def let_meet(model, first, second):
 
     model._keep = late
     try:
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(error_of, (first, second)))
+        with ThreadPoolExecutor(1) as pool:
+            held = pool.submit(error_of, first)
+            try:
+                assert entered.wait(60)
+                refused = error_of(second)
+            finally:
+                leave.set()
+            return [held.result(), refused]
     finally:
         del model._keep
 
@@ -167,6 +175,8 @@ def count_lost_tasks(n_trials, n_writers=3):
                     try:
                         learn(model, np.isin(Y, label))
                     except ConcurrentLearningError:
+                        # The call is refused at once, and the other call needs some time.
+                        time.sleep(1e-3)
                         continue
                     return n_before
                 raise AssertionError("a thread was refused a thousand times")
