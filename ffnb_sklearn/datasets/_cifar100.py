@@ -91,6 +91,6 @@ def _read(path):
             f"digest {DIGESTS[path.name]}, got {digest}."
         )
     with warnings.catch_warnings():
-        # NumPy warns of the form in which its versions of 2009 described arrays.
+        # Some releases of NumPy warn of the flags of types, which were integers in 2009.
         warnings.simplefilter("ignore")
         return pickle.loads(content, encoding="latin1")

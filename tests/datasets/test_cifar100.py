@@ -25,7 +25,7 @@ def write(path, content):
     with path.open("wb") as file:
         Python2Pickler(file, protocol=2).dump(content)
     stream = path.read_bytes().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
-    # The flags of a type were integers, of which NumPy warns.
+    # The flags of a type were integers, of which some releases of NumPy warn.
     path.write_bytes(re.sub(rb"(u1q.)\x89\x88", b"\\1K\x00K\x01", stream))
 
 
