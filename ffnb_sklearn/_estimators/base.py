@@ -16,7 +16,7 @@ from .._inputs.labels import label_positions
 from .._inputs.sparse import samples_on
 from ..core.device import as_array, as_tensor, plain_torch, resolve_device
 from ..core.model import Task
-from ..streams._streams import class_incremental_tasks
+from ..streams import class_incremental_tasks
 from .callbacks import CallbackSupportMixin, Epochs, callback_context, with_callbacks
 from .documentation import DocumentedMixin
 from .priors import LEAST, unseen_scores

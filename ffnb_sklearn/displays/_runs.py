@@ -5,7 +5,7 @@ from inspect import signature
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from ..streams._streams import StreamResult, evaluate_stream
+from ..streams import StreamResult, evaluate_stream
 
 __all__ = ["StreamDisplay", "as_runs", "check_axes"]
 

@@ -23,7 +23,6 @@ def test_from_estimator_passes_the_stream_and_the_style_on(digits):
         "first_task_classes": 2,
         "class_order": "random",
         "random_state": 3,
-        "declare_classes": True,
         "score_future": True,
     }
     model = SGDClassifier(random_state=0)
