@@ -6,14 +6,11 @@ import sys
 from copy import deepcopy
 from importlib.util import module_from_spec, spec_from_file_location
 
-import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
@@ -136,40 +133,6 @@ def test_epochs_of_pretraining_are_subtasks_of_fit():
 
 
 @needs_callbacks
-def test_steps_of_a_pipeline_are_subtasks():
-    seen = Recorder()
-    pipe = make_continual_pipeline(extractor(epochs=1), GaussianNB()).set_callbacks(seen)
-    pipe.partial_fit(ROWS, LABELS, classes=np.unique(LABELS))
-    # The extractor's own tree takes the place of its step.
-    assert seen.tree() == ["partial-fit", " fit", "  epoch", " partial-fit-final-estimator"]
-
-
-@needs_callbacks
-def test_a_pipeline_hands_its_callbacks_to_the_last_step_in_every_call():
-    seen = Recorder()
-    pipe = make_continual_pipeline(StandardScaler(), estimator()).set_callbacks(seen)
-    learned(pipe, [0, 1])
-    assert seen.tree() == ["partial-fit", " fit", " partial-fit", "  task"]
-    seen.events.clear()
-    learned(pipe, [2])
-    expected = ["partial-fit", " transform-standardscaler", " partial-fit", "  task"]
-    assert seen.tree() == expected
-    assert not hasattr(pipe[-1], "_skl_callbacks")
-    seen.events.clear()
-    pipe.fit(X, CODES)
-    assert seen.tree() == ["fit", " fit", " fit", "  task"]
-
-
-@needs_callbacks
-def test_steps_without_callbacks_draw_no_warning():
-    # Warnings are errors here.
-    seen = Recorder()
-    pipe = make_continual_pipeline(FrozenEstimator(StandardScaler().fit(X)), GaussianNB())
-    learned(pipe.set_callbacks(seen), [0, 1], classes=[0, 1])
-    assert [name for event, name in seen.events if event == "end"][-1] == "partial-fit"
-
-
-@needs_callbacks
 def test_estimators_inside_scikit_learns_own_draw_no_warning():
     # Warnings are errors here.
     seen = Recorder()
@@ -249,7 +212,6 @@ def test_a_callback_may_stop_the_epochs():
 LEARNERS = {
     "classifier": estimator(),
     "naive": NaiveIncrementalClassifier(max_epochs=2, random_state=0),
-    "pipeline": make_continual_pipeline(StandardScaler(), estimator()),
 }
 
 
@@ -299,8 +261,7 @@ class Failing(OwnRecorder):
 TEARDOWNS = {
     **{head: estimator(classifier=head) for head in ("gaussian", "ovo", "ova")},
     "naive": LEARNERS["naive"],
-    "pipeline": LEARNERS["pipeline"],
-    "step of a pipeline": LEARNERS["pipeline"],
+    "step of a pipeline": make_continual_pipeline(StandardScaler(), estimator()),
     "extractor": extractor(epochs=1),
 }
 
@@ -367,23 +328,6 @@ def test_a_callback_may_save_the_estimator_after_each_task(tmp_path):
     estimator(classes_per_task=4).set_callbacks(Saver()).fit(X, CODES)
     assert_array_equal(load(tmp_path / "task 0").classes_, np.arange(4))
     assert_array_equal(load(tmp_path / "task 1").classes_, np.arange(8))
-
-
-@needs_callbacks
-def test_a_cache_of_transformers_is_hit_with_callbacks(tmp_path):
-    scaler, memory = CountingScaler(), joblib.Memory(tmp_path, verbose=0)
-    for _ in range(2):
-        pipe = make_continual_pipeline(scaler, estimator(), memory=memory)
-        learned(pipe.set_callbacks(Recorder()), [0, 1])
-    assert CountingScaler.n_fits == 1
-
-
-class CountingScaler(StandardScaler):
-    n_fits = 0
-
-    def fit(self, X, y=None):
-        type(self).n_fits += 1
-        return super().fit(X, y)
 
 
 def test_without_callbacks_nothing_is_kept_for_them(monkeypatch):
