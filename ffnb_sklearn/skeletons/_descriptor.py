@@ -1,10 +1,8 @@
 """Fixed-length rows from skeleton sequences of any length."""
 
-from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -221,63 +219,46 @@ n_persons, n_joints, n_dims)
     def _check_sequences(self, X, *, reset):
         """Return the sequences as float64 arrays of shape (n_frames, n_persons, n_joints, d)."""
         if self.frame_shape is not None:
-            shape = tuple(self.frame_shape)
-            valid = all(isinstance(n, Integral) and n >= 1 for n in shape)
-            if not valid or len(shape) not in (2, 3):
-                raise ValueError(
-                    "frame_shape must be (n_joints, n_dims) or (n_persons, n_joints, n_dims), "
-                    f"got {self.frame_shape!r}."
-                )
             if reset:
                 rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
             else:
                 rows = validate_data(self, X, dtype=np.float64, reset=False)
+            shape = tuple(self.frame_shape)
             if rows.shape[1] % np.prod(shape):
                 raise ValueError(
                     f"The number of columns must be a multiple of prod(frame_shape) = "
                     f"{np.prod(shape)}, got {rows.shape[1]}."
                 )
             X = rows.reshape(len(rows), -1, *shape)
-        return _check_list(X, None if reset else self.frame_shape_)
-
-
-def _check_list(X, expected):
-    """Return validated sequences; all frames must have the same shape, `expected` if given."""
-    if sparse.issparse(X) or isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-        raise TypeError(f"X must be a list of sequences, got {type(X).__name__}.")
-    if len(X) == 0:
-        raise ValueError("X must hold at least one sequence, got an empty list.")
-    sequences = []
-    for i, sequence in enumerate(X):
-        frames = _check_sequence(i, sequence)
-        expected = expected or frames.shape[1:]
-        if frames.shape[1:] != expected:
-            raise ValueError(
-                f"Sequence {i} has frames of shape {frames.shape[1:]} (persons, joints, "
-                f"coordinates), expected {expected}."
-            )
-        sequences.append(frames)
-    return sequences
+        if len(X) == 0:
+            raise ValueError("X must hold at least one sequence, got an empty list.")
+        sequences = [_check_sequence(i, sequence) for i, sequence in enumerate(X)]
+        expected = sequences[0].shape[1:] if reset else self.frame_shape_
+        for i, frames in enumerate(sequences):
+            if frames.shape[1:] != expected:
+                raise ValueError(
+                    f"Sequence {i} has frames of shape {frames.shape[1:]} (persons, joints, "
+                    f"coordinates), expected {expected}."
+                )
+        return sequences
 
 
 def _check_sequence(i, sequence):
     """Return one sequence as a float64 array of 4 dimensions."""
-    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
-    frames = check_array(
-        sequence, dtype=np.float64, order="C", input_name=f"Sequence {i}", **options
-    )
-    if frames.ndim not in (3, 4) or 0 in frames.shape:
-        raise ValueError(
-            f"Sequence {i} must have shape (n_frames, n_joints, n_dims) or (n_frames, n_persons, "
-            f"n_joints, n_dims) without a zero, got {frames.shape}."
-        )
-    frames = frames if frames.ndim == 4 else frames[:, np.newaxis]
-    _, n_persons, _, n_dims = frames.shape
-    if n_persons > _MOST_PERSONS or n_dims > _MOST_COORDINATES:
+    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0, "order": "C"}
+    frames = check_array(sequence, dtype=np.float64, input_name=f"Sequence {i}", **options)
+    given = frames.shape
+    frames = frames[:, np.newaxis] if frames.ndim == 3 else frames
+    if (
+        frames.ndim != 4
+        or 0 in given
+        or frames.shape[1] > _MOST_PERSONS
+        or frames.shape[3] > _MOST_COORDINATES
+    ):
         raise ValueError(
             f"Sequence {i} must have the axes (n_frames, n_joints, n_dims) or (n_frames, "
-            f"n_persons, n_joints, n_dims), at most {_MOST_PERSONS} persons and "
-            f"{_MOST_COORDINATES} coordinates; got {n_persons} persons and {n_dims} coordinates in "
-            f"the shape {frames.shape}. Transpose arrays that have another order of axes."
+            "n_persons, n_joints, n_dims), with at least one frame and at most "
+            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got the shape {given}. "
+            "Transpose arrays that have another order of axes."
         )
     return frames
