@@ -2,6 +2,7 @@
 
 from copy import copy
 from functools import wraps
+from typing import ClassVar
 
 from sklearn import get_config
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -129,6 +130,9 @@ class ContinualPipeline(DocumentedMixin, Pipeline):
     # `Pipeline.fit` reads this attribute. It is not a parameter, because it would only transform
     # extra arguments of `fit`, such as a validation set, and `partial_fit` takes no such arguments.
     transform_input = None
+    _parameter_constraints: ClassVar[dict] = {
+        name: Pipeline._parameter_constraints[name] for name in ("steps", "memory", "verbose")
+    }
 
     def __init__(self, steps, *, memory=None, verbose=False):
         self.steps = steps
