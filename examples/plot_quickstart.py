@@ -108,8 +108,9 @@ for name, row in summary.items():
 # The curves show the same numbers. Dashed lines belong to classifiers that store all images.
 
 figure, curves = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
-lines = IncrementalAccuracyDisplay.from_stream(results, ax=curves).lines_
-for line in lines[3:]:
+for name, result in results.items():
+    IncrementalAccuracyDisplay.from_stream(result, name=name, ax=curves)
+for line in curves.get_lines()[3:]:
     line.set(linestyle="--", marker="")
 curves.set_ylim(0, 1)
 curves.legend(loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", frameon=False)

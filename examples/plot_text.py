@@ -135,7 +135,8 @@ for n_languages in (2, 6, 12, 18, 24):
 # here. Without the names, both classifiers that store statistics keep all languages.
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-IncrementalAccuracyDisplay.from_stream(results, ax=axes)
+for name, result in results.items():
+    IncrementalAccuracyDisplay.from_stream(result, name=name, ax=axes)
 axes.set_ylim(0, 1.02)
 axes.legend(loc="upper right", bbox_to_anchor=(1, 0.6), fontsize="small", frameon=False)
 axes.set_title("Names in 24 languages, one language per task")

@@ -16,7 +16,7 @@ from .distributed import partial_fit_shards
 from .pipeline._pipeline import ContinualPipeline, make_continual_pipeline
 from .saving import load, save
 from .skeletons._descriptor import SkeletonDescriptor
-from .streams._streams import class_incremental_tasks, evaluate_stream
+from .streams import class_incremental_tasks, evaluate_stream
 
 __all__ = [
     "AccuracyMatrixDisplay",

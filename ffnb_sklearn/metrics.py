@@ -2,11 +2,7 @@
 
 Every function takes the accuracy matrix A of shape (n_tasks, n_tasks): ``A[i, j]`` is the accuracy
 on the test samples of task ``j`` after task ``i`` has been learned. Entries with ``j > i`` concern
-tasks that have not been learned yet; they may be NaN. A matrix that is not square, or that holds a
-value outside [0, 1] or a NaN elsewhere, raises a `ValueError`.
-
-"Average accuracy" is a mean over *tasks*, taken once after the last task. "Average *incremental*
-accuracy" is a mean over *time*, of the accuracies after every task.
+tasks that have not been learned yet; they may be NaN.
 """
 
 import numpy as np
@@ -32,16 +28,14 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     .. math:: \frac{1}{T} \sum_{i=1}^{T} A_i, \qquad
               A_i = \frac{\sum_{j \le i} n_j A_{ij}}{\sum_{j \le i} n_j}
 
-    :math:`A_i` is the accuracy over the test samples of every class learned so far, so each task is
-    weighted by its number of test samples :math:`n_j`. The mean includes the first task; some
-    papers exclude it, which changes the result.
+    The mean includes the first task; some papers exclude it, which changes the result.
 
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1].
+        Accuracies in [0, 1]. Entries above the diagonal are not used and may be NaN.
     task_sizes : array-like of shape (n_tasks,), default=None
-        Number of test samples of each task. None gives all tasks the same size.
+        Number :math:`n_j` of test samples of each task. None gives all tasks the same size.
 
     Returns
     -------
@@ -53,10 +47,6 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     ValueError
         If the matrix is not valid, or if the sizes are not one positive number per task.
 
-    See Also
-    --------
-    average_accuracy : Accuracy after the last task, each task counted once.
-
     References
     ----------
     Rebuffi, Kolesnikov, Sperl and Lampert, "iCaRL: Incremental Classifier and Representation
@@ -66,8 +56,6 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     --------
     >>> from ffnb_sklearn.metrics import average_incremental_accuracy
     >>> matrix = [[1.0, float("nan")], [0.8, 0.6]]
-    >>> round(average_incremental_accuracy(matrix), 3)  # mean of 1.0 and 0.7
-    0.85
     >>> round(average_incremental_accuracy(matrix, [30, 10]), 3)  # mean of 1.0 and 0.75
     0.875
     """
@@ -82,14 +70,13 @@ def average_accuracy(accuracy_matrix):
 
     .. math:: \mathrm{ACC} = \frac{1}{T} \sum_{j=1}^{T} A_{Tj}
 
-    Every task has the same weight. Tables that report the "last" or "final" accuracy usually mean
-    the accuracy over all test samples after the last task, which is the same number only if the
-    tasks have the same number of test samples.
+    The "last" or "final" accuracy of most tables is the accuracy over all test samples, which is
+    the same number only if the tasks have the same number of test samples.
 
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1].
+        Accuracies in [0, 1]. Entries above the diagonal are not used and may be NaN.
 
     Returns
     -------
@@ -100,10 +87,6 @@ def average_accuracy(accuracy_matrix):
     ------
     ValueError
         If the matrix is not valid.
-
-    See Also
-    --------
-    average_incremental_accuracy : Mean over time instead of over tasks.
 
     References
     ----------
@@ -124,14 +107,12 @@ def forgetting(accuracy_matrix):
     .. math:: F = \frac{1}{T-1} \sum_{j=1}^{T-1}
               \Bigl( \max_{i \in \{1, \dots, T-1\}} A_{ij} - A_{Tj} \Bigr)
 
-    The last task is excluded, because it cannot have been forgotten yet. Unknown (NaN) accuracies
-    of a task before it was learned are excluded from its maximum. A class-incremental learner also
-    "forgets" in this sense if new classes merely make the problem harder.
+    Accuracies of a task before it was learned are excluded from its maximum if they are NaN.
 
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1] of at least two tasks.
+        Accuracies in [0, 1] of at least two tasks. NaN is allowed above the diagonal.
 
     Returns
     -------
@@ -142,10 +123,6 @@ def forgetting(accuracy_matrix):
     ------
     ValueError
         If the matrix is not valid, or has fewer than two tasks.
-
-    See Also
-    --------
-    backward_transfer : Change since the task was learned, instead of since its best accuracy.
 
     References
     ----------
@@ -171,7 +148,7 @@ def backward_transfer(accuracy_matrix):
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1] of at least two tasks.
+        Accuracies in [0, 1] of at least two tasks. NaN is allowed above the diagonal.
 
     Returns
     -------
@@ -182,10 +159,6 @@ def backward_transfer(accuracy_matrix):
     ------
     ValueError
         If the matrix is not valid, or has fewer than two tasks.
-
-    See Also
-    --------
-    forgetting : Never smaller than the negative of this number.
 
     References
     ----------
@@ -206,15 +179,14 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
 
     .. math:: \mathrm{FWT} = \frac{1}{T-1} \sum_{j=2}^{T} \left( A_{j-1,j} - b_j \right)
 
-    This metric needs the accuracies just above the diagonal, which ``evaluate_stream`` measures
-    with ``score_future=True``. A class-incremental learner that predicts only labels it has seen is
-    always wrong there, so the metric is meaningful only for learners whose labels are shared by the
-    tasks or declared in advance.
+    A learner that predicts only labels it has seen is always wrong there, so the metric is
+    meaningful only if the labels are shared by the tasks or declared in advance.
 
     Parameters
     ----------
     accuracy_matrix : array-like of shape (n_tasks, n_tasks)
-        Accuracies in [0, 1] of at least two tasks, known on, below and just above the diagonal.
+        Accuracies in [0, 1] of at least two tasks, known on, below and just above the diagonal:
+        ``evaluate_stream(..., score_future=True)`` measures them.
     baseline : float or array-like of shape (n_tasks,), default=0.0
         Accuracy :math:`b_j` of the untrained model on each task. It is 0 for a model that has not
         seen any label.
@@ -247,7 +219,13 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
             f"task {int(np.flatnonzero(np.isnan(ahead))[0]) + 1}. Measure them with "
             "evaluate_stream(..., score_future=True)."
         )
-    return float(np.mean(ahead - _check_baseline(baseline, len(matrix))[1:]))
+    baseline = np.asarray(baseline, dtype=np.float64)
+    if baseline.shape not in ((), (len(matrix),)):
+        raise ValueError(
+            f"baseline must be one accuracy, or one per task, so {len(matrix)}; got {baseline}."
+        )
+    _check_fractions(baseline, "baseline")
+    return float(np.mean(ahead - np.broadcast_to(baseline, len(matrix))[1:]))
 
 
 def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
@@ -270,13 +248,13 @@ def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
             "accuracy_matrix may hold NaN above the diagonal only: row i needs the accuracy on "
             "every task up to task i."
         )
-    _check_fractions(matrix, "accuracy_matrix")
+    _check_fractions(matrix[~np.isnan(matrix)], "accuracy_matrix")
     return matrix
 
 
 def _check_fractions(values, name):
-    """Raise if accuracies are not fractions, such as values in percent."""
-    outside = values[(values < 0) | (values > 1)]
+    """Raise if accuracies are not fractions, such as NaN or values in percent."""
+    outside = values[~((values >= 0) & (values <= 1))]
     if outside.size:
         raise ValueError(
             f"{name} must hold accuracies as fractions in [0, 1]; got {float(outside[0])!r}."
@@ -285,23 +263,9 @@ def _check_fractions(values, name):
 
 def _check_task_sizes(task_sizes, n_tasks):
     """Return one positive weight per task."""
-    if task_sizes is None:
-        return np.ones(n_tasks)
-    sizes = np.asarray(task_sizes, dtype=np.float64)
+    sizes = np.asarray(np.ones(n_tasks) if task_sizes is None else task_sizes, dtype=np.float64)
     if sizes.shape != (n_tasks,) or not (np.isfinite(sizes) & (sizes > 0)).all():
         raise ValueError(
             f"task_sizes must hold one positive number per task, so {n_tasks}; got {task_sizes!r}."
         )
     return sizes
-
-
-def _check_baseline(baseline, n_tasks):
-    """Return the untrained model's accuracy on each task."""
-    values = np.asarray(baseline, dtype=np.float64)
-    if values.shape not in ((), (n_tasks,)) or np.isnan(values).any():
-        raise ValueError(
-            f"baseline must be one accuracy, or one per task, so {n_tasks}; got {baseline!r}."
-        )
-    values = np.broadcast_to(values, n_tasks)
-    _check_fractions(values, "baseline")
-    return values

@@ -16,7 +16,7 @@ from .._inputs.seeds import advance
 from .._inputs.sparse import samples_on
 from ..core.device import as_array, as_tensor, plain_torch, resolve_device
 from ..core.model import Task
-from ..streams._streams import class_incremental_tasks
+from ..streams import class_incremental_tasks
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
 from .transactions import learning_lock

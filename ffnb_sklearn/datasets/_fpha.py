@@ -1,9 +1,8 @@
 """Loader of the First-Person Hand Action skeletons."""
 
-import os
+import inspect
 import re
 from collections import namedtuple
-from pathlib import Path
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -17,51 +16,32 @@ from ffnb_sklearn.datasets._base import (
     shown,
 )
 
-N_JOINTS = 21
-
-# Lines of the split file. With these limits, every number fits an int64, and every action fits a
-# folder name.
+# Lines of the split file. Numbers of at most nine digits fit an int64.
 _HEADER = rb"(Training|Test)\s+(\d{1,9})\s*"
 _ENTRY = rb"\s*(Subject_(\d{1,9})/(\w{1,200})/\d{1,9})\s+(\d{1,9})\s*"
 
-FINGERS = ("thumb", "index", "middle", "ring", "pinky")
-JOINT_NAMES = (
-    "wrist",
-    *(f"{finger}_mcp" for finger in FINGERS),
-    *(f"{finger}_{joint}" for finger in FINGERS for joint in ("pip", "dip", "tip")),
-)
-
-DESCR = """\
-First-Person Hand Action benchmark (FPHA), hand skeletons
-=========================================================
-Hands that handle objects, seen from the wearer's shoulder: 1175 sequences of 45 actions by 6
-subjects, 21 joints per frame in millimetres. Joint order: {joints}.
-Protocol: 600 sequences to train, 575 to test, as the split file lists them.
-Reference: G. Garcia-Hernando, S. Yuan, S. Baek and T.-K. Kim, "First-person hand action benchmark
-with RGB-D videos and 3D hand pose annotations", CVPR, 2018.
-Licence: academic, non-commercial use only; the data may not be redistributed and are not part of
-this package.
-""".format(joints=", ".join(JOINT_NAMES))
-
-
 # A line of the split file: its number, and the sequence that it lists.
-_Entry = namedtuple("_Entry", "line train subject action path label")
+_Entry = namedtuple("_Entry", "line train path subject action label")
 
 
-def load_fpha(data_home, *, split_file=None):
+def load_fpha(data_home):
     r"""Read the First-Person Hand Action skeletons from their official text files.
 
+    FPHA holds hands that handle objects, seen from the wearer's shoulder: 1175 sequences of 45
+    actions by 6 subjects. The protocol trains on 600 sequences and tests on 575, as the split file
+    lists them. Nothing is downloaded. Licence: academic, non-commercial use only; the data may not
+    be redistributed and are not part of this package.
+
     The sequences are `Subject_k/<action>/<n>/skeleton.txt`, one line per frame: the frame number,
-    then 21 joints x (x, y, z) in millimetres, separated by blanks. Only the sequences listed in the
-    split file are read. Nothing is downloaded.
+    then 21 joints x (x, y, z) in millimetres, separated by blanks. The joints are the wrist, the
+    base joints of the thumb, index, middle, ring and little finger, and then, finger by finger in
+    the same order, the two further joints and the tip.
 
     Parameters
     ----------
     data_home : str or path-like
-        Folder that holds `Subject_1` to `Subject_6`, or their parent folder
-        `Hand_pose_annotation_v1`.
-    split_file : str or path-like, default=None
-        The split file; None reads `data_split_action_recognition.txt` in `data_home`.
+        Folder that holds the split file `data_split_action_recognition.txt`, and `Subject_1` to
+        `Subject_6` or their parent folder `Hand_pose_annotation_v1`.
 
     Returns
     -------
@@ -81,7 +61,7 @@ def load_fpha(data_home, *, split_file=None):
         filenames : list of str
             The file of each sequence.
         DESCR : str
-            Description, citation and licence note.
+            This text.
 
     Raises
     ------
@@ -97,8 +77,6 @@ def load_fpha(data_home, *, split_file=None):
     """
     folder = data_folder(data_home)
     split = folder / "data_split_action_recognition.txt"
-    if split_file is not None:
-        split = Path(os.path.expanduser(split_file))
     entries = _read_split(require_file(split, "expected the official split file"))
     poses = folder / "Hand_pose_annotation_v1"
     poses = poses if poses.is_dir() else folder
@@ -107,67 +85,44 @@ def load_fpha(data_home, *, split_file=None):
         for e in entries
     ]
     return Bunch(
-        data=[read_frames(path, (N_JOINTS, 3)) for path in files],
+        data=[read_frames(path, (21, 3)) for path in files],
         target=np.array([e.label for e in entries], dtype=np.int64),
         target_names=_action_names(split, entries),
         train=np.array([e.train for e in entries]),
         subject=np.array([e.subject for e in entries], dtype=np.int64),
         filenames=[str(path) for path in files],
-        DESCR=DESCR,
+        DESCR=inspect.getdoc(load_fpha),
     )
 
 
 def _read_split(path):
     """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
-    sections, entries = {}, []
-    for number, line in read_lines(path):
+    announced, entries = {}, []
+    for number, line in enumerate(read_lines(path), start=1):
         if header := re.fullmatch(_HEADER, line):
-            name = header[1].decode()
-            if name in sections or name != ("Test" if sections else "Training"):
-                raise malformed(path, number, f"unexpected header {name!r}.")
-            sections[name] = number, int(header[2])
-        elif not sections:
-            raise malformed(path, number, f"expected 'Training <count>', got {shown(line)}.")
-        elif entry := re.fullmatch(_ENTRY, line):
-            name, subject, action, label = (field.decode() for field in entry.groups())
-            is_train = "Test" not in sections
-            entries.append(_Entry(number, is_train, int(subject), action, name, int(label)))
+            announced[header[1].decode()] = int(header[2])
+        elif announced and (entry := re.fullmatch(_ENTRY, line)):
+            place, subject, action, label = (field.decode() for field in entry.groups())
+            is_train = "Test" not in announced
+            entries.append(_Entry(number, is_train, place, int(subject), action, int(label)))
         else:
-            expected = "'Subject_<k>/<action>/<n> <label>' or 'Test <count>'"
+            expected = "'Training <count>', 'Test <count>' or 'Subject_<k>/<action>/<n> <label>'"
             raise malformed(path, number, f"expected {expected}, got {shown(line)}.")
-    _check_counts(path, sections, entries)
+    n_train = sum(e.train for e in entries)
+    listed = {"Training": n_train, "Test": len(entries) - n_train}
+    if announced != listed:
+        raise ValueError(f"{path}: the headers announce {announced}, the lines list {listed}.")
     return entries
-
-
-def _check_counts(path, sections, entries):
-    """Raise unless both sections are as long as announced, and list every sequence once."""
-    if "Test" not in sections:
-        raise ValueError(f"{path}: the section 'Test' is missing.")
-    for name, (number, announced) in sections.items():
-        found = sum(e.train is (name == "Training") for e in entries)
-        if found != announced:
-            raise malformed(
-                path, number, f"{name!r} announces {announced} sequences, {found} follow."
-            )
-    lines = {}
-    for e in entries:
-        if lines.setdefault(e.path, e.line) != e.line:
-            raise malformed(path, e.line, f"{e.path!r} is already on line {lines[e.path]}.")
 
 
 def _action_names(path, entries):
     """Return the action of each label; the labels must be 0, 1, ... without a gap."""
-    names, labels = {}, {}
+    names = {}
     for e in entries:
         if names.setdefault(e.label, e.action) != e.action:
             raise malformed(
                 path, e.line, f"label {e.label} is {names[e.label]!r} above, {e.action!r} here."
             )
-        if labels.setdefault(e.action, e.label) != e.label:
-            raise malformed(
-                path, e.line, f"{e.action!r} has label {labels[e.action]} above, {e.label} here."
-            )
-    missing = sorted(set(range(len(names))) - set(names))
-    if missing:
-        raise ValueError(f"{path}: labels must be 0 to {len(names) - 1}, {missing[0]} is missing.")
+    if set(names) != set(range(len(names))):
+        raise ValueError(f"{path}: labels must be 0, 1, ... without a gap, got {sorted(names)}.")
     return [names[label] for label in sorted(names)]

@@ -1,32 +1,15 @@
 """Loader of the SBU Kinect Interaction skeletons."""
 
+import inspect
+
 import numpy as np
 from sklearn.utils import Bunch
 
-from ffnb_sklearn.datasets._base import (
-    LONGEST_SHOWN,
-    data_folder,
-    read_frames,
-    require_file,
-    shown,
-)
-
-N_PERSONS, N_JOINTS = 2, 15
-
-# Most unknown pairs that a message names.
-_MOST_SHOWN = 5
+from ffnb_sklearn.datasets._base import data_folder, read_frames, require_file
 
 CLASS_NAMES = (
     *("approaching", "departing", "kicking", "pushing"),
     *("shaking_hands", "hugging", "exchanging", "punching"),
-)
-
-_CLASS_FOLDERS = [f"{i:02d}" for i in range(1, 1 + len(CLASS_NAMES))]
-
-_LIMBS = (("shoulder", "elbow", "hand"), ("hip", "knee", "foot"))
-JOINT_NAMES = (
-    *("head", "neck", "torso"),
-    *(f"{side}_{part}" for limb in _LIMBS for side in ("left", "right") for part in limb),
 )
 
 # The five folds of the protocol of Yun et al. (2012): every pair of participants is in one fold.
@@ -39,25 +22,20 @@ FOLDS = (
 )
 FOLD_OF_PAIR = {pair: fold for fold, pairs in enumerate(FOLDS) for pair in pairs}
 
-DESCR = """\
-SBU Kinect Interaction v2, skeletons
-====================================
-Two persons interact in front of a Kinect: 282 sequences of 8 interactions, performed by 21 ordered
-pairs of 7 participants; the first participant of a pair acts, the second reacts. Each frame holds
-15 joints per person. Joint order: {joints}.
-Protocol: 5-fold cross-validation over the pairs.
-Reference: K. Yun, J. Honorio, D. Chattopadhyay, T. L. Berg and D. Samaras, "Two-person interaction
-detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
-Licence: the data set is distributed by its authors for research and is not part of this package.
-""".format(joints=", ".join(JOINT_NAMES))
-
 
 def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     """Read the SBU Kinect Interaction skeletons from their official text files.
 
+    SBU holds two persons who interact in front of a Kinect: 282 sequences of 8 interactions,
+    performed by 21 ordered pairs of 7 participants; the first participant of a pair acts, the
+    second reacts. The protocol is a 5-fold cross-validation over the pairs. Nothing is downloaded.
+    Licence: the data set is distributed by its authors for research and is not part of this
+    package.
+
     The files are `<pair>/<class 01..08>/<sequence>/skeleton_pos.txt`, one line per frame: the
-    frame number, then 2 persons x 15 joints x (x, y, z), separated by commas. Nothing is
-    downloaded.
+    frame number, then 2 persons x 15 joints x (x, y, z), separated by commas. The joints are head,
+    neck, torso, left shoulder, elbow and hand, right shoulder, elbow and hand, left hip, knee and
+    foot, right hip, knee and foot.
 
     Parameters
     ----------
@@ -89,15 +67,15 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
         filenames : list of str
             The file of each sequence.
         DESCR : str
-            Description, citation and licence note.
+            This text.
 
     Raises
     ------
     FileNotFoundError
         If an expected folder or file is missing.
     ValueError
-        If a file is malformed (the message names the file and the line), a folder has an unknown
-        name, or a parameter has a value that is not allowed.
+        If a file is malformed (the message names the file and the line), or a parameter has a value
+        that is not allowed.
 
     References
     ----------
@@ -105,12 +83,13 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     detection using body-pose features and multiple instance learning", CVPR Workshops, 2012.
     """
     if coordinates not in ("normalized", "original"):
-        raise ValueError(
-            f"coordinates must be 'normalized' or 'original', got {shown(coordinates)} instead."
-        )
+        raise ValueError(f"coordinates must be 'normalized' or 'original', got {coordinates!r}.")
+    pairs = sorted(FOLD_OF_PAIR if pairs is None else set(pairs))
+    if not pairs or not set(pairs) <= set(FOLD_OF_PAIR):
+        raise ValueError(f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {pairs}.")
     folder = data_folder(data_home)
-    files = [path for pair in _wanted(pairs) for path in _sequence_files(folder / pair)]
-    data = [read_frames(path, (N_PERSONS, N_JOINTS, 3), separator=b",") for path in files]
+    files = [path for pair in pairs for path in _sequence_files(folder / pair)]
+    data = [read_frames(path, (2, 15, 3), separator=b",") for path in files]
     if coordinates == "original":
         offset, factor = [1280.0, 960.0, 0.0], [-2560.0, -1920.0, 10000 / 7.8125]
         data = [offset + frames * factor for frames in data]
@@ -122,39 +101,13 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
         fold=np.array([FOLD_OF_PAIR[p] for p in pair], dtype=np.int64),
         pair=pair,
         filenames=[str(path) for path in files],
-        DESCR=DESCR,
+        DESCR=inspect.getdoc(load_sbu),
     )
-
-
-def _wanted(pairs):
-    """Return the pairs to read, sorted by name."""
-    if pairs is None:
-        return sorted(FOLD_OF_PAIR)
-    wanted = [pairs] if isinstance(pairs, str) else list(pairs)
-    unknown = sorted(set(wanted) - set(FOLD_OF_PAIR))
-    if unknown or not wanted:
-        found = [str(one)[:LONGEST_SHOWN] for one in unknown[:_MOST_SHOWN]] or "none"
-        raise ValueError(f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {found} instead.")
-    return sorted(set(wanted))
 
 
 def _sequence_files(folder):
     """List the files of one pair, which may lack whole classes, as four pairs of the release do."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: no such folder; expected the sequences of this pair.")
-    files = []
-    for label in _folders(folder):
-        if label.name not in _CLASS_FOLDERS:
-            raise ValueError(f"{label}: expected a class folder 01 to 08, got {label.name!r}.")
-        for run in _folders(label):
-            files.append(require_file(run / "skeleton_pos.txt", "each sequence folder holds one"))
-    if not files:
-        raise FileNotFoundError(f"{folder}: no <class>/<sequence> folder in it.")
-    return files
-
-
-def _folders(parent):
-    """List the subfolders by name, without hidden folders and folders left by archivers."""
-    return sorted(
-        path for path in parent.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))
-    )
+    runs = sorted(folder.glob("0[1-8]/[0-9]*/"))
+    if not runs:
+        raise FileNotFoundError(f"{folder}: no <class 01..08>/<sequence> folder in it.")
+    return [require_file(run / "skeleton_pos.txt", "each sequence has one") for run in runs]

@@ -1,19 +1,15 @@
 """A pipeline that learns task by task."""
 
-from contextlib import contextmanager
 from copy import copy
 from functools import wraps
 from typing import ClassVar
 
 from sklearn import get_config
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
-from sklearn.utils._user_interface import _print_elapsed_time
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_memory
+from sklearn.utils.validation import check_is_fitted
 
 from .._estimators.transactions import learned_in_copies, learning_lock
 from ._fingerprint import give_same_output
@@ -37,7 +33,7 @@ def _last_step_has(method):
     return check
 
 
-def _of_pipeline(name, call):
+def _inherited(name, call):
     """Make a method of `Pipeline` that calls ``call(pipeline, inherited, *args, **kwargs)``."""
     inherited = getattr(Pipeline, name)
 
@@ -67,36 +63,6 @@ def _in_copies(pipeline, inherited, *args, **kwargs):
         return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
 
 
-def _fit_transform(transformer, X, y, params):
-    """Fit a transformer; return the transformed X and the fitted transformer."""
-    if hasattr(transformer, "fit_transform"):
-        return transformer.fit_transform(X, y, **params["fit_transform"]), transformer
-    transformer.fit(X, y, **params["fit"])
-    return transformer.transform(X, **params["transform"]), transformer
-
-
-@contextmanager
-def _explained(name):
-    """Add a note to errors of a transformer: it was fitted to the first task alone, or never."""
-    try:
-        yield
-    except NotFittedError as error:
-        error.add_note(
-            f"Step {name!r} is not fitted, but the last step is. Later calls of partial_fit do not "
-            "fit transformers, because the last step has learned from their output. Pass the "
-            "fitted transformer that the last step has learned with, an unfitted last step "
-            "(sklearn.base.clone), or call fit."
-        )
-        raise
-    except ValueError as error:
-        error.add_note(
-            f"Step {name!r} was fitted to the first task and is frozen. If it does not know values "
-            "of later tasks, declare them at the start or have it ignore them, such as "
-            "OneHotEncoder(categories=...) or OneHotEncoder(handle_unknown='ignore')."
-        )
-        raise
-
-
 class ContinualPipeline(Pipeline):
     """Pipeline with `partial_fit`: transformers are fitted once, the last step keeps learning.
 
@@ -110,9 +76,9 @@ class ContinualPipeline(Pipeline):
         Names and steps in order. All but the last are transformers, `None` or
         `"passthrough"`. `partial_fit` exists if the last step has it.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache of the fitted transformers.
-    verbose : bool or int, default=False
-        Whether to print the time that each step took.
+        Cache of the transformers that `fit` fits.
+    verbose : bool, default=False
+        Whether `fit` prints the time that each step took.
 
     Attributes
     ----------
@@ -160,15 +126,12 @@ class ContinualPipeline(Pipeline):
     array([0])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        name: constraint
-        for name, constraint in Pipeline._parameter_constraints.items()
-        if name != "transform_input"
-    } | {"verbose": ["verbose"]}
-
     # `Pipeline.fit` reads this attribute. It is not a parameter, because it would only transform
     # extra arguments of `fit`, such as a validation set, and `partial_fit` takes no such arguments.
     transform_input = None
+    _parameter_constraints: ClassVar[dict] = {
+        name: Pipeline._parameter_constraints[name] for name in ("steps", "memory", "verbose")
+    }
 
     def __init__(self, steps, *, memory=None, verbose=False):
         self.steps = steps
@@ -212,13 +175,19 @@ class ContinualPipeline(Pipeline):
         """
         with learning_lock(self):
             self._check()
-            routed = self._route_partial_fit(params)
+            routed = self._route(params)
             is_first = not self.__sklearn_is_fitted__()
             changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
             if is_first:
                 warn_of_frozen(self.steps[:-1])
-            task = (X, y, classes, routed, is_first)
-            learned_in_copies(self, changed, lambda draft: draft._learn_task(*task))
+            last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+            if classes is not None:
+                last_params["classes"] = classes
+
+            def learn(draft):
+                draft[-1].partial_fit(draft._mapped(X, y, routed, is_first), y, **last_params)
+
+            learned_in_copies(self, changed, learn)
         return self
 
     def _check(self):
@@ -226,41 +195,19 @@ class ContinualPipeline(Pipeline):
         self._validate_params()
         self._validate_steps()
 
-    def _learn_task(self, X, y, classes, routed, is_first):
-        """Apply the transformers to X, and call `partial_fit` of the last step."""
-        Xt = self._fit_transformers(X, y, routed) if is_first else self._map(X, routed)
-        last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
-        if classes is not None:
-            last_params["classes"] = classes
-        with self._timed(len(self) - 1):
-            self[-1].partial_fit(Xt, y, **last_params)
-
-    def _timed(self, index):
-        """Print the time a step takes, if verbose."""
-        return _print_elapsed_time("ContinualPipeline", self._log_message(index))
-
-    def _fit_transformers(self, X, y, routed):
-        """Fit each transformer in turn; return the transformed X for the last step."""
-        memory = check_memory(self.memory)
-        fit_transform = memory.cache(_fit_transform)
-        is_cached = getattr(memory, "location", "unknown") is not None
-        steps = list(self.steps)
-        for index, name, transformer in self._iter(with_final=False):
-            unfitted = clone(transformer) if is_cached else transformer
-            with self._timed(index):
-                X, fitted = fit_transform(unfitted, X, y, routed[name])
-            steps[index] = (name, fitted)
-        self.steps = steps
+    def _mapped(self, X, y, routed, is_first):
+        """Apply the transformers to X, after fitting them if this is the first task."""
+        for _, name, transformer in self._iter(with_final=False):
+            params = routed[name]
+            if is_first and hasattr(transformer, "fit_transform"):
+                X = transformer.fit_transform(X, y, **params["fit_transform"])
+                continue
+            if is_first:
+                transformer.fit(X, y, **params["fit"])
+            X = transformer.transform(X, **params["transform"])
         return X
 
-    def _map(self, X, routed):
-        """Apply the fitted transformers to X."""
-        for index, name, transformer in self._iter(with_final=False):
-            with self._timed(index), _explained(name):
-                X = transformer.transform(X, **routed[name]["transform"])
-        return X
-
-    def _route_partial_fit(self, params):
+    def _route(self, params):
         """Sort the arguments of `partial_fit` by step and method."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "partial_fit", **params)
@@ -286,28 +233,18 @@ class ContinualPipeline(Pipeline):
             As of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
         """
         router = super().get_metadata_routing()
-        last = self.steps[-1][0]
         for name, pair in router:
-            if name == last:
-                pair.mapping.add(caller="partial_fit", callee="partial_fit")
-                continue
-            has_both = hasattr(self.named_steps[name], "fit_transform")
-            pair.mapping.add(caller="partial_fit", callee="fit_transform" if has_both else "fit")
-            pair.mapping.add(caller="partial_fit", callee="transform")
+            is_last = name == self.steps[-1][0]
+            for callee in ("partial_fit",) if is_last else ("fit", "fit_transform", "transform"):
+                pair.mapping.add(caller="partial_fit", callee=callee)
         return router
 
-    fit = _of_pipeline("fit", _in_copies)
-    fit_transform = _of_pipeline("fit_transform", _in_copies)
-    fit_predict = _of_pipeline("fit_predict", _in_copies)
-
-    predict = _of_pipeline("predict", _of_one_state)
-    predict_proba = _of_pipeline("predict_proba", _of_one_state)
-    predict_log_proba = _of_pipeline("predict_log_proba", _of_one_state)
-    decision_function = _of_pipeline("decision_function", _of_one_state)
-    score_samples = _of_pipeline("score_samples", _of_one_state)
-    score = _of_pipeline("score", _of_one_state)
-    transform = _of_pipeline("transform", _of_one_state)
-    inverse_transform = _of_pipeline("inverse_transform", _of_one_state)
+    def _change_last_step(self, method, *args):
+        """Call a method that changes the last step, on a copy of it."""
+        check_is_fitted(self)
+        with learning_lock(self):
+            learned_in_copies(self, [self[-1]], lambda draft: getattr(draft[-1], method)(*args))
+        return self
 
     @available_if(_last_step_has("forget"))
     def forget(self, classes):
@@ -321,12 +258,9 @@ class ContinualPipeline(Pipeline):
         Returns
         -------
         self : ContinualPipeline
-            The pipeline without these classes.
+            The pipeline. It is unchanged if an error is raised.
         """
-        check_is_fitted(self)
-        with learning_lock(self):
-            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].forget(classes))
-        return self
+        return self._change_last_step("forget", classes)
 
     @available_if(_last_step_has("decay"))
     def decay(self, factor, classes=None):
@@ -344,10 +278,7 @@ class ContinualPipeline(Pipeline):
         self : ContinualPipeline
             The pipeline. It is unchanged if an error is raised.
         """
-        check_is_fitted(self)
-        with learning_lock(self):
-            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].decay(factor, classes))
-        return self
+        return self._change_last_step("decay", factor, classes)
 
     @available_if(_last_step_has("merge"))
     def merge(self, other):
@@ -361,7 +292,7 @@ class ContinualPipeline(Pipeline):
         Returns
         -------
         self : ContinualPipeline
-            The pipeline, with the classes of both.
+            The pipeline, with the classes of both. It is unchanged if an error is raised.
 
         Raises
         ------
@@ -376,16 +307,23 @@ class ContinualPipeline(Pipeline):
                 f"other must be a ContinualPipeline; got an instance of {type(other).__name__}."
             )
         check_is_fitted(other)
-        with learning_lock(self):
-            own, others = ([step for *_, step in p._iter(with_final=False)] for p in (self, other))
-            if len(own) != len(others) or not all(map(give_same_output, own, others)):
-                raise ValueError(
-                    "other must have the same fitted transformers as this pipeline; they differ in "
-                    f"number, type, parameters or state: {own} and {others}. Share them, for "
-                    "example as sklearn.frozen.FrozenEstimator."
-                )
-            learned_in_copies(self, [self[-1]], lambda draft: draft[-1].merge(other[-1]))
-        return self
+        own, others = ([step for *_, step in p._iter(with_final=False)] for p in (self, other))
+        if len(own) != len(others) or not all(map(give_same_output, own, others)):
+            raise ValueError(
+                "other must have the same fitted transformers as this pipeline; they differ in "
+                f"number, type, parameters or state: {own} and {others}. Share them, for "
+                "example as sklearn.frozen.FrozenEstimator."
+            )
+        return self._change_last_step("merge", other[-1])
+
+
+for _name in ("fit", "fit_transform", "fit_predict"):
+    setattr(ContinualPipeline, _name, _inherited(_name, _in_copies))
+for _name in (
+    *("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples"),
+    *("score", "transform", "inverse_transform"),
+):
+    setattr(ContinualPipeline, _name, _inherited(_name, _of_one_state))
 
 
 def make_continual_pipeline(*steps, memory=None, verbose=False):
@@ -396,9 +334,9 @@ def make_continual_pipeline(*steps, memory=None, verbose=False):
     *steps : estimators
         Transformers, then the last step.
     memory : str or object with the joblib.Memory interface, default=None
-        Cache, as in `ContinualPipeline`.
-    verbose : bool or int, default=False
-        Whether to print times, as in `ContinualPipeline`.
+        Cache of the transformers that `fit` fits.
+    verbose : bool, default=False
+        Whether `fit` prints the time that each step took.
 
     Returns
     -------

@@ -1,17 +1,15 @@
 """Fixed-length rows from skeleton sequences of any length."""
 
-from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ffnb_sklearn._estimators.transactions import COLUMNS, columns_of, replace_fitted
-from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, batches, block_names, describe
+from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, describe
 
 # Largest plausible numbers of persons and of coordinates (a position and a rotation). The data sets
 # of skeletons have at least 13 joints, which exceeds both: axes in another order are noticed.
@@ -23,7 +21,10 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
 
     A sequence is cut into `n_chunks` temporal chunks of equal duration, and quantities of its
     frames are averaged in each chunk. The transformer is stateless: a row depends only on its own
-    sequence and the parameters, so the rows of a first task do not change with later tasks.
+    sequence and the parameters, so the rows of a first task do not change with later tasks. Lengths
+    count in units of the size of the skeleton in each sequence: the root mean square distance of
+    the joints from their centroid, averaged over persons and frames. Rows are therefore independent
+    of the unit of the input and, largely, of the size of a person.
 
     Parameters
     ----------
@@ -47,17 +48,12 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
         chunks in proportion to its parts, so short sequences need no special case.
     root : int, default=0
         Index of the joint used for centring, such as the wrist of a hand or the torso of a body.
-    persons : {"auto", "ordered", "unordered"}, default="auto"
-        Whether the order of the persons in a frame has a meaning. "unordered" is for two persons:
-        each column of one person and the corresponding column of the other person are replaced by
-        their sum and the absolute value of their difference, both divided by the square root of 2.
-        Rows are then independent of which person is listed first, and their width is the same.
-        "auto" is "unordered" for two persons and "ordered" for other numbers.
-    length_unit : float, default=None
-        The length that counts as 1, in the unit of the input. None uses the size of the skeleton
-        in each sequence: the root mean square distance of the joints from their centroid, averaged
-        over persons and frames. Rows are then independent of the unit of the input and, largely, of
-        the size of a person.
+    persons : {"auto", "ordered"}, default="auto"
+        Whether the order of two persons in a frame has a meaning. With "auto", each column of one
+        person and the corresponding column of the other person are replaced by their sum and the
+        absolute value of their difference, both divided by the square root of 2. Rows are then
+        independent of which person is listed first, and their width is the same. Other numbers of
+        persons are always ordered.
     frame_shape : tuple of int, default=None
         Shape of a frame. With None, the input is a list of sequences. With (n_joints, n_dims) or
         (n_persons, n_joints, n_dims), it is a 2-d table whose rows are flattened sequences of equal
@@ -109,26 +105,17 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
         "blocks": ["array-like"],
         "n_chunks": [Interval(Integral, 1, None, closed="left")],
         "root": [Interval(Integral, 0, None, closed="left")],
-        "persons": [StrOptions({"auto", "ordered", "unordered"})],
-        "length_unit": [Interval(Real, 0, None, closed="neither"), None],
+        "persons": [StrOptions({"auto", "ordered"})],
         "frame_shape": ["array-like", None],
     }
 
     def __init__(
-        self,
-        *,
-        blocks=tuple(BLOCK_SCALES),
-        n_chunks=8,
-        root=0,
-        persons="auto",
-        length_unit=None,
-        frame_shape=None,
+        self, *, blocks=tuple(BLOCK_SCALES), n_chunks=8, root=0, persons="auto", frame_shape=None
     ):
         self.blocks = blocks
         self.n_chunks = n_chunks
         self.root = root
         self.persons = persons
-        self.length_unit = length_unit
         self.frame_shape = frame_shape
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -152,14 +139,13 @@ n_persons, n_joints, n_dims)
         Raises
         ------
         ValueError
-            If a parameter has an invalid value or does not fit the number of persons, if a sequence
-            has the wrong shape, no frame or values that are not finite, or if the blocks have no
-            columns. Frames of more than 12 persons or 7 coordinates are refused, because their axes
-            are probably in another order.
+            If a parameter has an invalid value, if a sequence has the wrong shape, no frame or
+            values that are not finite, or if the blocks have no columns. Frames of more than 12
+            persons or 7 coordinates are refused, because their axes are probably in another order.
         """
         sequences = self._check_sequences(X, reset=True)
         shape = sequences[0].shape[1:]
-        self._check_parameters(shape)
+        self._widths(shape)
         # A list of sequences has no columns.
         columns = {} if self.frame_shape is None else columns_of(X)
         replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
@@ -185,12 +171,12 @@ n_persons, n_joints, n_dims)
             not finite, or if a parameter that has been changed since does not fit the frames.
         """
         check_is_fitted(self)
-        self._check_parameters(self.frame_shape_)
+        self._widths(self.frame_shape_)
         sequences = self._check_sequences(X, reset=False)
-        return np.concatenate([describe(batch, self) for batch in batches(sequences)])
+        return np.stack([np.concatenate(describe(frames, self)) for frames in sequences])
 
     def get_feature_names_out(self, input_features=None):
-        """Name the columns: block, chunk, then person, joint and coordinate.
+        """Name the columns after their blocks.
 
         Parameters
         ----------
@@ -200,12 +186,11 @@ n_persons, n_joints, n_dims)
         Returns
         -------
         ndarray of str objects
-            Names such as `joints_c0_p0_j3_x` or `distances_c7_p0_j1_p1_j2`. With unordered persons,
-            names such as `joints_c0_p0_j3_x+p1_j3_x` and `joints_c0_p0_j3_x-p1_j3_x`.
+            Names such as `joints0` or `distances41`.
         """
         check_is_fitted(self)
-        names = [name for b in self.blocks for name in block_names(b, self.frame_shape_, self)]
-        return np.array(names, dtype=object)
+        widths = zip(self.blocks, self._widths(self.frame_shape_), strict=True)
+        return np.array([f"{block}{i}" for block, n in widths for i in range(n)], dtype=object)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -213,11 +198,11 @@ n_persons, n_joints, n_dims)
         tags.input_tags.three_d_array = self.frame_shape is None
         return tags
 
-    def _check_parameters(self, shape):
-        """Raise for unknown or repeated blocks, and for parameters that do not fit the frames."""
+    def _widths(self, shape):
+        """Return the numbers of columns of the blocks; raise for parameters that do not fit."""
         blocks = list(self.blocks)
-        known = all(isinstance(block, str) and block in BLOCK_SCALES for block in blocks)
-        if not blocks or not known or len(set(blocks)) < len(blocks):
+        names = set(map(str, blocks))
+        if not names <= set(BLOCK_SCALES) or len(names) < len(blocks):
             raise ValueError(
                 f"blocks must be different names among {sorted(BLOCK_SCALES)}, got {blocks}."
             )
@@ -225,74 +210,54 @@ n_persons, n_joints, n_dims)
             raise ValueError(
                 f"root must be the index of one of {shape[1]} joints, got {self.root}."
             )
-        if self.persons == "unordered" and shape[0] != 2:
-            raise ValueError(
-                f"persons='unordered' needs frames of two persons, got {shape[0]} in frames of "
-                f"shape {shape} (persons, joints, coordinates)."
-            )
-        if not any(block_names(block, shape, self) for block in self.blocks):
-            raise ValueError(
-                f"blocks {tuple(self.blocks)} have no columns for frames of shape {shape}."
-            )
+        widths = [columns.size for columns in describe(np.zeros((1, *shape)), self)]
+        if not any(widths):
+            raise ValueError(f"blocks {tuple(blocks)} have no columns for frames of shape {shape}.")
+        return widths
 
     def _check_sequences(self, X, *, reset):
         """Return the sequences as float64 arrays of shape (n_frames, n_persons, n_joints, d)."""
         if self.frame_shape is not None:
-            shape = tuple(self.frame_shape)
-            valid = all(isinstance(n, Integral) and n >= 1 for n in shape)
-            if not valid or len(shape) not in (2, 3):
-                raise ValueError(
-                    "frame_shape must be (n_joints, n_dims) or (n_persons, n_joints, n_dims), "
-                    f"got {self.frame_shape!r}."
-                )
             if reset:
                 rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
             else:
                 rows = validate_data(self, X, dtype=np.float64, reset=False)
+            shape = tuple(self.frame_shape)
             if rows.shape[1] % np.prod(shape):
                 raise ValueError(
                     f"The number of columns must be a multiple of prod(frame_shape) = "
                     f"{np.prod(shape)}, got {rows.shape[1]}."
                 )
             X = rows.reshape(len(rows), -1, *shape)
-        return _check_list(X, None if reset else self.frame_shape_)
-
-
-def _check_list(X, expected):
-    """Return validated sequences; all frames must have the same shape, `expected` if given."""
-    if sparse.issparse(X) or isinstance(X, str | bytes | Mapping) or not hasattr(X, "__len__"):
-        raise TypeError(f"X must be a list of sequences, got {type(X).__name__}.")
-    if len(X) == 0:
-        raise ValueError("X must hold at least one sequence, got an empty list.")
-    sequences = []
-    for i, sequence in enumerate(X):
-        frames = _check_sequence(i, sequence)
-        expected = expected or frames.shape[1:]
-        if frames.shape[1:] != expected:
-            raise ValueError(
-                f"Sequence {i} has frames of shape {frames.shape[1:]} (persons, joints, "
-                f"coordinates), expected {expected}."
-            )
-        sequences.append(frames)
-    return sequences
+        if len(X) == 0:
+            raise ValueError("X must hold at least one sequence, got an empty list.")
+        sequences = [_check_sequence(i, sequence) for i, sequence in enumerate(X)]
+        expected = sequences[0].shape[1:] if reset else self.frame_shape_
+        for i, frames in enumerate(sequences):
+            if frames.shape[1:] != expected:
+                raise ValueError(
+                    f"Sequence {i} has frames of shape {frames.shape[1:]} (persons, joints, "
+                    f"coordinates), expected {expected}."
+                )
+        return sequences
 
 
 def _check_sequence(i, sequence):
     """Return one sequence as a float64 array of 4 dimensions."""
-    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0}
+    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0, "order": "C"}
     frames = check_array(sequence, dtype=np.float64, input_name=f"Sequence {i}", **options)
-    if frames.ndim not in (3, 4) or 0 in frames.shape:
-        raise ValueError(
-            f"Sequence {i} must have shape (n_frames, n_joints, n_dims) or (n_frames, n_persons, "
-            f"n_joints, n_dims) without a zero, got {frames.shape}."
-        )
-    frames = frames if frames.ndim == 4 else frames[:, np.newaxis]
-    _, n_persons, _, n_dims = frames.shape
-    if n_persons > _MOST_PERSONS or n_dims > _MOST_COORDINATES:
+    given = frames.shape
+    frames = frames[:, np.newaxis] if frames.ndim == 3 else frames
+    if (
+        frames.ndim != 4
+        or 0 in given
+        or frames.shape[1] > _MOST_PERSONS
+        or frames.shape[3] > _MOST_COORDINATES
+    ):
         raise ValueError(
             f"Sequence {i} must have the axes (n_frames, n_joints, n_dims) or (n_frames, "
-            f"n_persons, n_joints, n_dims), at most {_MOST_PERSONS} persons and "
-            f"{_MOST_COORDINATES} coordinates; got {n_persons} persons and {n_dims} coordinates in "
-            f"the shape {frames.shape}. Transpose arrays that have another order of axes."
+            "n_persons, n_joints, n_dims), with at least one frame and at most "
+            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got the shape {given}. "
+            "Transpose arrays that have another order of axes."
         )
     return frames

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline, make_union
@@ -21,7 +21,6 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
-    SplineTransformer,
     StandardScaler,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
@@ -61,18 +60,6 @@ class Untouched(Centred):
         return tags
 
 
-class Broken(Centred):
-    """Transformer whose description fails in every way while the pipeline looks at it."""
-
-    @property
-    def steps(self):
-        raise RuntimeError("told to fail")
-
-
-class OwnEncoder(OneHotEncoder):
-    """Encoder of a user, which may learn more."""
-
-
 # Categories of each feature.
 GRID = [np.arange(3.0)] * N_FEATURES
 
@@ -93,18 +80,12 @@ LEARN = {
     "in a pipeline: PCA": make_pipeline(Normalizer(), PCA(2)),
     "in a union: PCA": make_union(width(2), PCA(2)),
     "without categories: OneHotEncoder": OneHotEncoder(handle_unknown="ignore"),
-    "rare categories: OneHotEncoder": OneHotEncoder(
-        categories=GRID, handle_unknown="ignore", min_frequency=2
-    ),
-    "with categories, subclass: OwnEncoder": OwnEncoder(categories=GRID, handle_unknown="ignore"),
     "mean: SimpleImputer": SimpleImputer(),
-    "with indicator: SimpleImputer": SimpleImputer(strategy="constant", add_indicator=True),
     "vocabulary: TfidfVectorizer": TfidfVectorizer(vocabulary=["of", "word0"]),
     "counts: CountVectorizer": CountVectorizer(),
     "remainder: StandardScaler": make_column_transformer(
         ("passthrough", [0]), remainder=StandardScaler()
     ),
-    "tags that fail: Broken": Broken(),
     "in columns: StandardScaler": make_column_transformer((StandardScaler(), [0]), ("drop", [1])),
 }
 DO_NOT = {
@@ -131,9 +112,6 @@ DO_NOT = {
     "constant": SimpleImputer(strategy="constant"),
     "vocabulary": CountVectorizer(vocabulary=["of", "word0"]),
     "vocabulary without frequencies": TfidfVectorizer(vocabulary=["of", "word0"], use_idf=False),
-    "all indicators": make_union(Normalizer(), MissingIndicator(features="all")),
-    "knots": SplineTransformer(knots=np.quantile(X, [0.0, 0.5, 1.0], axis=0), degree=1),
-    "nothing to scale": StandardScaler(with_mean=False, with_std=False),
     "user's, declared": CentredOnPurpose(),
     "user's, stateless": Untouched(),
 }

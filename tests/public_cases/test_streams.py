@@ -76,7 +76,7 @@ def test_test_labels_must_be_those_of_the_tasks():
     """Avalanche #593."""
     with pytest.raises(ValueError, match=r"y_test holds labels that y does not: \[3\]"):
         evaluate_stream(small(), X, Y, X, Y + 1)
-    with pytest.raises(ValueError, match="y_test holds no sample of task 2"):
+    with pytest.raises(ValueError, match=r"y_test holds no sample .* classes \[2\]"):
         evaluate_stream(small(), X, Y, X[Y < 2], Y[Y < 2])
 
 
@@ -142,7 +142,8 @@ def test_there_is_no_forgetting_after_one_task(metric):
     """Avalanche #1093."""
     with pytest.raises(ValueError, match="At least 2 tasks are needed"):
         metric([[0.9]])
-    assert "forgetting" not in repr(stream(classes_per_task=3))
+    with pytest.raises(ValueError, match="At least 2 tasks are needed"):
+        _ = stream(classes_per_task=3).forgetting
 
 
 def test_forgetting_excludes_the_last_task():

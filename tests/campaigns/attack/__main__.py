@@ -21,7 +21,6 @@ READERS = {
     ),
     "damaged files of weights and checkpoints": ("not noticed", weights.count_damaged),
     "forged files of weights and checkpoints": ("hold such weights", weights.count_forged),
-    "changed pickles of CIFAR-100": ("hold other images", data_sets.count_pickles),
     "changed texts of SBU and FPHA": ("hold other skeletons", data_sets.count_texts),
 }
 

@@ -161,23 +161,25 @@ def test_tasks_partition_samples_and_classes(y, per_task, first, seed):
         (np.array(["a", np.nan], dtype=object), {}, "Input y contains NaN"),
         ([0, 1, 2], {"classes_per_task": 0}, "'classes_per_task' parameter"),
         ([0, 1, 2], {"classes_per_task": 1.5}, "'classes_per_task' parameter"),
-        ([0, 1, 2], {"classes_per_task": [1, 1]}, "sum to 3, the number of classes of y; got"),
-        ([0, 1, 2], {"classes_per_task": [3, 0]}, "positive integers"),
-        ([0, 1, 2], {"classes_per_task": [1.5, 1.5]}, "positive integers"),
+        (
+            [0, 1, 2],
+            {"classes_per_task": [1, 1]},
+            "sum to 3, the number of classes of y; got None and",
+        ),
+        ([0, 1, 2], {"classes_per_task": [3, 0]}, "positive numbers"),
         (
             [0, 1, 2],
             {"classes_per_task": [3], "first_task_classes": 1},
-            "sum to 2, the number of classes after the first task",
+            "sum to 3, the number of classes of y; got 1 and",
         ),
         ([0, 1, 2], {"first_task_classes": 0}, "'first_task_classes' parameter"),
-        ([0, 1, 2], {"first_task_classes": 4}, "at most the number of classes of y, 3; got 4"),
+        ([0, 1, 2], {"first_task_classes": 4}, "sum to 3, the number of classes of y; got 4 and 1"),
         ([0, 1, 2], {"class_order": "shuffled"}, "'class_order' parameter"),
         ([0, 1, 2], {"class_order": [0, 1]}, r"missing: \[2\]"),
         ([0, 1, 2], {"class_order": [0, 1, 2, 7]}, r"not in y: \[7\]"),
         ([0, 1, 2], {"class_order": [0, 1, 2, 1]}, r"repeated: \[1\]"),
         ([0, 1, 2], {"class_order": ["0", "1", "2"]}, r"missing: \[0, 1, 2\], not in y: \['0'"),
         ([0, 1, 2], {"class_order": [0, "1", 2]}, r"missing: \[1\], not in y: \['1'\]"),
-        ([0, 1, 2], {"class_order": [[0, 1], [2]]}, "flat sequence of labels"),
         ([0, 1, 2], {"class_order": "random", "random_state": "x"}, "'random_state' parameter"),
     ],
 )
@@ -216,16 +218,13 @@ def test_properties_are_the_metrics(blobs):
 
     assert result.final_accuracy == result.accuracies[-1]
     assert result.average_incremental_accuracy == pytest.approx(result.accuracies.mean())
-    assert result.average_accuracy == metrics.average_accuracy(matrix)
-    assert result.average_accuracy != pytest.approx(result.final_accuracy)
     assert result.forgetting == metrics.forgetting(matrix)
-    assert result.backward_transfer == metrics.backward_transfer(matrix)
 
 
 def test_times_and_sizes(blobs):
     result = evaluate_stream(NearestMean(), *blobs)
 
-    for values in (result.fit_seconds, result.score_seconds, result.state_bytes):
+    for values in (result.fit_seconds, result.state_bytes):
         assert values.shape == (5,)
         assert (values > 0).all()
     assert (np.diff(result.state_bytes) > 0).all()
@@ -310,20 +309,12 @@ def test_scikit_learn_estimators(digits):
         assert result.final_accuracy == final
 
 
-def test_samples_passed_to_the_split_are_explained():
-    with pytest.raises(
-        TypeError,
-        match=r"the labels y, without the samples X; got 2. Call class_incremental_tasks\(y, ",
-    ):
-        class_incremental_tasks(np.eye(2), [0, 1])
-
-
-def test_auto_declares_only_where_it_must(blobs):
+def test_classes_are_declared_only_where_they_must_be(blobs):
     result = evaluate_stream(DeclaringNearestMean(), *blobs)
     assert result.estimator.declared_ == [None] * 5
 
 
-def test_auto_declares_where_the_argument_has_no_default(blobs):
+def test_classes_are_declared_where_the_argument_has_no_default(blobs):
     class Demanding(NearestMean):
         def partial_fit(self, X, y, classes):
             return super().partial_fit(X, y)
@@ -334,20 +325,7 @@ def test_auto_declares_where_the_argument_has_no_default(blobs):
     assert result.final_accuracy == NearestMean().partial_fit(X, y).score(X_test, y_test)
 
 
-def test_declaration_goes_to_the_first_call_only(blobs):
-    result = evaluate_stream(DeclaringNearestMean(), *blobs, declare_classes=True)
-
-    first, *later = result.estimator.declared_
-    assert first.tolist() == [0, 1, 2, 3, 4]
-    assert later == [None] * 4
-
-
-def test_no_declaration_where_it_is_forbidden(blobs):
-    with pytest.raises(ValueError, match="classes must be passed"):
-        evaluate_stream(SGDClassifier(), *blobs, declare_classes=False)
-
-
-def test_auto_passes_other_errors_on_at_once(blobs):
+def test_other_errors_are_passed_on_at_once(blobs):
     calls = []
 
     class Failing(DeclaringNearestMean):
@@ -358,27 +336,6 @@ def test_auto_passes_other_errors_on_at_once(blobs):
     with pytest.raises(ValueError, match="X contains NaN"):
         evaluate_stream(Failing(), *blobs)
     assert calls == [None]
-
-
-@pytest.mark.parametrize("declare_classes", ["auto", False])
-@pytest.mark.parametrize("error", [ValueError, IndexError])
-def test_estimators_that_fix_their_classes_are_explained(blobs, declare_classes, error):
-    class Fixing(NearestMean):
-        """Learns the labels of the first call, unless they are declared, and no others."""
-
-        def partial_fit(self, X, y, classes=None):
-            known = getattr(self, "fixed_", np.unique(y) if classes is None else classes)
-            if np.setdiff1d(y, known).size:
-                raise error("y contains new labels")
-            self.fixed_ = known
-            return super().partial_fit(X, y)
-
-    with pytest.raises(error, match="y contains new labels") as caught:
-        evaluate_stream(Fixing(), *blobs, declare_classes=declare_classes)
-    (note,) = caught.value.__notes__
-    assert "Task 2 brings the labels [1]. " in note
-    assert "declare_classes=True" in note
-    evaluate_stream(Fixing(), *blobs, declare_classes=True)
 
 
 def test_a_refused_split_leaves_the_generator_of_the_class_order(blobs):
@@ -395,7 +352,7 @@ def test_a_refused_split_leaves_the_generator_of_the_class_order(blobs):
     assert as_lists(first.task_classes) != as_lists(again.task_classes)
 
 
-def test_auto_does_not_declare_to_an_estimator_that_cannot_listen(blobs):
+def test_classes_are_not_declared_to_an_estimator_that_does_not_take_them(blobs):
     class Refusing(NearestMean):
         def partial_fit(self, X, y):
             raise ValueError("too few classes")
@@ -412,9 +369,9 @@ def test_future_tasks(blobs):
     assert (result.accuracy_matrix[above] == 0).all()
     assert np.isnan(plain.accuracy_matrix[above]).all()
     np.testing.assert_array_equal(result.accuracies, plain.accuracies)
-    assert result.forward_transfer == 0
+    assert metrics.forward_transfer(result.accuracy_matrix) == 0
     with pytest.raises(ValueError, match="score_future=True"):
-        _ = plain.forward_transfer
+        metrics.forward_transfer(plain.accuracy_matrix)
 
 
 def test_future_tasks_do_not_count_as_learned(blobs):
@@ -426,7 +383,7 @@ def test_future_tasks_do_not_count_as_learned(blobs):
 
     np.testing.assert_array_equal(result.accuracy_matrix, np.tile([0, 0, 0, 0, 1], (5, 1)))
     assert (result.accuracies[:4] == 0).all()
-    assert result.forward_transfer == metrics.forward_transfer(result.accuracy_matrix) == 0.25
+    assert metrics.forward_transfer(result.accuracy_matrix) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -437,7 +394,7 @@ def test_future_tasks_do_not_count_as_learned(blobs):
         ({"y_test": np.repeat([0, 1, 2, 3, 9], 15)}, r"y_test holds labels that y does not: \[9\]"),
         (
             {"y_test": np.repeat([0, 1, 2, 3, 3], 15)},
-            r"no sample of task 4, whose classes are \[4\]",
+            r"no sample of the task with the classes \[4\]",
         ),
         ({"y_test": np.repeat(list("01234"), 15)}, r"labels that y does not: \['0'"),
         (
@@ -445,7 +402,6 @@ def test_future_tasks_do_not_count_as_learned(blobs):
             "implementing 'partial_fit'",
         ),
         ({"estimator": StandardScaler()}, "implementing 'partial_fit' and 'predict'"),
-        ({"declare_classes": "always"}, "'declare_classes' parameter"),
         ({"score_future": "yes"}, "'score_future' parameter"),
         ({"classes_per_task": 0}, "'classes_per_task' parameter"),
         ({"class_order": [0, 1]}, "class_order must hold each of the 5 labels"),
@@ -459,17 +415,13 @@ def test_refuses_to_evaluate(blobs, change, message):
         evaluate_stream(**{**arguments, **change})
 
 
-def test_result_reads_as_two_lines(blobs):
+def test_result_reads_as_a_line(blobs):
     result = evaluate_stream(NearestMean(), *blobs, classes_per_task=[3, 2])
-    first, second = repr(result).splitlines()
-    assert first == "StreamResult of NearestMean: 2 tasks, 5 classes, 75 test samples"
-    assert f"accuracy {result.final_accuracy:.1%} at the end" in second
-    assert f"{result.average_incremental_accuracy:.1%} on average" in second
-    assert f"forgetting {result.forgetting:.1%}" in second
-    assert second.endswith(" MB")
-    one_task = evaluate_stream(NearestMean(picky=lambda: 0), *blobs, classes_per_task=5)
-    assert "forgetting" not in repr(one_task)
-    assert "MB" not in repr(one_task)
+    assert repr(result) == (
+        "StreamResult of NearestMean, 2 tasks, 5 classes: accuracy "
+        f"{result.final_accuracy:.1%} at the end and "
+        f"{result.average_incremental_accuracy:.1%} on average"
+    )
 
 
 def test_integers_of_numpy_are_numbers_of_classes():

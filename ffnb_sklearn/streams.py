@@ -4,16 +4,17 @@ import inspect
 import pickle
 import time
 from collections import Counter
-from functools import wraps
+from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 
-from .._inputs.labels import check_targets
-from ._result import StreamResult
+from . import metrics
+from ._inputs.labels import check_targets
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 
@@ -25,22 +26,63 @@ _SPLIT_CONSTRAINTS = {
 }
 
 
-def _labels_alone(split):
-    """Explain the signature of a function to callers who pass the samples before the labels."""
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamResult:
+    """Measurements of :func:`evaluate_stream`.
 
-    @wraps(split)
-    def explained(*args, **options):
-        if len(args) > 1:
-            raise TypeError(
-                f"{split.__name__} takes one positional argument, the labels y, without the samples"
-                f" X; got {len(args)}. Call {split.__name__}(y, classes_per_task=...)."
-            )
-        return split(*args, **options)
+    Attributes
+    ----------
+    accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
+        Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
+        j > i, unless future tasks were scored.
+    accuracies : ndarray of shape (n_tasks,)
+        Accuracy over the test samples of all classes learned so far, after each task.
+    task_classes : list of ndarray
+        The labels of each task, in order of arrival.
+    n_test_per_task : ndarray of shape (n_tasks,)
+        Number of test samples of each task.
+    fit_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``partial_fit`` on each task.
+    state_bytes : ndarray of shape (n_tasks,)
+        Size of the pickled estimator after each task, before it predicts; NaN if it cannot be
+        pickled.
+    estimator : estimator instance
+        The clone that learned the stream.
+    """
 
-    return explained
+    accuracy_matrix: np.ndarray
+    accuracies: np.ndarray
+    task_classes: list[np.ndarray]
+    n_test_per_task: np.ndarray
+    fit_seconds: np.ndarray
+    state_bytes: np.ndarray
+    estimator: Any
+
+    def __repr__(self):
+        """Return a line with the stream and its results."""
+        n_tasks, n_classes = len(self.task_classes), sum(map(len, self.task_classes))
+        return (
+            f"StreamResult of {type(self.estimator).__name__}, {n_tasks} tasks, {n_classes} "
+            f"classes: accuracy {self.final_accuracy:.1%} at the end and "
+            f"{self.average_incremental_accuracy:.1%} on average"
+        )
+
+    @property
+    def final_accuracy(self):
+        """Accuracy over all test samples after the last task (the "last" of most tables)."""
+        return float(self.accuracies[-1])
+
+    @property
+    def average_incremental_accuracy(self):
+        """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
+        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
+
+    @property
+    def forgetting(self):
+        """See :func:`ffnb_sklearn.metrics.forgetting`."""
+        return metrics.forgetting(self.accuracy_matrix)
 
 
-@_labels_alone
 @validate_params({"y": ["array-like"], **_SPLIT_CONSTRAINTS}, prefer_skip_nested_validation=True)
 def class_incremental_tasks(
     y, *, classes_per_task=1, first_task_classes=None, class_order=None, random_state=None
@@ -96,7 +138,6 @@ def class_incremental_tasks(
         "y": ["array-like"],
         "y_test": ["array-like"],
         **_SPLIT_CONSTRAINTS,
-        "declare_classes": ["boolean", StrOptions({"auto"})],
         "score_future": ["boolean"],
     },
     prefer_skip_nested_validation=True,
@@ -112,12 +153,13 @@ def evaluate_stream(
     first_task_classes=None,
     class_order=None,
     random_state=None,
-    declare_classes="auto",
     score_future=False,
 ):
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
-    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does.
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. An
+    estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn do,
+    gets every label of `y` there.
 
     Parameters
     ----------
@@ -133,13 +175,9 @@ def evaluate_stream(
         Test labels. They must be labels of `y`, with at least one sample for each task.
     classes_per_task, first_task_classes, class_order, random_state : parameters of the split
         See :func:`class_incremental_tasks`.
-    declare_classes : bool or "auto", default="auto"
-        Whether the first call of `partial_fit` gets ``classes=`` with every label of `y`, as
-        scikit-learn's own estimators require. With "auto", the first task is tried without
-        ``classes=``. If the estimator raises an error about "classes", a fresh clone starts again
-        with all labels declared, and only that second call is timed.
     score_future : bool, default=False
-        Whether to score future tasks as well, which :func:`forward_transfer` needs.
+        Whether to score future tasks as well, which
+        :func:`~ffnb_sklearn.metrics.forward_transfer` needs.
 
     Returns
     -------
@@ -177,30 +215,32 @@ def evaluate_stream(
     groups = _deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
-    n_test = _count_test_samples(test_tasks, groups)
+    n_test = np.array([len(task) for task in test_tasks])
+    for group, task in zip(groups, test_tasks, strict=True):
+        if not len(task):
+            raise ValueError(f"y_test holds no sample of the task with the classes {group}.")
 
     n_tasks = len(tasks)
     n_correct = np.full((n_tasks, n_tasks), np.nan)
-    fit_seconds, score_seconds, state_bytes, accuracies = np.empty((4, n_tasks))
+    fit_seconds, state_bytes, accuracies = np.empty((3, n_tasks))
+    learner = clone(estimator)
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
-        if i == 0:
-            learner, fit_seconds[i] = _learn_first_task(
-                estimator, X_task, y_task, np.unique(y), declare_classes
-            )
-        else:
-            try:
-                _, fit_seconds[i] = _timed(learner.partial_fit, X_task, y_task)
-            except Exception as error:
-                error.add_note(
-                    f"Task {i + 1} brings the labels {groups[i]}. If the estimator fixes its "
-                    "classes at the first call of partial_fit, pass declare_classes=True."
-                )
+        try:
+            fit_seconds[i] = _seconds_of(learner.partial_fit, X_task, y_task)
+        except (TypeError, ValueError) as error:
+            accepted = inspect.signature(estimator.partial_fit).parameters
+            if i > 0 or "classes" not in str(error) or "classes" not in accepted:
                 raise
+            learner = clone(estimator)
+            fit_seconds[i] = _seconds_of(learner.partial_fit, X_task, y_task, classes=np.unique(y))
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = _pickled_size(learner)
-        scored = test_tasks if score_future else test_tasks[: i + 1]
-        n_correct[i, : len(scored)], score_seconds[i] = _score(learner, X_test, y_test, scored)
+        n_scored = n_tasks if score_future else i + 1
+        samples = np.concatenate(test_tasks[:n_scored])
+        predicted = column_or_1d(learner.predict(_safe_indexing(X_test, samples)))
+        starts = np.cumsum(n_test[:n_scored]) - n_test[:n_scored]
+        n_correct[i, :n_scored] = np.add.reduceat(predicted == y_test[samples], starts, dtype=float)
         accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
 
     return StreamResult(
@@ -209,7 +249,6 @@ def evaluate_stream(
         task_classes=groups,
         n_test_per_task=n_test,
         fit_seconds=fit_seconds,
-        score_seconds=score_seconds,
         state_bytes=state_bytes,
         estimator=learner,
     )
@@ -236,42 +275,33 @@ def _deal_classes(labels, classes_per_task, first_task_classes, class_order, ran
 
 def _order_of_classes(classes, class_order):
     """Return the positions of the classes in order of arrival."""
-    position = {label: k for k, label in enumerate(classes)}
     # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
     order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
-    try:
-        given = Counter(order)
-    except TypeError as error:
-        raise ValueError(
-            f"class_order must be a flat sequence of labels; got {class_order!r}."
-        ) from error
-    if given != Counter(position.keys()):
+    given = Counter(order)
+    if given != Counter(classes):
         raise ValueError(
             f"class_order must hold each of the {len(classes)} labels of y once; "
             f"missing: {[label for label in classes if label not in given]}, "
-            f"not in y: {[label for label in given if label not in position]}, "
+            f"not in y: {[label for label in given if label not in classes]}, "
             f"repeated: {[label for label, count in given.items() if count > 1]}."
         )
-    return [position[label] for label in order]
+    return [classes.index(label) for label in order]
 
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
     """Return the number of classes of each task."""
     first = [] if first_task_classes is None else [int(first_task_classes)]
     left = n_classes - sum(first)
-    if left < 0:
-        raise ValueError(
-            f"first_task_classes must be at most the number of classes of y, {n_classes}; "
-            f"got {first_task_classes}."
-        )
     if isinstance(classes_per_task, Integral):
         full, rest = divmod(left, int(classes_per_task))
-        return first + [int(classes_per_task)] * full + [rest] * (rest > 0)
-    sizes = list(classes_per_task)
-    if not all(isinstance(size, Integral) and size > 0 for size in sizes) or sum(sizes) != left:
+        sizes = [int(classes_per_task)] * full + [rest] * (rest > 0)
+    else:
+        sizes = list(classes_per_task)
+    if sum(sizes) != left or not all(size > 0 for size in sizes):
         raise ValueError(
-            f"classes_per_task must hold positive integers that sum to {left}, the number of "
-            f"classes {'after the first task' if first else 'of y'}; got {classes_per_task!r}."
+            f"first_task_classes and classes_per_task must be positive numbers that sum to "
+            f"{n_classes}, the number of classes of y; got {first_task_classes} and "
+            f"{classes_per_task}."
         )
     return first + sizes
 
@@ -288,51 +318,11 @@ def _samples_of_tasks(labels, groups, name):
     return [np.flatnonzero(task_of_sample == t) for t in range(len(groups))]
 
 
-def _count_test_samples(test_tasks, groups):
-    """Return the number of test samples of each task; raise if a task has none."""
-    n_test = np.array([len(task) for task in test_tasks])
-    if not n_test.all():
-        untested = int(np.flatnonzero(n_test == 0)[0])
-        raise ValueError(
-            f"y_test holds no sample of task {untested}, whose classes are "
-            f"{groups[untested].tolist()}."
-        )
-    return n_test
-
-
-def _learn_first_task(estimator, X, y, classes, declare_classes):
-    """Return a clone that has learned the first task, and the seconds."""
-    is_auto = isinstance(declare_classes, str)
-    declared = {"classes": classes} if declare_classes and not is_auto else {}
-    learner = clone(estimator)
-    try:
-        return learner, _timed(learner.partial_fit, X, y, **declared)[1]
-    except (TypeError, ValueError) as error:
-        if not is_auto or "classes" not in str(error) or not _accepts_classes(estimator):
-            raise
-    return _learn_first_task(estimator, X, y, classes, True)
-
-
-def _accepts_classes(estimator):
-    """Return whether `partial_fit` takes ``classes=``, by name or as a keyword argument."""
-    parameters = inspect.signature(estimator.partial_fit).parameters.values()
-    return any(p.name == "classes" or p.kind is p.VAR_KEYWORD for p in parameters)
-
-
-def _score(estimator, X_test, y_test, tasks):
-    """Return the number of correct predictions for each task, and the seconds of `predict`."""
-    samples = np.concatenate(tasks)
-    predicted, seconds = _timed(estimator.predict, _safe_indexing(X_test, samples))
-    right = column_or_1d(predicted) == y_test[samples]
-    starts = np.cumsum([0, *map(len, tasks[:-1])])
-    return np.add.reduceat(right, starts, dtype=np.float64), seconds
-
-
-def _timed(call, *args, **kwargs):
-    """Make a call; return its result and the seconds that it took."""
+def _seconds_of(call, *args, **kwargs):
+    """Make a call; return the seconds that it took."""
     start = time.perf_counter()
-    returned = call(*args, **kwargs)
-    return returned, time.perf_counter() - start
+    call(*args, **kwargs)
+    return time.perf_counter() - start
 
 
 def _pickled_size(estimator):

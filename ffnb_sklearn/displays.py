@@ -1,0 +1,338 @@
+"""Plots of class-incremental runs, in the form of scikit-learn's displays."""
+
+from inspect import signature
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from .metrics import _check_accuracy_matrix, _check_fractions
+from .streams import evaluate_stream
+
+__all__ = ["AccuracyMatrixDisplay", "IncrementalAccuracyDisplay"]
+
+# Most tasks with numbers in the cells, most task names on an axis, and most markers on a curve.
+_MOST_NUMBERED, _MOST_TICKS, _MOST_MARKERS = 20, 25, 25
+# Okabe and Ito's colours, which most colour-blind readers can distinguish; markers differ too.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+class _StreamDisplay:
+    """Base class of displays that have a class method `from_stream`."""
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, X_test, y_test, **options):
+        """Stream the tasks through a clone of the estimator and draw the result.
+
+        Parameters
+        ----------
+        estimator : classifier with `partial_fit` and `predict`
+            A clone of it learns the stream.
+        X, y : training samples and labels
+            See :func:`evaluate_stream`.
+        X_test, y_test : test samples and labels
+            See :func:`evaluate_stream`.
+        **options : dict
+            Additional arguments of :func:`evaluate_stream`, such as `classes_per_task`, and of
+            :meth:`from_stream`, such as `ax`.
+
+        Returns
+        -------
+        display : instance of this class
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        stream_kw = {
+            k: options.pop(k) for k in signature(evaluate_stream).parameters & options.keys()
+        }
+        result = evaluate_stream(estimator, X, y, X_test, y_test, **stream_kw)
+        return cls.from_stream(result, **options)
+
+
+class AccuracyMatrixDisplay(_StreamDisplay):
+    """Task-by-task accuracies as a heat map.
+
+    Row i shows the accuracy on each task after task i was learned: a column that fades downwards is
+    a task that is being forgotten. Colours always span 0 % to 100 %, so that plots of different
+    estimators are comparable. Tasks that were not scored stay blank.
+
+    It is recommended to use :meth:`from_estimator` or :meth:`from_stream`.
+
+    Parameters
+    ----------
+    accuracy_matrix : array-like of shape (n_tasks, n_tasks)
+        Accuracies in [0, 1]: entry (i, j) is the accuracy on task j after task i. NaN is allowed
+        above the diagonal.
+    task_labels : sequence of n_tasks str, default=None
+        Names of the tasks on both axes. None uses 1 to n_tasks.
+
+    Attributes
+    ----------
+    im_ : matplotlib AxesImage
+        The heat map; its array holds fractions.
+    text_ : ndarray of shape (n_tasks, n_tasks), dtype=matplotlib Text, or None
+        The texts in the cells, with None in a blank cell. None if no numbers are shown.
+    ax_ : matplotlib Axes
+        Axes with the heat map.
+    figure_ : matplotlib Figure
+        Figure containing the heat map.
+
+    See Also
+    --------
+    IncrementalAccuracyDisplay : Accuracy over all classes as they arrive.
+    evaluate_stream : Measures the matrix.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from ffnb_sklearn.displays import AccuracyMatrixDisplay
+    >>> nan = float("nan")
+    >>> matrix = [[1.0, nan, nan], [0.8, 0.9, nan], [0.7, 0.6, 0.95]]
+    >>> display = AccuracyMatrixDisplay(matrix).plot()
+    >>> display.text_[1, 0].get_text()
+    '80.0'
+    >>> plt.show()
+    """
+
+    def __init__(self, accuracy_matrix, *, task_labels=None):
+        self.accuracy_matrix = accuracy_matrix
+        self.task_labels = task_labels
+
+    def plot(
+        self, *, ax=None, include_values=None, values_format=".1f", cmap="YlGnBu", colorbar=True
+    ):
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure that grows with the number of tasks.
+        include_values : bool, default=None
+            Whether to write the accuracies, in percent, into the cells. None writes them for up to
+            20 tasks.
+        values_format : str, default=".1f"
+            Format of the percentages.
+        cmap : str or matplotlib Colormap, default="YlGnBu"
+            Colours from 0 % to 100 %.
+        colorbar : bool, default=True
+            Whether to add a colour bar.
+
+        Returns
+        -------
+        display : AccuracyMatrixDisplay
+            This object, with `ax_`, `figure_`, `im_` and `text_` set.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the matrix is not an accuracy matrix, or there is not one label per task.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        matrix = _check_accuracy_matrix(self.accuracy_matrix)
+        n_tasks = len(matrix)
+        labels = range(1, n_tasks + 1) if self.task_labels is None else self.task_labels
+        if len(labels) != n_tasks:
+            raise ValueError(
+                f"task_labels must hold one label per task, so {n_tasks}; got {len(labels)}."
+            )
+        import matplotlib.pyplot as plt
+        from matplotlib.ticker import PercentFormatter
+
+        if ax is None:
+            side = float(np.clip(1.2 + 0.45 * n_tasks, 3.6, 10.5))
+            _, ax = plt.subplots(figsize=(side + 0.9, side), layout="compressed")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.im_ = ax.imshow(np.ma.masked_invalid(matrix), cmap=cmap, vmin=0.0, vmax=1.0)
+        if colorbar:
+            percent = PercentFormatter(xmax=1.0)
+            ax.figure.colorbar(self.im_, ax=ax, format=percent, label="Accuracy", shrink=0.8)
+
+        ax.set(xlabel="Accuracy on task", ylabel="After learning task")
+        # Side of a cell in points, before the layout makes room for the labels.
+        cell = 72.0 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / n_tasks
+        step = -(-n_tasks // _MOST_TICKS)
+        named = [str(label) for label in labels[::step]]
+        ax.set_yticks(range(0, n_tasks, step), named)
+        ax.set_xticks(range(0, n_tasks, step), named)
+        # A character is about 7 points wide.
+        if 7.0 * max(map(len, named)) > step * cell:
+            ax.tick_params(axis="x", rotation=90)
+
+        if include_values is None:
+            include_values = n_tasks <= _MOST_NUMBERED
+        self.text_ = np.full(matrix.shape, None, dtype=object) if include_values else None
+        for i, j in np.argwhere(~np.isnan(matrix)) if include_values else ():
+            self.text_[i, j] = ax.text(
+                *(j, i, format(100.0 * matrix[i, j], values_format)),
+                color=self.im_.cmap(0.0 if matrix[i, j] > 0.5 else 1.0),
+                # "100.0" is five characters wide, each about 0.6 of the font size.
+                fontsize=min(0.25 * cell, 12.0),
+                ha="center",
+                va="center",
+            )
+        return self
+
+    @classmethod
+    def from_stream(cls, result, *, task_labels=None, ax=None, **plot_kw):
+        """Draw the heat map of a finished run.
+
+        Parameters
+        ----------
+        result : StreamResult
+            Result of :func:`evaluate_stream`.
+        task_labels : sequence of n_tasks str, default=None
+            Names of the tasks on both axes. None uses 1 to n_tasks.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure.
+        **plot_kw : dict
+            Additional arguments of :meth:`plot`.
+
+        Returns
+        -------
+        display : AccuracyMatrixDisplay
+            The display, drawn.
+        """
+        return cls(result.accuracy_matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
+
+
+class IncrementalAccuracyDisplay(_StreamDisplay):
+    """Accuracy over all classes learned so far, as the classes arrive.
+
+    The legend gives both numbers that papers quote: the mean of the curve (average incremental
+    accuracy) and its end (the accuracy after the last task).
+
+    It is recommended to use :meth:`from_estimator` or :meth:`from_stream`. Another call with
+    ``ax=display.ax_`` adds its curve to the same axes.
+
+    Parameters
+    ----------
+    n_classes : array-like of shape (n_tasks,)
+        Number of classes learned after each task.
+    accuracies : array-like of shape (n_tasks,)
+        Accuracies in [0, 1] after each task.
+    name : str, default=None
+        Name of the curve.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The curve.
+    ax_ : matplotlib Axes
+        Axes with the curve.
+    figure_ : matplotlib Figure
+        Figure containing the curve.
+
+    See Also
+    --------
+    AccuracyMatrixDisplay : Accuracy on every task after every task.
+    evaluate_stream : Measures the accuracies.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from ffnb_sklearn.displays import IncrementalAccuracyDisplay
+    >>> display = IncrementalAccuracyDisplay(
+    ...     n_classes=[2, 4, 6], accuracies=[1.0, 0.95, 0.9], name="mine"
+    ... ).plot()
+    >>> display.line_.get_label()
+    'mine (average 95.0%, last 90.0%)'
+    >>> plt.show()
+    """
+
+    def __init__(self, *, n_classes, accuracies, name=None):
+        self.n_classes = n_classes
+        self.accuracies = accuracies
+        self.name = name
+
+    def plot(self, *, ax=None, name=None, **line_kw):
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; existing curves keep their colours. None creates a new figure.
+        name : str, default=None
+            Name of the curve. None uses the name of the display.
+        **line_kw : dict
+            Additional arguments of ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : IncrementalAccuracyDisplay
+            This object, with `ax_`, `figure_` and `line_` set.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If there is not one accuracy in [0, 1] per number of classes.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        n_classes, accuracies = np.asarray(self.n_classes), np.asarray(self.accuracies, dtype=float)
+        if n_classes.ndim != 1 or n_classes.shape != accuracies.shape or not n_classes.size:
+            raise ValueError(
+                "n_classes and accuracies must hold one number per task; got the shapes "
+                f"{n_classes.shape} and {accuracies.shape}."
+            )
+        _check_fractions(accuracies, "accuracies")
+        import matplotlib.pyplot as plt
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        n_lines, name = len(ax.get_lines()), name or self.name or ""
+        style = {
+            "color": _COLORS[n_lines % len(_COLORS)],
+            "marker": _MARKERS[n_lines % len(_MARKERS)],
+            "markersize": 6.5,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.7,
+            "markevery": -(-len(accuracies) // _MOST_MARKERS),
+            "linewidth": 1.8,
+            "clip_on": False,
+            "label": f"{name} (average {accuracies.mean():.1%}, last {accuracies[-1]:.1%})",
+        }
+        self.ax_, self.figure_ = ax, ax.figure
+        (self.line_,) = ax.plot(n_classes, accuracies, **style | normalize_kwargs(line_kw, Line2D))
+        ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
+        # One scale for all plots, so that they are comparable.
+        ax.set_ylim(0.0, 1.0)
+        ax.margins(x=0.0)
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.yaxis.set_major_locator(MultipleLocator(0.2))
+        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
+        ax.grid(axis="y", color="0.9")
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        return self
+
+    @classmethod
+    def from_stream(cls, result, *, ax=None, name=None, **line_kw):
+        """Draw the curve of a finished run.
+
+        Parameters
+        ----------
+        result : StreamResult
+            Result of :func:`evaluate_stream`.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure.
+        name : str, default=None
+            Name of the curve. None uses the class name of the estimator.
+        **line_kw : dict
+            Additional arguments of ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : IncrementalAccuracyDisplay
+            The display, drawn.
+        """
+        n_classes = np.cumsum([len(labels) for labels in result.task_classes])
+        name = name or type(result.estimator).__name__
+        display = cls(n_classes=n_classes, accuracies=result.accuracies, name=name)
+        return display.plot(ax=ax, **line_kw)
