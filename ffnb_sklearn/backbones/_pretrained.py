@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
-from ffnb_sklearn.backbones._loading import import_optional
+from ffnb_sklearn.backbones._network import import_optional
 
 __all__ = ["from_efficientnet_lite", "from_timm"]
 
