@@ -14,8 +14,6 @@ from torch import nn
 
 from ffnb_sklearn.backbones._seeding import seeded_torch
 
-__all__ = ["FlipCrop", "ImageTransform", "Jitter", "MirrorShift"]
-
 
 @dataclass(frozen=True)
 class FlipCrop:
@@ -131,11 +129,8 @@ class ImageTransform:
     Parameters
     ----------
     transform : callable
-        Takes a batch of images, shaped (n, channels, height, width), and returns a batch of the
-        same shape.
-    each : bool, default=True
-        Whether each image is passed by itself, as a batch of one image, and therefore changed by a
-        draw of its own. Transforms of torchvision draw once per batch.
+        Takes one image, shaped (1, channels, height, width), and returns an image of the same
+        shape. Every image is changed by a draw of its own.
 
     Examples
     --------
@@ -150,7 +145,6 @@ class ImageTransform:
     """
 
     transform: Any
-    each: bool = True
 
     def __post_init__(self):
         if not callable(self.transform) or isinstance(self.transform, type):
@@ -163,8 +157,6 @@ class ImageTransform:
         """Return the transformed images of a batch that is not scaled."""
         seed = torch.randint(2**31, (), generator=generator, device=generator.device).item()
         with seeded_torch(seed, batch.device):
-            if not self.each:
-                return self.transform(batch)
             return torch.cat([self.transform(image) for image in batch.split(1)])
 
 

@@ -5,8 +5,6 @@ from numbers import Integral
 import numpy as np
 from torch import nn
 
-__all__ = ["ConvNet"]
-
 
 class ConvNet(nn.Module):
     """Residual network for small images, such as 32 x 32 pixels.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from numbers import Integral, Real
 
 import numpy as np
@@ -29,10 +29,9 @@ from ffnb_sklearn.backbones._network import (
 from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
 
-__all__ = ["TorchFeatureExtractor"]
-
 # Fitted attributes that only some settings produce.
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_")
+_REPLACED = (*_OPTIONAL, *COLUMNS)
 
 # Constraints of the parameters that only pretraining uses.
 _PRETRAINING = {
@@ -296,15 +295,39 @@ class TorchFeatureExtractor(
         TypeError
             If the backbone or a layer returns something else than a network or a tensor.
         """
-        self._validate_params()
-        fitted = self._fitted(X, y)
-        random_state = self.random_state if self.epochs else None
-        replace_fitted(self, (*_OPTIONAL, *COLUMNS), fitted, random_state=random_state)
+        self._keep(self._fitted(X, y))
         return self
+
+    def fit_transform(self, X, y=None):
+        """Fit to samples and compute their features; if either fails, nothing is changed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or images
+            Rows or images.
+        y : array-like of shape (n_samples,), default=None
+            Labels, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, `n_features_out_`)
+            Features, of dtype `dtype`.
+        """
+        fitted, draft = self._fitted(X, y), copy(self)
+        replace_fitted(draft, _REPLACED, fitted)
+        features = draft.transform(X)
+        self._keep(fitted)
+        return features
+
+    def _keep(self, fitted):
+        """Replace the fitted attributes all at once; advance a `random_state` that was used."""
+        random_state = self.random_state if self.epochs else None
+        replace_fitted(self, _REPLACED, fitted, random_state=random_state)
 
     @with_callbacks
     def _fitted(self, X, y):
         """Return the fitted attributes; change nothing."""
+        self._validate_params()
         rows, inputs, seen = first_samples(self, X)
         context = callback_context(self, "fit", int(self.epochs))
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)

@@ -17,8 +17,6 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._network import import_optional
 
-__all__ = ["image_files"]
-
 # Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
 # dozens of others, some of which it hands to another program.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")

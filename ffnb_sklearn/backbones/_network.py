@@ -201,18 +201,18 @@ def _load_weights(module, state_dict, head):
 
 def _without_wrapper(state_dict, module):
     """Remove the prefix that a wrapped network has in all keys; warn of it."""
-    match, own = _WRAPPERS.match(next(iter(state_dict), "")), module.state_dict()
-    if match is None or any(key.startswith(match[0]) for key in own):
-        return state_dict
-    if not all(key.startswith(match[0]) for key in state_dict):
+    match = _WRAPPERS.match(next(iter(state_dict), ""))
+    prefix, own = match and match[0], module.state_dict()
+    wrapped = prefix and all(key.startswith(prefix) for key in state_dict)
+    if not wrapped or any(key.startswith(prefix) for key in own):
         return state_dict
     warnings.warn(
-        f"The prefix {match[0]!r} of all keys of weights was removed: the file or mapping was "
+        f"The prefix {prefix!r} of all keys of weights was removed: the file or mapping was "
         "saved from a network that was wrapped for parallel training or compiled.",
         UserWarning,
         stacklevel=level_of_user(),
     )
-    return {key.removeprefix(match[0]): one for key, one in state_dict.items()}
+    return {key.removeprefix(prefix): one for key, one in state_dict.items()}
 
 
 def short_reason(error):
@@ -258,10 +258,9 @@ def state_to_arrays(module):
 
     NumPy lacks bfloat16, which is converted to float32.
     """
-    tensors = {key: one.detach().cpu() for key, one in module.state_dict().items()}
     arrays = {
-        key: (one.float() if one.dtype == torch.bfloat16 else one).numpy()
-        for key, one in tensors.items()
+        key: (one.float() if one.dtype == torch.bfloat16 else one).detach().cpu().numpy()
+        for key, one in module.state_dict().items()
     }
     # Channels-last weights have unusual strides, even on axes of length one, which changes hashes.
     return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}

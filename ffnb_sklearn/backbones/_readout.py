@@ -61,9 +61,9 @@ class Arithmetic:
                 f"float32 arithmetic by bfloat16; got dtype={extractor.dtype!r}."
             )
         # On the CPU, this layout also speeds up convolutions in float32.
-        channels_last = mixed or (is_single and device.type == "cpu")
-        if trained is not None and device.type == "cpu":
-            channels_last = channels_last and not _is_unsafe(trained)
+        is_cpu = device.type == "cpu"
+        unsafe = is_cpu and trained is not None and _is_unsafe(trained)
+        channels_last = (mixed or (is_single and is_cpu)) and not unsafe
         return cls(device, getattr(torch, extractor.dtype), bool(mixed), bool(channels_last))
 
     def autocast(self):
@@ -137,26 +137,17 @@ class Extraction:
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # out of memory, or an error of the network's own
                 raise
-            raise ValueError(self._misfit(pair, error)) from error
+            shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
+            raise ValueError(
+                f"backbone cannot compute features of inputs of shape {shape}, which is "
+                f"input_shape, or that of the first image: {short_reason(error)}"
+            ) from error
         if not all(map(_agree, together, alone)):
             raise ValueError(
                 "backbone must treat each row by itself; the features of the first row of X "
                 "change when another row is in its batch (statistics of the batch, perhaps)."
             )
         return [part.shape[1] for part in together]
-
-    def _misfit(self, pair, error):
-        """Return a message for an error that torch raised on the first inputs."""
-        shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
-        layer = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
-        if layer is not None and len(shape) == 3 and shape[0] != layer.in_channels:
-            return (
-                f"backbone takes images of {layer.in_channels} channels; got {shape[0]} channels. "
-                f"With input_shape={(layer.in_channels, *shape[1:])}, grey and opaque images are "
-                "converted to colour."
-            )
-        reason = short_reason(error)
-        return f"backbone cannot compute features of inputs of shape {shape}: {reason}."
 
     def scales(self, rows, batch_size):
         """Compute a factor per layer that gives its features unit mean square length.

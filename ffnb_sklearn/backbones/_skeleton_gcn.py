@@ -10,8 +10,6 @@ from torch import nn
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
 
-__all__ = ["SKELETON_PARENTS", "SkeletonGCN", "skeleton_nodes", "tree_adjacency"]
-
 # Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
 _BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
 # The parent of the torso of the second person is the torso of the first person.
@@ -122,8 +120,6 @@ class SkeletonGCN(nn.Module):
             raise ValueError(
                 f"n_node_features must be a multiple of 3 coordinates; got {n_node_features}."
             )
-        if n_filters == n_pairings == 0:
-            raise ValueError("n_filters or n_pairings must be positive; got 0 for both.")
         generator = None
         if random_state is not None:
             seed = _integer("random_state", random_state, 0)

@@ -289,7 +289,7 @@ def test_a_network_with_random_weights_warns_where_it_is_fitted(network):
 @pytest.mark.parametrize("channels", [1, 4])
 def test_images_with_other_channels_than_the_network_are_named(channels):
     images = np.zeros((4, 6, 6, channels), dtype=np.uint8)
-    message = rf"backbone takes images of 3 channels; got {channels} channels"
+    message = rf"inputs of shape \({channels}, 6, 6\), .* to have 3 channels, but got {channels}"
     with pytest.raises(ValueError, match=message):
         cnn().set_params(input_shape=None).fit(images)
 

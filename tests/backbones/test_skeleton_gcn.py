@@ -260,7 +260,6 @@ def test_pretraining_changes_the_filters(n_pairings):
         ({"n_nodes": 5.0}, r"n_nodes must be an integer at least 2; got 5\.0"),
         ({"n_filters": -1}, "n_filters must be an integer at least 0; got -1"),
         ({"n_filters": True}, "n_filters must be an integer at least 0; got True"),
-        ({"n_filters": 0}, "n_filters or n_pairings must be positive; got 0 for both"),
         ({"n_pairings": 3}, "n_pairings must be an integer from 0 to 2; got 3"),
         ({"n_length_filters": 0}, "n_length_filters must be an integer at least 1; got 0"),
         ({"n_node_features": 10}, "n_node_features must be a multiple of 3 coordinates; got 10"),
