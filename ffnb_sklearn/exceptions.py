@@ -1,7 +1,9 @@
 """The errors and warnings of the package."""
 
 from ._estimators.transactions import ConcurrentLearningError
-from .backbones._checks import NonFiniteFeaturesError, NonFiniteLossError, RandomFeaturesWarning
+from .backbones._network import RandomFeaturesWarning
+from .backbones._pretraining import NonFiniteLossError
+from .backbones._readout import NonFiniteFeaturesError
 from .core.features.nullspace import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .pipeline._freezing import FrozenTransformerWarning

@@ -1,8 +1,7 @@
 r"""Train a network of the CIFAR-100 benchmarks on the first fifty classes alone.
 
 It starts from the weights that come with the data, which have seen these images thirty times, or
-from random weights. After each epoch a checkpoint is written, so that the same command resumes a
-killed run. No setting was chosen by any accuracy; `layers --weights` measures the result.
+from random weights. No setting was chosen by any accuracy; `layers --weights` measures the result.
 
     python -m benchmarks.features.pretraining --start random --network wide --epochs 30 \
         --learning-rate 0.2 --cutout 8 --mixed-precision --threads 2 --out backbone.md backbone.csv
@@ -19,21 +18,13 @@ from benchmarks.features.layers import BASE_CLASSES, MEAN, SHAPES, STD, load_ima
 from benchmarks.lib.report import command_line, environment_lines, limited, page, publish, table
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, TorchFeatureExtractor
 
-RECIPE = {
-    "optimizer": "sgd",
-    "momentum": 0.9,
-    "weight_decay": 5e-4,
-    "schedule": "one-cycle",
-    "train_batch_size": 128,
-    "label_smoothing": 0.1,
-}
+RECIPE = {"optimizer": "sgd", "weight_decay": 5e-4, "train_batch_size": 128}
 
 
 def train(options):
     """Train the network; return the extractor and the images per second."""
     images = load_images(options.data, options.images_per_class)
     is_base = images.y_train < BASE_CLASSES
-    options.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     starts = {"given": options.data / "cifar100_backbone.pt", "random": None}
     extractor = TorchFeatureExtractor(
         ConvNet,
@@ -45,7 +36,6 @@ def train(options):
         learning_rate=options.learning_rate,
         mixed_precision=options.mixed_precision,
         device=options.device,
-        checkpoint=options.checkpoint,
         augment=FlipCrop(cutout=options.cutout),
         random_state=options.seed,
         verbose=True,
@@ -68,7 +58,6 @@ def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, rows="epochs", data=True)
     add = parser.add_argument
-    out = Path("out")
     add("--start", default="given", help="first weights: given, random or a file; default: given")
     add("--network", choices=list(SHAPES), default="narrow")
     add("--learning-rate", type=float, default=0.05, help="the largest rate; default: %(default)s")
@@ -78,8 +67,8 @@ def parse(arguments):
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--seed", type=int, default=0)
     add("--device", default="cpu")
-    add("--checkpoint", type=Path, default=out / "backbone.checkpoint")
-    add("--weights", type=Path, default=out / "backbone.pt", help="where the weights are kept")
+    weights = Path("out/backbone.pt")
+    add("--weights", type=Path, default=weights, help="where the weights are kept")
     return parser.parse_args(arguments)
 
 
@@ -90,13 +79,8 @@ def main(arguments=None):
         extractor, rate = train(options)
         environment = environment_lines(device=options.device)
     save_weights(extractor, options.weights)
-    history = extractor.history_
-    records = [
-        {"epoch": epoch, "train_loss": loss, "learning_rate": rate_of_epoch}
-        for epoch, (loss, rate_of_epoch) in enumerate(
-            zip(history["train_loss"], history["learning_rate"], strict=True), start=1
-        )
-    ]
+    losses = enumerate(extractor.loss_curve_, start=1)
+    records = [{"epoch": epoch, "train_loss": loss} for epoch, loss in losses]
     text = page(
         "Pretraining on the first fifty classes",
         environment,
@@ -109,7 +93,7 @@ def main(arguments=None):
             f"images per second of training: {rate:.0f}",
             f"augment: {extractor.augment}",
         ],
-        table(["epoch", "training loss", "last learning rate"], [one.values() for one in records]),
+        table(["epoch", "training loss"], [one.values() for one in records]),
     )
     publish(text, records, options.out)
 

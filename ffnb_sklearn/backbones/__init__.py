@@ -3,6 +3,7 @@
 from ffnb_sklearn.backbones._augmentation import FlipCrop, ImageTransform, Jitter, MirrorShift
 from ffnb_sklearn.backbones._conv_net import ConvNet
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
+from ffnb_sklearn.backbones._images import image_files
 from ffnb_sklearn.backbones._pretrained import from_efficientnet_lite, from_timm
 from ffnb_sklearn.backbones._skeleton_gcn import (
     SKELETON_PARENTS,
@@ -10,7 +11,6 @@ from ffnb_sklearn.backbones._skeleton_gcn import (
     skeleton_nodes,
     tree_adjacency,
 )
-from ffnb_sklearn.backbones._sources import image_files
 
 __all__ = [
     "SKELETON_PARENTS",

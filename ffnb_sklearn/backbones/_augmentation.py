@@ -1,9 +1,7 @@
 """Random augmentations of a batch for training, and fixed views of a batch for its features.
 
-An augmentation takes a batch of shape (n, ...), scaled as for the network, and a `torch.Generator`
-on the CPU, and returns a batch of the same shape. It must draw random numbers only from this
-generator, so that the draws are the same on every run and every device. A view replaces the input
-of the network, without any draw.
+An augmentation draws only from the generator that it is given, which is on the CPU, so that the
+draws are the same on every run and every device.
 """
 
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ import torch
 from torch import nn
 
 from ffnb_sklearn.backbones._seeding import seeded_torch
-
-__all__ = ["FlipCrop", "ImageTransform", "Jitter", "MirrorShift"]
 
 
 @dataclass(frozen=True)
@@ -133,11 +129,8 @@ class ImageTransform:
     Parameters
     ----------
     transform : callable
-        Takes a batch of images, shaped (n, channels, height, width), and returns a batch of the
-        same shape.
-    each : bool, default=True
-        Whether each image is passed by itself, as a batch of one image, and therefore changed by a
-        draw of its own. Transforms of torchvision draw once per batch.
+        Takes one image, shaped (1, channels, height, width), and returns an image of the same
+        shape. Every image is changed by a draw of its own.
 
     Examples
     --------
@@ -147,12 +140,11 @@ class ImageTransform:
     ...     return images + torch.randint(9, (1,))
     >>> images = torch.zeros(4, 3, 8, 8)
     >>> changed = ImageTransform(brighter)(images, torch.Generator().manual_seed(0))
-    >>> changed[:, 0, 0, 0]
-    tensor([1., 3., 7., 0.])
+    >>> len(changed[:, 0, 0, 0].unique()) > 1
+    True
     """
 
     transform: Any
-    each: bool = True
 
     def __post_init__(self):
         if not callable(self.transform) or isinstance(self.transform, type):
@@ -165,8 +157,6 @@ class ImageTransform:
         """Return the transformed images of a batch that is not scaled."""
         seed = torch.randint(2**31, (), generator=generator, device=generator.device).item()
         with seeded_torch(seed, batch.device):
-            if not self.each:
-                return self.transform(batch)
             return torch.cat([self.transform(image) for image in batch.split(1)])
 
 
@@ -222,15 +212,10 @@ class MirrorShift:
 
 
 def augmented(augment, batch, generator):
-    """Apply the value of the parameter `augment` to a batch, and check the result.
-
-    Raise `TypeError` if it is a class, and `ValueError` if it does not return a tensor of the shape
-    of the batch.
-    """
+    """Apply the value of the parameter `augment` to a batch; raise if that changes its shape."""
     if augment is None:
         return batch
-    hook = _instance("augment", FlipCrop() if augment == "flip-crop" else augment)
-    changed = hook(batch, generator)
+    changed = (FlipCrop() if augment == "flip-crop" else augment)(batch, generator)
     if not isinstance(changed, torch.Tensor) or changed.shape != batch.shape:
         shape = tuple(getattr(changed, "shape", ()))
         raise ValueError(
@@ -238,43 +223,6 @@ def augmented(augment, batch, generator):
             f"instance of {type(changed).__name__} of shape {shape}."
         )
     return changed
-
-
-def view_batches(views, batch):
-    """Yield the views of one batch of inputs; None gives the batch itself.
-
-    Raise `TypeError` or `ValueError` if a callable does not return batches of the same length, or
-    returns none.
-    """
-    if views is None:
-        yield batch
-        return
-    made = _instance("views", MirrorShift() if views == "mirror" else views)(batch)
-    if isinstance(made, torch.Tensor):
-        raise TypeError(
-            "views must return several batches, such as a list of tensors; got one tensor of "
-            f"shape {tuple(made.shape)}."
-        )
-    view = None
-    for view in made:
-        if not isinstance(view, torch.Tensor) or len(view) != len(batch):
-            shape = tuple(getattr(view, "shape", ()))
-            raise ValueError(
-                f"views must return batches of {len(batch)} inputs each; got an instance of "
-                f"{type(view).__name__} of shape {shape}."
-            )
-        # The network may write to its input, from which the next view may be made.
-        yield view.clone()
-    if view is None:
-        raise ValueError("views must return at least one batch; got none.")
-
-
-def _instance(name, hook):
-    """Return a hook; raise `TypeError` if it is a class of this module."""
-    if isinstance(hook, type) and hook.__module__ == __name__:
-        kind = hook.__name__
-        raise TypeError(f"{name} must be an instance, such as {kind}(); got the class {kind}.")
-    return hook
 
 
 def _check_pixels(owner, *names):

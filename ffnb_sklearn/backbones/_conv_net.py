@@ -2,11 +2,8 @@
 
 from numbers import Integral
 
+import numpy as np
 from torch import nn
-
-from ffnb_sklearn.backbones._checks import is_sequence
-
-__all__ = ["ConvNet"]
 
 
 class ConvNet(nn.Module):
@@ -51,10 +48,9 @@ class ConvNet(nn.Module):
         self, *, in_channels=3, stem_width=32, widths=(32, 64, 128, 256), blocks=(2, 2, 2, 2)
     ):
         super().__init__()
-        _check_counts("in_channels", [in_channels])
-        _check_counts("stem_width", [stem_width])
-        _check_counts("widths", widths)
-        _check_counts("blocks", blocks)
+        counts = {"in_channels": [in_channels], "stem_width": [stem_width]}
+        for name, values in {**counts, "widths": widths, "blocks": blocks}.items():
+            _check_counts(name, values)
         if len(widths) != len(blocks):
             raise ValueError(
                 f"widths and blocks must have one entry per stage; got {len(widths)} and "
@@ -118,6 +114,6 @@ class _Block(nn.Module):
 
 def _check_counts(name, values):
     """Raise unless the values are a non-empty sequence of positive integers."""
-    counts = values if is_sequence(values) else ()
-    if not len(counts) or not all(isinstance(one, Integral) and one > 0 for one in counts):
+    counts = list(values) if np.iterable(values) else []
+    if not counts or not all(isinstance(one, Integral) and one > 0 for one in counts):
         raise ValueError(f"{name} must hold positive integers; got {values!r}.")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,17 +11,34 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ffnb_sklearn._estimators.transactions import COLUMNS, replace_fitted
-from ffnb_sklearn.backbones._fitting import learn
+from ffnb_sklearn._inputs.seeds import next_seed
+from ffnb_sklearn.backbones._augmentation import MirrorShift
 from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
-from ffnb_sklearn.backbones._loading import Blueprint, freeze, summarised
-from ffnb_sklearn.backbones._plan import PLAN_CONSTRAINTS
+from ffnb_sklearn.backbones._network import (
+    build_network,
+    freeze,
+    state_to_arrays,
+    warn_if_untrained,
+)
+from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
 
-__all__ = ["TorchFeatureExtractor"]
-
 # Fitted attributes that only some settings produce.
-_TRAINED = ("history_", "n_epochs_", "classes_")
-_OPTIONAL = (*_TRAINED, "layer_widths_", "layer_scales_", "pooling_", "network_params_")
+_OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_")
+_REPLACED = (*_OPTIONAL, *COLUMNS)
+
+# Constraints of the parameters that only pretraining uses.
+_PRETRAINING = {
+    "epochs": [Interval(Integral, 0, None, closed="left")],
+    "optimizer": [StrOptions({"adamw", "sgd"})],
+    "learning_rate": [Interval(Real, 0, None, closed="neither")],
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "train_batch_size": [Interval(Integral, 1, None, closed="left")],
+    "augment": [StrOptions({"flip-crop"}), callable, None],
+    "frozen": [list, tuple, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class TorchFeatureExtractor(
@@ -45,21 +63,19 @@ class TorchFeatureExtractor(
     weights : path or mapping, default=None
         State dict of the network: a mapping from keys to tensors or arrays, or a file of
         ``torch.save`` or of safetensors, none of which runs code. Pretraining starts from these
-        weights. With `None`, the network keeps the weights from the factory; if these look random
-        and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
+        weights. With `None`, the network keeps its own weights; if these look as torch initialises
+        them and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
     head : str, default=None
         Name of the submodule to replace by the identity, such as the final classifier, so that the
         network returns the features before it. Entries of `weights` for it are ignored.
     layers : list of str, default=None
         Names of submodules, as listed by ``named_modules()`` of the network, whose outputs are
         pooled, scaled by one factor per layer, and concatenated. None uses the final output.
-    pooling : {"mean", "max"} or int, default="mean"
-        Pooling of the outputs of `layers` over space or time: the mean, the maximum, or, for an
-        integer, the means over the cells of a grid with this many cells along each axis.
-    views : {"mirror"}, callable or None, default=None
+    pooling : {"mean", "max"}, default="mean"
+        Pooling of the outputs of `layers` over space or time.
+    views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
-        mirror image, a :class:`MirrorShift`, or a function from a batch, shaped and scaled as for
-        the network, to a list of such batches.
+        mirror image, or those of a :class:`MirrorShift`.
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images. With `None`, rows are not
         reshaped, and all images have the shape of the first image.
@@ -78,26 +94,20 @@ class TorchFeatureExtractor(
         Device on which the network runs, chosen at each call. `"auto"` is CUDA if available.
     mixed_precision : bool or "auto", default="auto"
         Whether to compute convolutions and matrix products in bfloat16, in about half the time.
-        `True` needs ``dtype="float32"``, and a CPU or CUDA device with bfloat16 arithmetic;
-        `"auto"` uses it only for pretraining on such CUDA devices.
+        `True` needs ``dtype="float32"``, and is slow on a CPU without bfloat16 arithmetic; `"auto"`
+        uses it only for pretraining on CUDA devices that have it.
     epochs : int, default=0
         Number of passes of pretraining over the samples. All following parameters concern
         pretraining.
     optimizer : {"adamw", "sgd"}, default="adamw"
-        Optimizer of the pretraining.
+        Optimizer of the pretraining; ``"sgd"`` has a momentum of 0.9.
     learning_rate : float, default=0.003
-        Largest learning rate. ``"sgd"`` needs larger values, 0.05 to 0.2 for a `ConvNet`.
-    momentum : float, default=0.9
-        Momentum of ``"sgd"``.
+        Largest learning rate, reached after 30 % of the steps; afterwards, the rate falls to zero
+        along half a cosine. ``"sgd"`` needs larger values, 0.05 to 0.2 for a `ConvNet`.
     weight_decay : float, default=0.01
         Weight decay of all parameters. ``"sgd"`` needs smaller values, such as 5e-4.
-    schedule : {"one-cycle", "cosine", "constant"}, default="one-cycle"
-        Learning rate over the steps: ``"one-cycle"`` rises over the first 30 % of them and then
-        falls to zero along half a cosine, ``"cosine"`` only falls.
     train_batch_size : int, default=128
         Number of rows per step.
-    label_smoothing : float, default=0.0
-        Share of each target that is spread over all classes.
     augment : {"flip-crop"}, callable or None, default=None
         Random augmentation of the inputs of each step: ``"flip-crop"`` for a :class:`FlipCrop`, an
         :class:`ImageTransform` of torchvision, or a function from a batch, shaped and scaled as for
@@ -105,14 +115,8 @@ class TorchFeatureExtractor(
     frozen : list of str, default=None
         Names of submodules, as listed by ``named_modules()``, that pretraining does not change:
         neither their parameters nor the statistics of their normalisations.
-    validation_fraction : float, default=0.0
-        Fraction of each class that is held out and evaluated after each epoch. The weights of the
-        epoch with the best accuracy, then the smallest loss, are kept; with 0, the last weights.
-    checkpoint : path, default=None
-        File to which the state is written after each epoch. If the file exists, a call of `fit`
-        with the same data and parameters resumes from it.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, sample order, validation samples, dropout and augmentation.
+        Seed of the initial weights, sample order, dropout and augmentation.
     verbose : bool or int, default=False
         Whether to print a line per epoch.
 
@@ -120,11 +124,8 @@ class TorchFeatureExtractor(
     ----------
     state_dict_ : dict of str -> ndarray
         Parameters and buffers of the network.
-    history_ : dict of str -> list of float
-        With ``epochs > 0``, one entry per epoch: `train_loss`, the `learning_rate` of the last
-        step, and, if samples were held out, `validation_loss` and `validation_accuracy`.
-    n_epochs_ : int
-        With ``epochs > 0``, the number of epochs that led to the kept weights.
+    loss_curve_ : list of float
+        With ``epochs > 0``, the mean training loss of each epoch.
     classes_ : ndarray of shape (n_classes,)
         With ``epochs > 0``, the labels on which the network was trained.
     layer_widths_ : dict of str -> int
@@ -132,10 +133,6 @@ class TorchFeatureExtractor(
     layer_scales_ : dict of str -> float
         With `layers`, the inverse root mean square length of the features of each layer over the
         samples passed to `fit`; 1 if all are zero.
-    pooling_ : {"mean", "max"} or int
-        With `layers`, the value of `pooling` in `fit`.
-    network_params_ : dict
-        The values of `backbone_params` and `head` in `fit`, which the fitted weights belong to.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
@@ -166,7 +163,10 @@ class TorchFeatureExtractor(
     its batch. In float64, the features agree to 1e-12, but convolutions take several times as long.
 
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
-    threads, also if it is interrupted and resumed. On CUDA devices, results can differ.
+    threads. On CUDA devices, results can differ.
+
+    *Other parameters* than `dtype`, `device`, `batch_size` and `mixed_precision` need another call
+    of `fit` if they change.
 
     Examples
     --------
@@ -187,9 +187,8 @@ class TorchFeatureExtractor(
     # Parameters and attributes that do not determine the output; `pooling_` equals the parameter.
     not_in_output = frozenset(
         {
-            *("weights", "batch_size", "device", "checkpoint", "random_state", "verbose"),
-            *("history_", "n_epochs_", "classes_", "pooling_", "image_values_"),
-            *PLAN_CONSTRAINTS,
+            *("weights", "batch_size", "device", *_PRETRAINING),
+            *("loss_curve_", "classes_", "image_values_"),
         }
     )
 
@@ -197,9 +196,10 @@ class TorchFeatureExtractor(
         "backbone": [callable, str],
         "backbone_params": [dict, None],
         "weights": [str, os.PathLike, Mapping, None],
+        "head": [str, None],
         "layers": [list, tuple, None],
-        "pooling": [StrOptions({"mean", "max"}), Interval(Integral, 1, None, closed="left")],
-        "views": [StrOptions({"mirror"}), callable, None],
+        "pooling": [StrOptions({"mean", "max"})],
+        "views": [StrOptions({"mirror"}), MirrorShift, None],
         "input_shape": [tuple, list, None],
         "resize": [Interval(Integral, 1, None, closed="left"), None],
         "mean": ["array-like", Real, None],
@@ -208,11 +208,7 @@ class TorchFeatureExtractor(
         "dtype": [StrOptions({"float32", "float64"})],
         "device": [str],
         "mixed_precision": ["boolean", StrOptions({"auto"})],
-        "head": [str, None],
-        "checkpoint": [str, os.PathLike, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        **PLAN_CONSTRAINTS,
+        **_PRETRAINING,
     }
 
     def __init__(
@@ -236,15 +232,10 @@ class TorchFeatureExtractor(
         epochs=0,
         optimizer="adamw",
         learning_rate=0.003,
-        momentum=0.9,
         weight_decay=0.01,
-        schedule="one-cycle",
         train_batch_size=128,
-        label_smoothing=0.0,
         augment=None,
         frozen=None,
-        validation_fraction=0.0,
-        checkpoint=None,
         random_state=None,
         verbose=False,
     ):
@@ -266,15 +257,10 @@ class TorchFeatureExtractor(
         self.epochs = epochs
         self.optimizer = optimizer
         self.learning_rate = learning_rate
-        self.momentum = momentum
         self.weight_decay = weight_decay
-        self.schedule = schedule
         self.train_batch_size = train_batch_size
-        self.label_smoothing = label_smoothing
         self.augment = augment
         self.frozen = frozen
-        self.validation_fraction = validation_fraction
-        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -297,16 +283,15 @@ class TorchFeatureExtractor(
         ------
         ValueError
             If rows, images, labels, weights, layers or scaling do not fit, features are not finite
-            or depend on the other rows of a batch, the loss is not finite, or the checkpoint
-            belongs to another training.
+            or depend on the other rows of a batch, or the loss is not finite.
         TypeError
             If the backbone or a layer returns something else than a network or a tensor.
         """
-        self._fit(X, y)
+        self._keep(self._fitted(X, y))
         return self
 
     def fit_transform(self, X, y=None):
-        """Fit to samples and compute their features; with `layers`, both in one pass.
+        """Fit to samples and compute their features; if either fails, nothing is changed.
 
         Parameters
         ----------
@@ -320,22 +305,54 @@ class TorchFeatureExtractor(
         ndarray of shape (n_samples, `n_features_out_`)
             Features, of dtype `dtype`.
         """
-        rows, features = self._fit(X, y, keep=True)
-        return self._features(rows) if features is None else features
+        fitted, draft = self._fitted(X, y), copy(self)
+        replace_fitted(draft, _REPLACED, fitted)
+        features = draft.transform(X)
+        self._keep(fitted)
+        return features
 
-    def _fit(self, X, y, keep=False):
-        """Fit the extractor; return the rows and, with `layers` and `keep`, their features."""
-        self._validate_params()
-        rows, features, fitted = self._fitted(X, y, keep)
+    def _keep(self, fitted):
+        """Replace the fitted attributes all at once; advance a `random_state` that was used."""
         random_state = self.random_state if self.epochs else None
-        replace_fitted(self, (*_OPTIONAL, *COLUMNS), fitted, random_state=random_state)
-        return rows, features
+        replace_fitted(self, _REPLACED, fitted, random_state=random_state)
 
-    def _fitted(self, X, y, keep):
-        """Return the rows, their features or None, and the fitted attributes; change nothing."""
+    def _fitted(self, X, y):
+        """Return the fitted attributes; change nothing."""
+        self._validate_params()
         rows, inputs, seen = first_samples(self, X)
-        learned, features = learn(self, rows, y, inputs, keep=keep)
-        return rows, features, seen | learned
+        if self.epochs:
+            module, learned = self._pretrained(rows, y, inputs)
+        else:
+            module, learned = build_network(self, self.weights), {}
+        layers = None if self.layers is None else tuple(map(str, self.layers))
+        extraction = Extraction.of(self, freeze(module), inputs, layers)
+        widths = extraction.probe(rows[:2])
+        if not self.epochs and self.weights is None:
+            warn_if_untrained(module, self.backbone)
+        if layers is not None:
+            scales = extraction.scales(rows, self.batch_size)
+            learned["layer_widths_"] = dict(zip(layers, widths, strict=True))
+            learned["layer_scales_"] = dict(zip(layers, scales, strict=True))
+        state = state_to_arrays(module)
+        learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
+        learned["_built"] = (self.dtype, state, module)
+        return seen | learned
+
+    def _pretrained(self, rows, y, inputs):
+        """Train the network; return it with the fitted attributes that describe the training."""
+        classes, codes = check_labels(y, rows)
+        seed = next_seed(self.random_state)
+        # Only parameters and buffers of the seed are kept: whatever else the factory draws must be
+        # the same when the network is rebuilt.
+        module = build_network(self, build_network(self, self.weights, seed).state_dict())
+        # Probe before the training, which an error afterwards would waste. Probe a copy, because
+        # tensors that a network stores in inference mode cannot be trained.
+        copied = freeze(deepcopy(module))
+        if self.layers is not None:
+            Extraction.of(self, copied, inputs, tuple(map(str, self.layers))).probe(rows[:2])
+        (n_features,) = Extraction.of(self, copied, inputs, None).probe(rows[:2])
+        losses = pretrain(self, module, n_features, rows, codes, inputs, seed)
+        return module, {"loss_curve_": losses, "classes_": classes}
 
     def transform(self, X):
         """Compute the features of rows or images.
@@ -353,28 +370,26 @@ class TorchFeatureExtractor(
         Raises
         ------
         ValueError
-            If rows, images or parameters of the network do not match those of `fit`, or features
-            are not finite.
+            If rows or images do not match those of `fit`, or features are not finite.
         """
         check_is_fitted(self)
-        return self._features(more_samples(self, X))
-
-    def _features(self, rows):
-        """Compute the features of all rows by the fitted network."""
+        rows = more_samples(self, X)
         inputs = Inputs(self.input_shape_, self.mean, self.std)
-        widths, scales = (getattr(self, name, None) for name in ("layer_widths_", "layer_scales_"))
-        return Extraction.of(self, self._frozen_module(), inputs).features(
-            rows, self.batch_size, self.n_features_out_, widths, scales
-        )
+        layers, widths, scales = None, [self.n_features_out_], None
+        if hasattr(self, "layer_widths_"):
+            layers, widths = zip(*self.layer_widths_.items(), strict=True)
+            scales = [self.layer_scales_[layer] for layer in layers]
+        extraction = Extraction.of(self, self._frozen_module(), inputs, layers)
+        return extraction.features(rows, self.batch_size, widths, scales)
 
     def _frozen_module(self):
-        """Return the network; rebuild it if it is missing, or has another dtype, origin or fit."""
-        state, backbone = self.state_dict_, self.backbone
-        dtype, origin, weights, module = getattr(self, "_built", (None,) * 4)
-        if dtype != self.dtype or origin is not backbone or weights is not state:
-            module = freeze(Blueprint.of(self).build(state))
+        """Return the network; rebuild it if it is missing, or has another dtype or fit."""
+        state = self.state_dict_
+        dtype, weights, module = getattr(self, "_built", (None,) * 3)
+        if dtype != self.dtype or weights is not state:
+            module = freeze(build_network(self, state))
             # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
-            self._built = (self.dtype, backbone, state, module)
+            self._built = (self.dtype, state, module)
         return module
 
     def get_feature_names_out(self, input_features=None):
@@ -398,29 +413,6 @@ class TorchFeatureExtractor(
         widths = self.layer_widths_.items()
         numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
         return np.array(numbered, dtype=object)
-
-    def get_params(self, deep=True):
-        """Return the parameters by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Ignored: no parameter is an estimator.
-
-        Returns
-        -------
-        dict
-            The parameters; a dictionary of `weights` prints as a summary.
-        """
-        params = super().get_params(deep)
-        return {**params, "weights": summarised(params["weights"])}
-
-    def _get_fitted_attr_html(self, doc_link=""):
-        """Summarise the weights in the table that scikit-learn shows in notebooks."""
-        attributes = super()._get_fitted_attr_html(doc_link)
-        if "state_dict_" in attributes:
-            attributes["state_dict_"]["value"] = summarised(self.state_dict_)
-        return attributes
 
     _n_features_out = property(lambda self: self.n_features_out_)
 

@@ -11,10 +11,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ffnb_sklearn._estimators.transactions import columns_of
-from ffnb_sklearn.backbones._pictures import as_array
-from ffnb_sklearn.backbones._sources import as_source
+from ffnb_sklearn.backbones._images import as_array, as_source
 from ffnb_sklearn.core.device import as_tensor
-from ffnb_sklearn.pipeline._fingerprint import give_same_output
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,6 @@ class Inputs:
     shape: Any = None
     mean: Any = None
     std: Any = None
-
-    def __post_init__(self):
-        sizes = () if self.shape is None else self.shape
-        if not all(isinstance(n, Integral) and n > 0 for n in sizes):
-            raise ValueError(f"input_shape must hold positive integers; got {self.shape!r}.")
 
     def check(self, n_features):
         """Raise if the shape or the scaling does not fit rows of `n_features` values."""
@@ -61,22 +54,12 @@ class Inputs:
             inputs = operation(inputs, as_tensor(constant, device=device, dtype=dtype))
         return inputs
 
-    def settings(self):
-        """Return shape and scaling as plain lists, to compare with a checkpoint."""
-        values = {"input_shape": self.shape, "mean": self.mean, "std": self.std}
-        return {
-            name: None if value is None else np.ravel(value).tolist()
-            for name, value in values.items()
-        }
-
     def _scaling(self, n_features):
         """Return the operations that apply `mean` and `std`, with constants of fitting shapes."""
         shape = (n_features,) if self.shape is None else tuple(self.shape)
         steps = []
-        for name, value, operation in (
-            ("mean", self.mean, torch.sub),
-            ("std", self.std, torch.div),
-        ):
+        for name, operation in (("mean", torch.sub), ("std", torch.div)):
+            value = getattr(self, name)
             if value is None:
                 continue
             constant = np.asarray(value, dtype=np.float64)
@@ -86,10 +69,8 @@ class Inputs:
                     f"channels; got shape {constant.shape}."
                 )
             if not np.isfinite(constant).all() or (name == "std" and (constant <= 0).any()):
-                raise ValueError(
-                    f"{name} must be finite{' and positive' if name == 'std' else ''}; "
-                    f"got {value!r}."
-                )
+                kind = "finite and positive" if name == "std" else "finite"
+                raise ValueError(f"{name} must be {kind}; got {value!r}.")
             steps.append((operation, constant.reshape(-1, *(1,) * (len(shape) - 1))))
         return steps
 
@@ -100,7 +81,9 @@ def first_samples(extractor, X):
     Return rows, or images to be read as rows, their conversion to inputs of the network, and the
     fitted attributes that describe them.
     """
-    shape, resize = Inputs(extractor.input_shape).shape, extractor.resize
+    shape, resize = extractor.input_shape, extractor.resize
+    if not all(isinstance(n, Integral) and n > 0 for n in shape or ()):
+        raise ValueError(f"input_shape must hold positive integers; got {shape!r}.")
     if resize is not None and shape is not None and (len(shape) != 3 or max(shape[1:]) > resize):
         raise ValueError(
             "resize must be at least the longest side in input_shape=(channels, height, width); "
@@ -122,7 +105,6 @@ def first_samples(extractor, X):
 
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
-    _check_unchanged(extractor)
     source = as_source(X, extractor.input_shape_, extractor.resize)
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
@@ -138,34 +120,3 @@ def more_samples(extractor, X):
 def _as_rows(X):
     """Convert a tensor of rows to an array; return other values as they are."""
     return as_array(X, "X") if isinstance(X, torch.Tensor) else X
-
-
-def network_params(extractor):
-    """Return the parameters that the weights belong to, besides `backbone` itself.
-
-    A function as `backbone` may be replaced by its name, or after loading by the user's own.
-    """
-    params = _copied(dict(extractor.backbone_params or {}))
-    return {"backbone_params": params, "head": extractor.head}
-
-
-def _copied(value):
-    """Copy nested containers; their items need not be comparable, and stay the same objects."""
-    if type(value) is dict:
-        return {key: _copied(one) for key, one in value.items()}
-    return type(value)(map(_copied, value)) if type(value) in (list, tuple) else value
-
-
-def _check_unchanged(extractor):
-    """Raise if parameters of the network, `layers` or `pooling` differ from those of `fit`."""
-    now, pooling = network_params(extractor), extractor.pooling
-    now["layers"] = list(map(str, extractor.layers or ())) or None
-    now["pooling"] = pooling if isinstance(pooling, str) else int(pooling)
-    then = now | getattr(extractor, "network_params_", {})
-    then["layers"] = list(getattr(extractor, "layer_widths_", ())) or None
-    then["pooling"] = getattr(extractor, "pooling_", now["pooling"])
-    for name, value in then.items():
-        if not give_same_output(value, now[name]):
-            raise ValueError(
-                f"{name} must be that of fit, {value!r}; got {now[name]!r}. Call fit again."
-            )

@@ -6,13 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
-from ffnb_sklearn.backbones._loading import import_optional
-
-__all__ = ["from_efficientnet_lite", "from_timm"]
-
-# Mean and scale of the inputs of EfficientNet-Lite, in bytes, and the share of the shorter side of
-# an image that its evaluations keep.
-_LITE_MEAN, _LITE_STD, _LITE_CROP = 127.0, 128.0, 0.875
+from ffnb_sklearn.backbones._network import import_optional
 
 
 def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parameters):
@@ -125,9 +119,9 @@ def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters)
         "head": "_fc",
         "layers": layers,
         "input_shape": (3, side, side),
-        "resize": round(side / _LITE_CROP),
-        "mean": _LITE_MEAN,
-        "std": _LITE_STD,
+        "resize": round(side / 0.875),  # the share that evaluations of the network keep
+        "mean": 127.0,
+        "std": 128.0,
     }
     return TorchFeatureExtractor(**{**values, **parameters})
 

@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from ffnb_sklearn._locks import ForkSafeLock
-from ffnb_sklearn.backbones._arithmetic import Arithmetic
-from ffnb_sklearn.backbones._augmentation import view_batches
-from ffnb_sklearn.backbones._checks import check_features, check_output
+from ffnb_sklearn.backbones._augmentation import MirrorShift
 from ffnb_sklearn.backbones._inputs import Inputs
-from ffnb_sklearn.backbones._loading import LONGEST_REASON
+from ffnb_sklearn.backbones._network import short_reason
+from ffnb_sklearn.core.device import resolve_device
 
 # Lock for adding and removing hooks, because several threads may use one network.
 _HOOKS = ForkSafeLock()
@@ -23,84 +22,211 @@ _HOOKS = ForkSafeLock()
 # Rounding errors stay below it.
 _BATCH_TOLERANCE = 1e-3
 
-_GRID_POOLS = {
-    1: nn.functional.adaptive_avg_pool1d,
-    2: nn.functional.adaptive_avg_pool2d,
-    3: nn.functional.adaptive_avg_pool3d,
-}
+# Number of axes of a batch of images, and of float32 values in a vector register (AVX-512).
+_IMAGE_AXES, _REGISTER = 4, 16
 
-# Layers whose output has its channels on axis 1, or on the last axis, with the name of the
-# attribute that holds the number of channels.
-_CHANNELS_FIRST = {
-    nn.modules.conv._ConvNd: "out_channels",
-    nn.modules.batchnorm._NormBase: "num_features",
-    nn.GroupNorm: "num_channels",
-}
-_CHANNELS_LAST = {nn.Linear: "out_features", nn.Embedding: "embedding_dim"}
+
+class NonFiniteFeaturesError(ValueError):
+    """A backbone computed NaN or infinite features from finite rows."""
 
 
 @dataclass(frozen=True)
-class Readout:
-    """Selection and pooling of the outputs of a network that become features.
+class Arithmetic:
+    """Device, precision and memory layout of a network and of its inputs.
+
+    If it is `mixed`, convolutions and matrix products are computed in bfloat16; sums, losses and
+    normalisations stay in `dtype`, which is float32.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    mixed: bool
+    channels_last: bool
+
+    @classmethod
+    def of(cls, extractor, trained=None):
+        """Return the arithmetic for a `TorchFeatureExtractor`; `trained` is a network to train.
+
+        ``mixed_precision="auto"`` selects mixed precision only in training, so it never changes
+        features.
+        """
+        device, mixed = resolve_device(extractor.device), extractor.mixed_precision
+        is_single = extractor.dtype == "float32"
+        if mixed == "auto":
+            mixed = trained is not None and is_single and device.type == "cuda"
+            mixed = mixed and torch.cuda.is_bf16_supported(including_emulation=False)
+        elif mixed and not is_single:
+            raise ValueError(
+                "mixed_precision=True needs dtype='float32', because it replaces part of the "
+                f"float32 arithmetic by bfloat16; got dtype={extractor.dtype!r}."
+            )
+        # On the CPU, this layout also speeds up convolutions in float32.
+        is_cpu = device.type == "cpu"
+        unsafe = is_cpu and trained is not None and _is_unsafe(trained)
+        channels_last = (mixed or (is_single and is_cpu)) and not unsafe
+        return cls(device, getattr(torch, extractor.dtype), bool(mixed), bool(channels_last))
+
+    def autocast(self):
+        """Return the context manager in which the network runs."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.mixed)
+
+    def place(self, module):
+        """Move a network to the device, lay out its weights, and return it."""
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        module.to(self.device)
+        # Module.to would refuse this layout for weights with five axes.
+        for one in module.parameters():
+            if one.ndim == _IMAGE_AXES:
+                one.data = one.data.contiguous(memory_format=layout)
+        return module
+
+    def arrange(self, inputs):
+        """Give a batch of images the memory layout of the weights; keep other inputs."""
+        if self.channels_last and inputs.ndim == _IMAGE_AXES:
+            return inputs.contiguous(memory_format=torch.channels_last)
+        return inputs
+
+
+def _is_unsafe(module):
+    """Return whether gradients with the channels last would be written to wrong memory.
+
+    oneDNN on CPUs does so in strided 1 x 1 convolutions with fewer input channels than a vector
+    register holds numbers (uxlfoundation/oneDNN, issue 6035).
+    """
+    return any(
+        isinstance(one, nn.Conv2d)
+        and one.kernel_size == (1, 1) != one.stride
+        and one.in_channels < _REGISTER
+        for one in module.modules()
+    )
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A frozen network with all settings that determine its features, except for the scales.
 
     `layers` are names of submodules; None selects the output of the network. The features are
     averaged over the `views` of each input.
     """
 
-    layers: Any = None
-    pooling: Any = "mean"
-    views: Any = None
+    module: nn.Module
+    inputs: Inputs
+    layers: Any
+    pooling: str
+    views: Any
+    arithmetic: Arithmetic
 
-    def check(self, module):
-        """Raise `ValueError` unless the layers name different submodules, at least one."""
-        if self.layers is None:
-            return
-        if not self.layers:
-            raise ValueError("layers must name at least one submodule of the backbone; got none.")
-        valid = [name for name, _ in module.named_modules(remove_duplicate=False) if name]
-        unknown = [name for name in self.layers if name not in valid]
-        if unknown:
-            raise ValueError(
-                f"layers must name submodules of the backbone; got unknown {unknown}. Valid names "
-                f"are {valid}."
-            )
-        twice = sorted({name for name in self.layers if self.layers.count(name) > 1})
-        if twice:
-            raise ValueError(f"layers must name each submodule once; got {twice} several times.")
+    @classmethod
+    def of(cls, extractor, module, inputs, layers):
+        """Return the extraction for a `TorchFeatureExtractor` with this network."""
+        views = MirrorShift() if extractor.views == "mirror" else extractor.views
+        return cls(module, inputs, layers, extractor.pooling, views, Arithmetic.of(extractor))
 
-    def read(self, module, inputs):
-        """Compute the features of a batch: of each layer, or only the output of the network.
+    def probe(self, pair):
+        """Check the network on two rows; return the widths of its layers, or of its output.
 
-        Raise `TypeError` or `ValueError` if an output is not a tensor with one row per input, or a
-        layer did not run.
+        Raise `ValueError` if a layer does not exist, or the features of the first row depend on the
+        other row.
         """
-        total, n_views = None, 0
-        for view in view_batches(self.views, inputs):
-            parts = self._read_view(module, view)
-            total = parts if total is None else [a + b for a, b in zip(total, parts, strict=True)]
-            n_views += 1
-        return total if n_views == 1 else [part / n_views for part in total]
-
-    def _read_view(self, module, inputs):
-        """Return the features of one view of a batch, layer by layer."""
-        n = len(inputs)
-        if self.layers is None:
-            return [check_output(module(inputs), n).reshape(n, -1).to(inputs.dtype)]
-
-        def pooled(name, output):
-            # In mixed precision, convolutions return bfloat16; pooling uses the dtype of the
-            # inputs.
-            output = check_output(output, n, f"layer {name!r}").to(inputs.dtype)
-            return pool(output, self.pooling, module.get_submodule(name), module)
-
-        with _captured(module, self.layers, pooled) as found:
-            module(inputs)
-        idle = [name for name in self.layers if name not in found]
-        if idle:
+        if self.layers is not None:
+            _check_layers(self.module, self.layers)
+        # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
+        full = replace(self, arithmetic=replace(self.arithmetic, mixed=False))
+        try:
+            together, alone = full.parts(pair), full.parts(pair[:1])
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # out of memory, or an error of the network's own
+                raise
+            shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
             raise ValueError(
-                f"layers must name submodules that the backbone runs; it did not run {idle}."
+                f"backbone cannot compute features of inputs of shape {shape}, which is "
+                f"input_shape, or that of the first image: {short_reason(error)}"
+            ) from error
+        if not all(map(_agree, together, alone)):
+            raise ValueError(
+                "backbone must treat each row by itself; the features of the first row of X "
+                "change when another row is in its batch (statistics of the batch, perhaps)."
             )
-        return [found[name] for name in self.layers]
+        return [part.shape[1] for part in together]
+
+    def scales(self, rows, batch_size):
+        """Compute a factor per layer that gives its features unit mean square length.
+
+        A factor is 1 if all features of the layer are zero.
+        """
+        squares = np.zeros(len(self.layers))
+        for _, parts in self._stream(rows, batch_size):
+            squares += [np.square(part, dtype=np.float64).sum() for part in parts]
+        return [float(np.sqrt(len(rows) / square)) if square else 1.0 for square in squares]
+
+    def features(self, rows, batch_size, widths, scales):
+        """Compute the features of all rows; `widths` and `scales` are those of `fit` by layer."""
+        dtype = str(self.arithmetic.dtype).removeprefix("torch.")
+        features = np.empty((len(rows), sum(widths)), dtype=dtype)
+        for batch, parts in self._stream(rows, batch_size):
+            features[batch] = np.hstack(parts)
+        if scales is not None:
+            features *= np.repeat(scales, widths).astype(dtype)
+        return features
+
+    def _stream(self, rows, batch_size):
+        """Yield the positions of each batch of rows, and the features that `parts` returns."""
+        for start in range(0, len(rows), batch_size):
+            batch = slice(start, min(start + batch_size, len(rows)))
+            yield batch, self.parts(rows[batch], first_row=start)
+
+    def parts(self, rows, first_row=0):
+        """Compute the features of one batch: of each layer, or only the output of the network.
+
+        `first_row` is the position of the first row in X, for messages.
+        """
+        # Weights that are moved inside of the inference mode could not be moved again.
+        how = self.arithmetic
+        how.place(self.module)
+        with torch.inference_mode(), how.autocast():
+            inputs = how.arrange(self.inputs.prepare(rows, how.device, how.dtype))
+            # The network may write to its input, from which the next view is made.
+            views = [inputs] if self.views is None else map(torch.clone, self.views(inputs))
+            found = [read_layers(self.module, one, self.layers, self.pooling) for one in views]
+            means = [sum(parts) / len(found) for parts in zip(*found, strict=True)]
+        return [_checked_features(part, first_row) for part in means]
+
+
+def _check_layers(module, layers):
+    """Raise `ValueError` unless the layers name different submodules, at least one."""
+    valid = [name for name, _ in module.named_modules(remove_duplicate=False) if name]
+    if not layers or len(set(layers)) < len(layers) or not set(layers) <= set(valid):
+        raise ValueError(
+            "layers must name submodules of the backbone, at least one, and each once; got "
+            f"{list(layers)}. Valid names are {valid}."
+        )
+
+
+def read_layers(module, inputs, layers, pooling):
+    """Return the pooled outputs of some layers for a batch, or the output of the network.
+
+    Raise `TypeError` or `ValueError` if an output is not a tensor with one row per input, or a
+    layer did not run.
+    """
+    n = len(inputs)
+    if layers is None:
+        return [_checked_output(module(inputs), n).reshape(n, -1).to(inputs.dtype)]
+
+    has_tokens = not any(isinstance(one, nn.Conv1d) for one in module.modules())
+
+    def pooled(name, output):
+        # In mixed precision, convolutions return bfloat16; pooling uses the dtype of the inputs.
+        output = _checked_output(output, n, f"layer {name!r}").to(inputs.dtype)
+        return _pooled(output, pooling, has_tokens)
+
+    with _captured(module, layers, pooled) as found:
+        module(inputs)
+    idle = [name for name in layers if name not in found]
+    if idle:
+        raise ValueError(
+            f"layers must name submodules that the backbone runs; it did not run {idle}."
+        )
+    return [found[name] for name in layers]
 
 
 @contextmanager
@@ -130,184 +256,45 @@ def _captured(module, layers, keep):
                 handle.remove()
 
 
-def pool(output, pooling, layer, network):
+def _pooled(output, pooling, has_tokens):
     """Pool the output of a layer over all axes except samples and channels, in new memory.
 
-    An integer gives the means over the cells of a grid with this many cells along each axis, at
-    most the length of the axis; it needs one to three axes. The layer and its network determine the
-    axis of the channels.
+    The channels are on the last axis in outputs of transformers (samples, tokens, channels) and
+    where the two axes before the last are the sides of a square image; otherwise on axis 1.
     """
-    n = len(output)
     if output.ndim <= 2:
-        return output.reshape(n, -1).clone()
-    if channel_axis(output.shape, layer, network) == -1:
+        return output.reshape(len(output), -1).clone()
+    is_square = output.ndim == 4 and output.shape[1] == output.shape[2] != output.shape[3]
+    if is_square or (output.ndim == 3 and has_tokens):
         output = output.movedim(-1, 1)
-    if pooling == "mean":
-        return output.flatten(2).mean(dim=2)
-    if pooling == "max":
-        return output.flatten(2).amax(dim=2)
-    sizes = output.shape[2:]
-    if len(sizes) not in _GRID_POOLS:
-        raise ValueError(
-            f"pooling={pooling!r}, a grid, needs outputs of one to three axes beside samples and "
-            f"channels; got shape {tuple(output.shape)}. Use 'mean' or 'max'."
+    return output.flatten(2).mean(dim=2) if pooling == "mean" else output.flatten(2).amax(dim=2)
+
+
+def _checked_output(output, n_rows, source="backbone"):
+    """Return an output of `source`; raise unless it is a real tensor with one row per input."""
+    if not isinstance(output, torch.Tensor) or output.is_complex():
+        kind = getattr(output, "dtype", type(output).__name__)
+        raise TypeError(
+            f"{source} must return a tensor of real numbers, one row per input; got {kind}."
         )
-    cells = [min(pooling, size) for size in sizes]
-    return _GRID_POOLS[len(sizes)](output, cells).reshape(n, -1).clone()
+    if output.ndim == 0 or len(output) != n_rows:
+        raise ValueError(
+            f"{source} must return one row per input; got shape {tuple(output.shape)} for "
+            f"{n_rows} inputs."
+        )
+    return output
 
 
-def channel_axis(shape, layer, network):
-    """Return the axis of the channels of an output with three axes or more: axis 1 or axis -1.
-
-    Convolutions put the channels on axis 1, and transformer layers put them on the last axis. The
-    lengths of both axes are compared with the widths of the layer, and then with those of the whole
-    network. If no axis has a usual width, an axis may still have a width of the other kind of
-    layer, as after a permutation. For images, usual widths of the network come before such widths
-    of the layer, as in concatenations; two equal last axes of an image are its height and width. If
-    nothing fits, the channels are on axis 1.
-    """
-    own, all_ = (_widths_of_kinds(owner) for owner in (layer, network))
-    is_image = len(shape) > 3
-    rules = [own, all_, own[::-1], all_[::-1]] if is_image else [own, own[::-1], all_, all_[::-1]]
-    may_be_last = not (is_image and shape[-1] == shape[-2])
-    for first, last in rules:
-        if shape[1] in first:
-            return 1
-        if may_be_last and shape[-1] in last:
-            return -1
-    return 1
-
-
-def _widths_of_kinds(owner):
-    """Return the widths of submodules with the channels on axis 1, and on the last axis."""
-    norms = {one.normalized_shape[-1] for one in owner.modules() if isinstance(one, nn.LayerNorm)}
-    return _widths(owner, _CHANNELS_FIRST), _widths(owner, _CHANNELS_LAST) | norms
-
-
-def _widths(owner, kinds):
-    """Return the widths of all submodules of the given kinds."""
-    return {
-        getattr(module, name)
-        for module in owner.modules()
-        for kind, name in kinds.items()
-        if isinstance(module, kind)
-    }
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """A frozen network with all settings that determine its features."""
-
-    module: nn.Module
-    inputs: Inputs
-    readout: Readout
-    arithmetic: Arithmetic
-
-    @classmethod
-    def of(cls, extractor, module, inputs):
-        """Return the extraction for a `TorchFeatureExtractor` with this network."""
-        layers = None if extractor.layers is None else tuple(extractor.layers)
-        readout = Readout(layers, extractor.pooling, extractor.views)
-        return cls(module, inputs, readout, Arithmetic.of(extractor, training=False))
-
-    def parts(self, rows, first_row=0):
-        """Compute the features of one batch: of each layer, or only the output of the network.
-
-        `first_row` is the position of the first row in X, for messages.
-        """
-        # Weights that are moved inside of the inference mode could not be moved again.
-        how = self.arithmetic
-        how.place(self.module)
-        with torch.inference_mode(), how.autocast():
-            inputs = how.arrange(self.inputs.prepare(rows, how.device, how.dtype))
-            outputs = self.readout.read(self.module, inputs)
-        return [check_features(output, len(rows), first_row) for output in outputs]
-
-    def probe(self, pair):
-        """Check that the features of a row do not depend on its batch; return their widths.
-
-        Raise `ValueError` if a layer does not exist, or the features of a row of the pair depend on
-        the other row.
-        """
-        self.readout.check(self.module)
-        # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
-        full = replace(self, arithmetic=replace(self.arithmetic, mixed=False))
-        try:
-            together, alone = full.parts(pair), full.parts(pair[:1])
-        except RuntimeError as error:
-            if type(error) is not RuntimeError:  # out of memory, or an error of the network's own
-                raise
-            raise ValueError(self._misfit(pair, error)) from error
-        if not all(map(_agree, together, alone)):
-            raise ValueError(
-                "backbone must treat each row by itself; the features of the first row of X "
-                "change when another row is in its batch (statistics of the batch, perhaps)."
-            )
-        return [part.shape[1] for part in together]
-
-    def _misfit(self, pair, error):
-        """Return a message for an error that torch raised on the first inputs."""
-        shape = tuple(pair.shape[1:] if self.inputs.shape is None else self.inputs.shape)
-        layer = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
-        if layer is not None and len(shape) == 3 and shape[0] != layer.in_channels:
-            return (
-                f"backbone takes images of {layer.in_channels} channels; got {shape[0]} channels. "
-                f"With input_shape={(layer.in_channels, *shape[1:])}, grey and opaque images are "
-                "converted to colour."
-            )
-        reason = " ".join(str(error).split())[:LONGEST_REASON]
-        return f"backbone cannot compute features of inputs of shape {shape}: {reason}."
-
-    def stream(self, rows, batch_size):
-        """Yield the positions of each batch of rows, and the features that `parts` returns."""
-        for start in range(0, len(rows), batch_size):
-            batch = slice(start, min(start + batch_size, len(rows)))
-            yield batch, self.parts(rows[batch], first_row=start)
-
-    def scales(self, rows, batch_size, widths, *, keep=False):
-        """Compute a factor per layer that gives its features unit mean square length.
-
-        A factor is 1 if all features of the layer are zero. The second result is the scaled
-        features of all rows if `keep` is true, else None.
-        """
-        squares = np.zeros(len(widths))
-        features = self._empty(len(rows), sum(widths)) if keep else None
-        for batch, parts in self.stream(rows, batch_size):
-            squares += [np.square(part, dtype=np.float64).sum() for part in parts]
-            if keep:
-                features[batch] = np.hstack(parts)
-        scales = [float(np.sqrt(len(rows) / square)) if square else 1.0 for square in squares]
-        if keep:
-            _scale(features, widths, scales)
-        return scales, features
-
-    def features(self, rows, batch_size, n_features, widths, scales):
-        """Compute the scaled features of all rows.
-
-        `widths` and `scales` are those of `fit` by layer, or None for the output of the network.
-        Raise `ValueError` if the layers have other widths now.
-        """
-        features = self._empty(len(rows), n_features)
-        expected = [n_features] if widths is None else list(widths.values())
-        for batch, parts in self.stream(rows, batch_size):
-            found = [part.shape[1] for part in parts]
-            if found != expected:
-                raise ValueError(
-                    f"layers must have the widths of fit, {expected}; got {found}. Call fit again."
-                )
-            features[batch] = np.hstack(parts)
-        if scales is not None:
-            _scale(features, widths.values(), scales.values())
-        return features
-
-    def _empty(self, *shape):
-        """Return an uninitialised array for features."""
-        return np.empty(shape, dtype=str(self.arithmetic.dtype).removeprefix("torch."))
-
-
-def _scale(features, widths, scales):
-    """Multiply the columns of each layer by its factor, in place."""
-    features *= np.repeat(list(scales), list(widths)).astype(features.dtype)
+def _checked_features(output, first_row):
+    """Copy the features of one batch to the CPU, and check that they are finite."""
+    features = output.cpu().numpy()
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if bad.size:
+        raise NonFiniteFeaturesError(
+            f"backbone gives NaN or infinite features for {bad.size} of {len(features)} rows of a "
+            f"batch, the first of them row {first_row + bad[0]} of X."
+        )
+    return features
 
 
 def _agree(together, alone):

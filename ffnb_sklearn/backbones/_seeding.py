@@ -15,11 +15,7 @@ _GENERATORS = ForkSafeLock()
 
 
 def derived_seeds(seed, index, n_seeds):
-    """Derive the 32-bit seeds of one part of a training.
-
-    Every epoch has its own seeds. A resumed training therefore draws the same numbers as a training
-    without interruption, and no state of a generator needs to be stored.
-    """
+    """Derive the 32-bit seeds of one part of a training, such as an epoch."""
     return np.random.SeedSequence([seed, index]).generate_state(n_seeds).tolist()
 
 
@@ -28,13 +24,12 @@ def seeded_torch(seed, device=_CPU):
     """Seed the global generators of torch, and restore their state at the end.
 
     Layers draw only from these generators: initial weights on the device where the layer is
-    created, dropout on the device of the network, whose generator is seeded too. Only one thread of
-    a process at a time runs such a block; other threads wait.
+    created, dropout on the device of the network. Other threads wait for the end of the block.
     """
     forked = [device] if device.type == "cuda" else []
     with _GENERATORS.held, torch.random.fork_rng(devices=forked):
         torch.default_generator.manual_seed(seed)
-        if device.type == "cuda":
+        if forked:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield

@@ -7,11 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._checks import is_sequence
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
-
-__all__ = ["SKELETON_PARENTS", "SkeletonGCN", "skeleton_nodes", "tree_adjacency"]
 
 # Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
 _BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
@@ -22,6 +19,9 @@ _TWO_BODIES = (
 )
 # Wrist, the knuckles of five fingers, then three more joints of each finger.
 _HAND = (0, 0, 0, 0, 0, 0, *(j for k in range(5) for j in (1 + k, 6 + 3 * k, 7 + 3 * k)))
+
+# Number of coordinates of a position.
+_AXES = 3
 
 SKELETON_PARENTS = MappingProxyType({"sbu": _TWO_BODIES, "fpha": _HAND})
 """Parent of each joint of :func:`load_sbu`, 30 of two persons, and of :func:`load_fpha`, 21."""
@@ -44,25 +44,18 @@ class SkeletonGCN(nn.Module):
     n_nodes : int
         Number of joints, of all persons together.
     n_node_features : int
-        Features per node, ``n_chunks * n_coordinates``; the coordinate varies fastest.
-    adjacency : {"sbu", "fpha"} or array-like of shape (n_nodes, n_nodes) or (n_heads, n_nodes, \
-n_nodes), default=None
-        Weights of the nodes (columns) in the sum for each node (rows), one matrix per head. A name
-        selects :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None makes each node
-        relative to the mean of all nodes.
+        Features per node, ``3 * n_chunks``; the coordinate varies fastest.
+    adjacency : {"sbu", "fpha"} or array-like of shape (n_nodes, n_nodes), default=None
+        Weights of the nodes (columns) in the sum for each node (rows). A name selects
+        :func:`tree_adjacency` of that entry of `SKELETON_PARENTS`. None makes each node relative to
+        the mean of all nodes.
     n_filters : int, default=8
-        Number of filters per head, each followed by a ReLU.
+        Number of filters, each followed by a ReLU.
     n_pairings : int, default=0
         Number of pairings of the joints. A pairing with shift `s` pairs each joint with the joint
         `s` places later, in cyclic order; the shifts are spread evenly over 1 to ``n_nodes // 2``.
-    shifts : sequence of int, default=None
-        Different shifts from 1 to ``n_nodes // 2`` that replace the shifts of `n_pairings`.
     n_length_filters : int, default=8
         Number of filters per pairing, each of which gives lengths.
-    learn_adjacency : bool, default=False
-        Whether the matrices, including those of the pairings, are trained like the filters.
-    n_coordinates : int, default=3
-        Number of coordinates of a position.
     random_state : int, default=None
         Seed of the filters. None draws them from the global generator of torch, which a
         `TorchFeatureExtractor` seeds.
@@ -70,8 +63,7 @@ n_nodes), default=None
     Attributes
     ----------
     n_features : int
-        Width of the output: ``n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)``,
-        where `n_pairings` is the number of shifts.
+        Width of the output, ``n_nodes * (n_filters + n_pairings * n_length_filters)``.
 
     See Also
     --------
@@ -114,46 +106,35 @@ n_nodes), default=None
         adjacency=None,
         n_filters=8,
         n_pairings=0,
-        shifts=None,
         n_length_filters=8,
-        learn_adjacency=False,
-        n_coordinates=3,
         random_state=None,
     ):
         super().__init__()
-        _check_integer("n_nodes", n_nodes, 2)
-        _check_integer("n_filters", n_filters, 0)
-        _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
-        _check_integer("n_length_filters", n_length_filters, 1)
-        _check_integer("n_coordinates", n_coordinates, 1)
-        _check_integer("n_node_features", n_node_features, 1)
-        if n_node_features % n_coordinates:
-            raise ValueError(
-                f"n_node_features must be a multiple of n_coordinates, {n_coordinates}; "
-                f"got {n_node_features}."
-            )
         # Torch does not take the integers of NumPy.
-        n_nodes, n_filters, n_length_filters = map(int, (n_nodes, n_filters, n_length_filters))
-        n_chunks, n_coordinates = int(n_node_features // n_coordinates), int(n_coordinates)
-        shifts = _shifts(shifts, n_nodes, n_pairings)
-        n_pairings = len(shifts)
-        if n_filters == n_pairings == 0:
-            raise ValueError("n_filters or n_pairings must be positive; got 0 for both.")
+        n_nodes = _integer("n_nodes", n_nodes, 2)
+        n_node_features = _integer("n_node_features", n_node_features, 1)
+        n_filters = _integer("n_filters", n_filters, 0)
+        n_pairings = _integer("n_pairings", n_pairings, 0, n_nodes // 2)
+        n_length_filters = _integer("n_length_filters", n_length_filters, 1)
+        if n_node_features % _AXES:
+            raise ValueError(
+                f"n_node_features must be a multiple of 3 coordinates; got {n_node_features}."
+            )
         generator = None
         if random_state is not None:
-            _check_integer("random_state", random_state, 0)
-            generator = torch.Generator().manual_seed(int(random_state))
-        heads = _heads(adjacency, n_nodes)
-        n_heads = len(heads)
+            seed = _integer("random_state", random_state, 0)
+            generator = torch.Generator().manual_seed(seed)
         self.n_nodes, self.n_node_features = n_nodes, n_node_features
-        self.n_coordinates = n_coordinates
-        self.n_features = n_nodes * (n_heads * n_filters + n_pairings * n_length_filters)
-        filters = _filters(n_heads, n_chunks, n_coordinates, n_filters, generator)
+        self.n_features = n_nodes * (n_filters + n_pairings * n_length_filters)
+        n_chunks = n_node_features // _AXES
+        filters = _filters(1, n_chunks, _AXES, n_filters, generator)
         self.filters = nn.Parameter(_mirrored(filters))
         filters = _filters(n_pairings, n_chunks, 1, n_length_filters, generator)
         self.length_filters = nn.Parameter(filters)
-        self._keep("adjacency", heads, learn_adjacency)
-        self._keep("pairings", shift_adjacencies(n_nodes, shifts), learn_adjacency)
+        dtype = torch.get_default_dtype()
+        graph, pairings = _graph(adjacency, n_nodes), _pairings(n_nodes, n_pairings)
+        self.register_buffer("adjacency", torch.as_tensor(graph, dtype=dtype))
+        self.register_buffer("pairings", torch.as_tensor(pairings, dtype=dtype))
 
     def forward(self, nodes):
         """Compute features of shape (batch, n_features), node by node, of a batch of nodes.
@@ -173,29 +154,21 @@ n_nodes), default=None
                 f"nodes must have shape (batch, {self.n_nodes}, {self.n_node_features}); "
                 f"got {tuple(nodes.shape)}."
             )
-        # Batch b, head k, node i, neighbour j, node feature d = (chunk t, coordinate c), filter f.
+        # Batch b, matrix k, node i, neighbour j, input d = (chunk t, coordinate c), filter f.
         relative = torch.einsum("kij,bjd->bikd", self.adjacency, nodes)
         responses = torch.relu(torch.einsum("bikd,kdf->bikf", relative, self.filters))
         between = torch.einsum("kij,bjd->bikd", self.pairings, nodes)
-        vectors = between.unflatten(-1, (-1, self.n_coordinates))
+        vectors = between.unflatten(-1, (-1, _AXES))
         lengths = torch.einsum("biktc,ktf->bikfc", vectors, self.length_filters).norm(dim=-1)
         return torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2).flatten(1)
 
-    def _keep(self, name, matrices, learn):
-        """Register matrices as a parameter, or as a buffer, which is not trained."""
-        matrices = torch.as_tensor(matrices, dtype=torch.get_default_dtype())
-        if learn:
-            setattr(self, name, nn.Parameter(matrices))
-        else:
-            self.register_buffer(name, matrices)
 
-
-def _filters(n_heads, n_chunks, n_coordinates, n_filters, generator):
-    """Draw filters of shape (n_heads, n_chunks * n_coordinates, n_filters): basis after basis."""
+def _filters(n_matrices, n_chunks, n_coordinates, n_filters, generator):
+    """Draw filters of shape (n_matrices, n_chunks * n_coordinates, n_filters), basis by basis."""
     n_inputs = n_chunks * n_coordinates
-    filters = torch.empty(n_heads, n_inputs, n_filters)
-    for head in filters:
-        for part in head.split(n_inputs, dim=1):
+    filters = torch.empty(n_matrices, n_inputs, n_filters)
+    for one in filters:
+        for part in one.split(n_inputs, dim=1):
             part.copy_(_slow_basis(n_chunks, n_coordinates, part.shape[1], generator))
     return filters
 
@@ -221,48 +194,43 @@ def _slow_basis(n_chunks, n_coordinates, n_vectors, generator):
     return torch.kron(cosines, identity) @ rotation[:, :n_vectors]
 
 
-def _heads(adjacency, n_nodes):
-    """Return the matrices of the heads, of shape (n_heads, n_nodes, n_nodes)."""
+def _graph(adjacency, n_nodes):
+    """Return the matrix of the graph, of shape (1, n_nodes, n_nodes)."""
     if adjacency is None:
         adjacency = np.eye(n_nodes) - 1 / n_nodes
     elif isinstance(adjacency, str):
         if adjacency not in SKELETON_PARENTS:
             raise ValueError(
-                f"adjacency must be one of {sorted(SKELETON_PARENTS)}, or matrices; "
+                f"adjacency must be one of {sorted(SKELETON_PARENTS)}, or a matrix; "
                 f"got {adjacency!r}."
             )
         adjacency = tree_adjacency(SKELETON_PARENTS[adjacency])
-    heads = np.array(adjacency, dtype=np.float64)
-    if heads.ndim not in (2, 3) or heads.shape[-2:] != (n_nodes, n_nodes) or len(heads) == 0:
+    matrix = np.array(adjacency, dtype=np.float64)
+    if matrix.shape != (n_nodes, n_nodes) or not np.isfinite(matrix).all():
         raise ValueError(
-            f"adjacency must have shape ({n_nodes}, {n_nodes}) or (n_heads, {n_nodes}, {n_nodes}); "
-            f"got {heads.shape}."
+            f"adjacency must have shape ({n_nodes}, {n_nodes}) and finite weights; got shape "
+            f"{matrix.shape}."
         )
-    if not np.isfinite(heads).all():
-        raise ValueError("adjacency must hold finite weights; got NaN or infinity.")
-    return heads.reshape(-1, n_nodes, n_nodes)
+    return matrix[None]
 
 
-def _shifts(shifts, n_nodes, n_pairings):
-    """Return the shifts of the pairings."""
-    if shifts is None:
-        return spread_shifts(n_nodes, n_pairings)
-    if n_pairings:
-        raise ValueError(f"shifts replace n_pairings, which must be 0; got {n_pairings}.")
-    largest = n_nodes // 2
-    valid = is_sequence(shifts) and all(
-        isinstance(one, Integral) and 1 <= one <= largest for one in shifts
-    )
-    if not valid or len(set(shifts)) < len(shifts):
-        raise ValueError(f"shifts must be different integers from 1 to {largest}; got {shifts!r}.")
-    return list(shifts)
+def _pairings(n_nodes, n_pairings):
+    """Build matrices that subtract from each joint the joint some places later, in cyclic order.
+
+    The shifts are spread evenly over ``n_nodes // 2`` to 1; a single shift is the largest.
+    """
+    joints = np.arange(n_nodes)
+    shifts = np.linspace(n_nodes // 2, 1, n_pairings).round().astype(int)
+    matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
+    return np.array(matrices).reshape(n_pairings, n_nodes, n_nodes)
 
 
-def _check_integer(name, value, low, high=np.inf):
-    """Raise unless a value is an integer between two bounds."""
+def _integer(name, value, low, high=np.inf):
+    """Return an integer; raise unless it lies between two bounds."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
         span = f"at least {low}" if high == np.inf else f"from {low} to {high}"
         raise ValueError(f"{name} must be an integer {span}; got {value!r}.")
+    return int(value)
 
 
 def skeleton_nodes(sequences, *, n_chunks=8, root=0):
@@ -326,7 +294,7 @@ def tree_adjacency(parents):
     Raises
     ------
     ValueError
-        If `parents` is not a sequence, or a parent is not the index of a joint.
+        If a parent is not the index of a joint.
 
     Examples
     --------
@@ -336,28 +304,14 @@ def tree_adjacency(parents):
            [-1.,  1.,  0.],
            [ 0., -1.,  1.]])
     """
-    if not is_sequence(parents):
-        raise ValueError(f"parents must be a sequence, one index per joint; got {parents!r}.")
-    n_nodes = len(parents)
-    if not n_nodes or not all(isinstance(j, Integral) and 0 <= j < n_nodes for j in parents):
+    parents = np.asarray(parents)
+    joints = np.arange(parents.size)
+    if parents.ndim != 1 or not parents.size or not np.isin(parents, joints).all():
         raise ValueError(
             "parents must hold the index of a joint for each joint, at least 0 and less than "
-            f"their number, {n_nodes}; got {parents!r}."
+            f"their number, {parents.size}; got {parents!r}."
         )
-    joints, parents = np.arange(n_nodes), np.asarray(parents)
-    matrix = np.eye(n_nodes)
+    matrix = np.eye(parents.size)
     child = parents != joints
-    matrix[joints[child], parents[child]] = -1.0
+    matrix[joints[child], parents[child].astype(int)] = -1.0
     return matrix
-
-
-def spread_shifts(n_nodes, n_shifts):
-    """Spread shifts evenly over ``n_nodes // 2`` to 1; a single shift is the largest."""
-    return np.linspace(n_nodes // 2, 1, n_shifts).round().astype(int).tolist()
-
-
-def shift_adjacencies(n_nodes, shifts):
-    """Build matrices that subtract from each joint the joint some places later, in cyclic order."""
-    joints = np.arange(n_nodes)
-    matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
-    return np.array(matrices).reshape(len(shifts), n_nodes, n_nodes)

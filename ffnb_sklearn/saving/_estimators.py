@@ -114,7 +114,7 @@ def _is_left_out(extractor, name):
             "weights of TorchFeatureExtractor cannot be saved before fit: a file holds no path. "
             "Call fit first, or set weights to the arrays."
         )
-    return name in ("weights", "checkpoint")
+    return name == "weights"
 
 
 def _name_of_factory(factory):

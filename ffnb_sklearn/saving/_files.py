@@ -53,8 +53,8 @@ def save(estimator, path):
     -----
     The file holds what was learned, and nothing that follows from it: the first prediction after
     loading solves the classifier again. Callbacks, metadata requests and paths are not saved: the
-    `checkpoint` of a `TorchFeatureExtractor`, and the `weights` of a fitted one if they are a path,
-    are None after loading. Only `fit` would use them.
+    `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Only
+    `fit` would use them.
 
     Examples
     --------

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from ..backbones import SKELETON_PARENTS, ConvNet, FlipCrop, MirrorShift, SkeletonGCN
-from ..backbones._loading import _remove_head, freeze
-from ..backbones._readout import Readout
+from ..backbones._network import freeze, remove_head
+from ..backbones._readout import read_layers
 
 __all__ = ["OWN_NETWORKS", "check_extractor"]
 
@@ -30,7 +30,6 @@ _MOST_WEIGHTS = 1 << 27
 # are drawn by a decomposition whose time grows with the cube of their number.
 _LARGEST = {
     "blocks": 1 << 8,
-    "n_coordinates": 16,
     "n_filters": 1 << 10,
     "n_length_filters": 1 << 10,
     "n_nodes": 1 << 10,
@@ -60,7 +59,7 @@ def check_extractor(extractor):
     with torch.device("meta"):
         module = network(**(extractor.backbone_params or {}))
     if extractor.head is not None:
-        _remove_head(module, extractor.head)
+        remove_head(module, extractor.head)
     module = freeze(module.to("meta", getattr(torch, extractor.dtype)))
     sizes = {name: tuple(one.shape) for name, one in module.state_dict().items()}
     if is_fitted:
@@ -101,13 +100,13 @@ def _check_arguments(network, arguments):
         numbers = value if isinstance(value, list | tuple | np.ndarray) else [value]
         most = _LARGEST.get(name, _LARGEST_WIDTH)
         small = all(isinstance(one, Integral) and one <= most for one in numbers if one is not None)
-        if not small or (len(numbers) > _MOST_STAGES and name != "shifts"):
+        if not small or len(numbers) > _MOST_STAGES:
             raise ValueError(
                 f"{name} in backbone_params of {network.__name__} must be integers of at most "
                 f"{most} in a file"
             )
     n_nodes = arguments.get("n_nodes", 0)
-    n_pairings = len(arguments.get("shifts") or ()) or arguments.get("n_pairings", 0)
+    n_pairings = arguments.get("n_pairings", 0)
     if n_pairings * n_nodes**2 > _MOST_ENTRIES:
         raise ValueError(f"backbone_params must give matrices of at most {_MOST_ENTRIES} entries")
 
@@ -123,7 +122,8 @@ def _check_network(extractor, module, sizes):
     rows = torch.empty((2, *map(int, shape)), device="meta", dtype=dtype)
     layers = None if extractor.layers is None else tuple(extractor.layers)
     # Views change no width.
-    widths = [part.shape[1] for part in Readout(layers, extractor.pooling).read(module, rows)]
+    parts = read_layers(module, rows, layers, extractor.pooling)
+    widths = [part.shape[1] for part in parts]
     expected = [extractor.n_features_out_]
     if hasattr(extractor, "layer_widths_"):
         expected = list(extractor.layer_widths_.values())

@@ -283,7 +283,6 @@ _RULES = {
         ),
         # `fit` opens a path.
         "weights": _Rule("None or arrays by name", _none_or(_is_dict(_is_numeric))),
-        "checkpoint": _NONE,
         "head": _Rule("None or a name", _none_or(_is_name)),
         "layers": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
         "frozen": _Rule("None or a list of names", _none_or(_is_list(_is_name))),
@@ -305,10 +304,7 @@ _RULES = {
         ),
         "state_dict_": _Rule("arrays by name", _is_dict(_is_array)),
         "n_features_out_": _COUNT,
-        "history_": _Rule(
-            "lists of numbers by name", _is_dict(_is_list(lambda one: type(one) is float))
-        ),
-        "n_epochs_": _COUNT,
+        "loss_curve_": _Rule("a list of numbers", _is_list(lambda one: type(one) is float)),
         "classes_": _Rule("labels", lambda one: _is_array(one, "biufUO") and one.ndim == 1),
         "layer_widths_": _Rule(
             "widths by layer", _is_dict(lambda one: type(one) is int and one > 0)
@@ -316,19 +312,8 @@ _RULES = {
         "layer_scales_": _Rule(
             "scales by layer", _is_dict(lambda one: type(one) is float and 0.0 < one < math.inf)
         ),
-        "pooling_": _Rule(
-            "a kind of pooling", lambda one: _is_option("mean", "max")(one) or _is_size(one)
-        ),
         "input_shape_": _Rule("None or a shape", _none_or(_is_shape)),
         "image_values_": _Rule("a kind of numbers", _none_or(_is_option("uint8", "number"))),
-        "network_params_": _Rule(
-            "parameters of a network",
-            lambda one: (
-                isinstance(one, dict)
-                and one.keys() == {"backbone_params", "head"}
-                and isinstance(one["backbone_params"], dict)
-            ),
-        ),
     },
 }
 

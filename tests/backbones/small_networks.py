@@ -22,16 +22,6 @@ def small(**parameters):
     return TorchFeatureExtractor(network, **{**values, **parameters})
 
 
-# The rate is too large for the accuracy on the samples held out to rise steadily.
-UNSTEADY = {
-    "epochs": 6,
-    "optimizer": "sgd",
-    "learning_rate": 0.5,
-    "schedule": "constant",
-    "validation_fraction": 0.3,
-}
-
-
 def assert_same_state(first, second):
     assert first.state_dict_.keys() == second.state_dict_.keys()
     for key, value in first.state_dict_.items():

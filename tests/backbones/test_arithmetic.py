@@ -10,8 +10,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, _arithmetic
-from ffnb_sklearn.backbones._arithmetic import Arithmetic, has_bfloat16
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, _readout
+from ffnb_sklearn.backbones._readout import Arithmetic
 from tests.backbones.small_networks import X, Y, small
 
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(24, 3, 8, 8), dtype=np.uint8)
@@ -31,10 +31,9 @@ def relative(found, expected):
 
 
 # Layers, and the views that flip the rows of a batch in memory.
-READOUTS = [{}, {"layers": ["3", "4.c1"]}, {"layers": ["4"], "pooling": 2, "views": "mirror"}]
+READOUTS = [{}, {"layers": ["3", "4.c1"]}, {"layers": ["4"], "pooling": "max", "views": "mirror"}]
 
 
-@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("readout", READOUTS, ids=str)
 def test_features_are_those_of_float32_up_to_the_digits_of_bfloat16(readout):
     full = images(mixed_precision=False, **readout).fit_transform(IMAGES)
@@ -49,7 +48,6 @@ def test_features_are_those_of_float32_up_to_the_digits_of_bfloat16(readout):
     assert_array_equal(extractor.set_params(mixed_precision=True).transform(IMAGES), mixed)
 
 
-@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_means_over_space_are_not_rounded_to_bfloat16():
     parts = images(mixed_precision=True, layers=["4.c1"]).fit(IMAGES)
     features = parts.transform(IMAGES) / parts.layer_scales_["4.c1"]
@@ -57,7 +55,6 @@ def test_means_over_space_are_not_rounded_to_bfloat16():
     assert (features != rounded).mean() > 0.9
 
 
-@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_the_state_does_not_depend_on_the_layout_in_memory():
     parameters = {"epochs": 1, "layers": ["3"], "random_state": 0, "mixed_precision": True}
     extractor = images(**parameters).fit(IMAGES, np.arange(24) % 2)
@@ -83,19 +80,18 @@ class Spy(nn.Module):
         return maps.mean(dim=(2, 3))
 
 
-@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("mixed", [True, False, "auto"])
 def test_images_lie_with_the_channels_last_on_the_cpu(monkeypatch, mixed):
     monkeypatch.setattr(Spy, "seen", [])
     extractor = TorchFeatureExtractor(
         Spy, epochs=1, train_batch_size=8, device="cpu", mixed_precision=mixed, random_state=0
     )
-    extractor.set_params(mean=127.5, std=60.0, validation_fraction=0.2, batch_size=24)
+    extractor.set_params(mean=127.5, std=60.0, batch_size=24)
     extractor.fit_transform(IMAGES, np.arange(24) % 2)
     seen = (True, False, torch.bfloat16 if mixed is True else torch.float32)
     exact = (True, False, torch.float32)
-    # Four probes in full precision, three steps, one validation batch, two probes, one batch.
-    assert Spy.seen == [exact] * 4 + [seen] * 4 + [exact] * 2 + [seen]
+    # Two probes in full precision, three steps, two probes, one batch.
+    assert Spy.seen == [exact] * 2 + [seen] * 3 + [exact] * 2 + [seen]
 
 
 def test_volumes_have_no_such_layout():
@@ -107,39 +103,40 @@ def test_volumes_have_no_such_layout():
     assert_allclose(extractor.fit_transform(volumes), expected.detach().numpy(), atol=1e-6)
 
 
-def test_channels_stay_first_where_it_was_not_measured():
-    for device, dtype in (("cpu", torch.float64), ("cuda", torch.float32)):
-        full = Arithmetic(torch.device(device), dtype, mixed=False)
-        assert not full.channels_last
-    assert Arithmetic(torch.device("cuda"), torch.float32, mixed=True).channels_last
+def arithmetic(monkeypatch, trained=None, **parameters):
+    """Return the arithmetic on a device that this machine may lack."""
+    monkeypatch.setattr(_readout, "resolve_device", torch.device)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    values = {"mixed_precision": "auto", "device": "cpu", "dtype": "float32", **parameters}
+    return Arithmetic.of(SimpleNamespace(**values), trained)
 
 
 @pytest.mark.parametrize(
-    ("width", "stride", "device", "first"),
-    [(4, 2, "cpu", True), (16, 2, "cpu", False), (4, 1, "cpu", False), (4, 2, "cuda", False)],
+    ("device", "dtype", "mixed", "last"),
+    [
+        ("cpu", "float32", False, True),
+        ("cpu", "float64", False, False),
+        ("cuda", "float32", False, False),
+        ("cuda", "float32", True, True),
+    ],
+)
+def test_channels_stay_first_where_it_was_not_measured(monkeypatch, device, dtype, mixed, last):
+    how = arithmetic(monkeypatch, device=device, dtype=dtype, mixed_precision=mixed)
+    assert how.channels_last is last
+
+
+@pytest.mark.parametrize(
+    ("width", "stride", "device", "last"),
+    [(4, 2, "cpu", False), (16, 2, "cpu", True), (4, 1, "cpu", True), (4, 2, "cuda", True)],
 )
 def test_channels_stay_first_where_gradients_would_be_written_elsewhere(
-    width, stride, device, first
+    monkeypatch, width, stride, device, last
 ):
-    how = Arithmetic(torch.device(device), torch.float32, mixed=False)
     network = nn.Sequential(nn.Conv2d(width, 6, 1, stride), nn.ReLU())
-    assert how.to_train(network).channels_first == first
+    assert arithmetic(monkeypatch, network, device=device).channels_last is last
+    assert arithmetic(monkeypatch, None, device=device).channels_last is (device == "cpu")
 
 
-@pytest.mark.parametrize("epochs", [0, 2])
-def test_a_device_without_bfloat16_is_named(monkeypatch, epochs):
-    monkeypatch.setattr(_arithmetic, "has_bfloat16", lambda _: False)
-    fitted = small(epochs=epochs, device="cpu").fit(X, Y)
-    before = fitted.transform(X)
-    message = "mixed_precision=True needs a device with bfloat16 .*; device 'cpu' of this machine"
-    with pytest.raises(ValueError, match=message):
-        fitted.set_params(mixed_precision=True).fit(X, Y)
-    with pytest.raises(ValueError, match=message):
-        fitted.transform(X)
-    assert_array_equal(fitted.set_params(mixed_precision=False).transform(X), before)
-
-
-@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_there_is_nothing_to_mix_with_float64():
     extractor = small(dtype="float64", mixed_precision=True, device="cpu")
     with pytest.raises(ValueError, match=r"needs dtype='float32', .*; got dtype='float64'"):
@@ -147,7 +144,6 @@ def test_there_is_nothing_to_mix_with_float64():
     assert not hasattr(extractor, "state_dict_")
 
 
-@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize(
     ("wanted", "device", "dtype", "training", "mixed"),
     [
@@ -162,19 +158,6 @@ def test_there_is_nothing_to_mix_with_float64():
 def test_auto_is_for_pretraining_on_cuda_devices(
     monkeypatch, wanted, device, dtype, training, mixed
 ):
-    monkeypatch.setattr(_arithmetic, "resolve_device", torch.device)
-    extractor = SimpleNamespace(mixed_precision=wanted, device=device, dtype=dtype)
-    assert Arithmetic.of(extractor, training=training).mixed is mixed
-
-
-@pytest.mark.parametrize(
-    ("machine", "x86", "other"), [("x86_64", True, False), ("aarch64", False, True)]
-)
-def test_each_processor_is_asked_in_its_own_way(monkeypatch, machine, x86, other):
-    monkeypatch.setattr(_arithmetic.platform, "machine", lambda: machine)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: x86)
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: other)
-    answer = SimpleNamespace(_is_mkldnn_bf16_supported=lambda: other)
-    monkeypatch.setattr(torch.ops, "mkldnn", answer)
-    assert has_bfloat16(torch.device("cpu"))
-    assert not has_bfloat16(torch.device("mps"))
+    trained = nn.Linear(2, 2) if training else None
+    how = arithmetic(monkeypatch, trained, mixed_precision=wanted, device=device, dtype=dtype)
+    assert how.mixed is mixed

@@ -14,10 +14,8 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
-from ffnb_sklearn.backbones._checks import differing_pair
 from ffnb_sklearn.exceptions import NonFiniteFeaturesError, RandomFeaturesWarning
 from ffnb_sklearn.pipeline import make_continual_pipeline
-from ffnb_sklearn.saving import load, save
 from tests.backbones.damaged_files import DAMAGED
 
 RNG = np.random.default_rng(0)
@@ -272,54 +270,6 @@ def test_a_column_of_paths_in_a_column_transformer(tmp_path):
 # ---- parameters changed after fit
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"backbone_params": {"in_features": 12, "out_features": 4, "bias": False}}, "'bias': F"),
-        ({"backbone_params": None}, "'out_features': 4}; got {}"),
-        ({"head": "fc"}, "head must be that of fit, None; got 'fc'"),
-    ],
-)
-def test_parameters_of_the_network_must_be_those_of_fit(tmp_path, parameters, message):
-    extractor = linear().fit(ROWS)
-    expected = extractor.transform(ROWS)
-    fitted_params = extractor.get_params()
-    extractor.set_params(**parameters)
-    save(extractor, tmp_path / "changed.ffnb")
-    stored = load(
-        tmp_path / "changed.ffnb", factories={"torch.nn.modules.linear:Linear": nn.Linear}
-    )
-    for one in (extractor, deepcopy(extractor), pickle.loads(pickle.dumps(extractor)), stored):
-        with pytest.raises(ValueError, match=message):
-            one.transform(ROWS)
-        one.set_params(**{name: fitted_params[name] for name in parameters})
-        assert_array_equal(one.transform(ROWS), expected)
-
-
-def test_a_change_within_the_parameters_of_the_network_is_noticed():
-    sizes = [12, 4]
-
-    def build(sizes, make):  # neither a local function nor a lambda can be pickled
-        return make(*sizes)
-
-    params = {"sizes": sizes, "make": lambda *sizes: nn.Linear(*sizes)}
-    extractor = linear(backbone_params=params).set_params(backbone=build).fit(ROWS)
-    extractor.transform(ROWS)
-    sizes[1] = 5
-    with pytest.raises(ValueError, match="backbone_params must be that of fit"):
-        extractor.transform(ROWS)
-
-
-def test_another_backbone_is_used_at_once():
-    extractor = linear().fit(ROWS)
-    features = extractor.transform(ROWS)
-    assert_array_equal(extractor.set_params(backbone="torch.nn:Linear").transform(ROWS), features)
-    extractor.set_params(backbone=nn.Bilinear)
-    for one in (extractor, deepcopy(extractor)):
-        with pytest.raises(TypeError, match="Bilinear"):
-            one.transform(ROWS)
-
-
 # ---- errors
 
 
@@ -330,7 +280,7 @@ def test_a_network_with_random_weights_warns_where_it_is_fitted(network):
     if isinstance(network, nn.Sequential):
         extractor.set_params(input_shape=(64, 1))
     rows = RNG.normal(size=(4, 64))
-    with pytest.warns(RandomFeaturesWarning, match="distributed as torch draws") as caught:
+    with pytest.warns(RandomFeaturesWarning, match="are as torch initialises them") as caught:
         extractor.fit(rows)
     assert caught[0].filename == __file__
     extractor.set_params(weights=network.state_dict()).fit(rows)
@@ -339,7 +289,7 @@ def test_a_network_with_random_weights_warns_where_it_is_fitted(network):
 @pytest.mark.parametrize("channels", [1, 4])
 def test_images_with_other_channels_than_the_network_are_named(channels):
     images = np.zeros((4, 6, 6, channels), dtype=np.uint8)
-    message = rf"backbone takes images of 3 channels; got {channels} channels"
+    message = rf"inputs of shape \({channels}, 6, 6\), .* to have 3 channels, but got {channels}"
     with pytest.raises(ValueError, match=message):
         cnn().set_params(input_shape=None).fit(images)
 
@@ -354,12 +304,8 @@ def test_images_with_other_channels_than_the_network_are_named(channels):
         ({"std": 0.0}, ValueError, r"std must be finite and positive; got 0.0"),
         ({"mean": np.nan}, ValueError, r"mean must be finite; got nan"),
         ({"device": "gpu"}, ValueError, r"device must be 'auto'.*'gpu'"),
-        ({"weights": {}}, ValueError, r"missing 2 keys \[weight, bias\]; unexpected 0 keys"),
-        (
-            {"weights": {**LINEAR, **{f"k{i}": [1.0] for i in range(9)}}},
-            ValueError,
-            r"missing 0 keys \[\]; unexpected 9 keys \[k0, k1, k2, k3, k4, ...\]",
-        ),
+        ({"weights": {}}, ValueError, r'do not fit .*Missing key.* "weight", "bias"'),
+        ({"weights": {**LINEAR, "k": [1.0]}}, ValueError, r'do not fit .*Unexpected key.* "k"'),
         ({"weights": {**LINEAR, "bias": np.ones(3)}}, ValueError, r"do not fit .*size mismatch"),
         ({"weights": {**LINEAR, "bias": "one"}}, ValueError, r"'bias' maps to an instance of str"),
         ({"backbone": "linear"}, ValueError, r"dotted name .* got 'linear'"),
@@ -397,7 +343,7 @@ def test_a_damaged_file_of_weights_is_named(tmp_path, damage):
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (lambda x: (x, x), TypeError, "must return a tensor .* instance of tuple"),
+        (lambda x: (x, x), TypeError, "must return a tensor .* got tuple"),
         (lambda x: x.sum(), ValueError, r"one row per input; got shape \(\) for 2 inputs"),
         (lambda x: x.T, ValueError, r"one row per input; got shape \(12, 2\) for 2 inputs"),
         (lambda x: x - x.mean(0), ValueError, "must treat each row by itself"),
@@ -408,38 +354,6 @@ def test_a_damaged_file_of_weights_is_named(tmp_path, damage):
 def test_outputs_that_are_no_features(function, error, message):
     with pytest.raises(error, match=message):
         TorchFeatureExtractor(lambda: Returning(function)).fit(ROWS)
-
-
-@pytest.mark.parametrize(
-    "scale", [nn.Identity(), nn.functional.normalize], ids=["as is", "length 1"]
-)
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.vstack([ROWS[0], ROWS[1], ROWS[0]]),
-        ROWS[:1],
-        np.ones((5, 12)),
-        np.zeros((1, 12), dtype=np.uint8),
-    ],
-)
-def test_rows_that_mix_are_found_among_rows_that_are_equal(scale, rows):
-    def mix(inputs):
-        return scale(inputs) + scale(inputs).mean(dim=0)
-
-    with pytest.raises(ValueError, match="must treat each row by itself"):
-        TorchFeatureExtractor(lambda: Returning(mix)).fit(rows)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float64])
-@pytest.mark.parametrize("row", [[0, 0, 0], [1, 1, 1], [-1, -1, 0], [255, 6, 3], [0, 7, 0]])
-def test_a_row_is_altered_within_its_range(row, dtype):
-    row = np.abs(row).astype(dtype) if dtype == np.uint8 else np.array(row, dtype=dtype)
-    first, other = differing_pair(np.array([row, row]))
-    assert_array_equal(first, row)
-    assert other.dtype == dtype
-    assert not np.array_equal(other, row)
-    if row.any():
-        assert np.all((np.abs(other * 1.0) <= np.abs(row * 1.0)) & (other * 1.0 * row >= 0))
 
 
 def test_non_finite_features_name_the_row():

@@ -17,13 +17,6 @@ def test_rows_are_shaped_then_scaled():
     assert_array_equal(prepared.numpy(), expected)
 
 
-def test_settings_are_plain():
-    inputs = Inputs(shape=(np.int64(3), 4), mean=np.float32(0.5), std=[1.0, 2.0, 3.0])
-    expected = {"input_shape": [3, 4], "mean": [0.5], "std": [1.0, 2.0, 3.0]}
-    assert inputs.settings() == expected
-    assert Inputs().settings() == {"input_shape": None, "mean": None, "std": None}
-
-
 @pytest.mark.parametrize("inputs", [Inputs(shape=(3, 5)), Inputs(mean=[1.0, 2.0])])
 def test_what_rows_cannot_take_is_refused_beforehand(inputs):
     with pytest.raises(ValueError, match=r"input_shape|mean"):

@@ -13,12 +13,12 @@ from ffnb_sklearn.backbones import (
     skeleton_nodes,
     tree_adjacency,
 )
-from ffnb_sklearn.backbones._skeleton_gcn import shift_adjacencies, spread_shifts
+from ffnb_sklearn.backbones._skeleton_gcn import _pairings
 
 RNG = np.random.default_rng(0)
 NODES = torch.tensor(RNG.normal(size=(6, 5, 12)))
 PAIRED = {"n_filters": 4, "n_pairings": 2, "n_length_filters": 3, "random_state": 0}
-GRAPH = RNG.normal(size=(2, 5, 5))
+GRAPH = RNG.normal(size=(5, 5))
 
 
 def network(**parameters):
@@ -42,42 +42,30 @@ def paper_mode():
         (21, "fpha", {}, 168),
         (21, "fpha", {"n_filters": 0, "n_pairings": 10, "n_length_filters": 1}, 210),
         (30, None, {"n_filters": 3, "n_pairings": 15, "n_length_filters": 2}, 990),
-        (21, np.ones((2, 21, 21)), {"n_filters": 5}, 210),
+        (21, np.ones((21, 21)), {"n_filters": 5}, 105),
     ],
 )
 def test_width_and_number_of_weights(n_nodes, skeleton, parameters, n_features):
     gcn = SkeletonGCN(n_nodes, 24, adjacency=skeleton, **parameters)
     assert gcn(torch.zeros(7, n_nodes, 24)).shape == (7, n_features)
     assert gcn.n_features == n_features
-    n_heads = np.ndim(skeleton) - 1 if isinstance(skeleton, np.ndarray) else 1
     n_filters = parameters.get("n_filters", 8)
     n_lengths = parameters.get("n_pairings", 0) * parameters.get("n_length_filters", 8)
-    expected = {"filters": 24 * 2 ** (n_heads - 1) * n_filters, "length_filters": 8 * n_lengths}
+    expected = {"filters": 24 * n_filters, "length_filters": 8 * n_lengths}
     assert {name: one.numel() for name, one in gcn.named_parameters()} == expected
 
 
-@pytest.mark.parametrize("adjacency", [GRAPH, GRAPH[0].tolist()], ids=["heads", "matrix"])
+@pytest.mark.parametrize("adjacency", [GRAPH, GRAPH.tolist()], ids=["array", "list"])
 def test_features_are_those_of_the_formulas(adjacency):
     gcn = network(adjacency=adjacency, **PAIRED)
     x = NODES.numpy()
-    expected = []
-    weights, length_weights = gcn.filters.detach().numpy(), gcn.length_filters.detach().numpy()
-    for A, W in zip(np.reshape(adjacency, (-1, 5, 5)).astype(np.float32), weights, strict=True):
-        expected.append(np.maximum(A.astype(float) @ x @ W, 0))
+    weights, length_weights = gcn.filters[0].detach().numpy(), gcn.length_filters.detach().numpy()
+    expected = [np.maximum(np.float32(adjacency).astype(float) @ x @ weights, 0)]
     for shift, W in zip([2, 1], length_weights, strict=True):
         vectors = (x - np.roll(x, -shift, axis=1)).reshape(6, 5, 4, 3)
         expected.append(np.linalg.norm(np.swapaxes(vectors, 2, 3) @ W, axis=2))
     features = gcn(NODES).detach().numpy()
     assert_allclose(features, np.concatenate(expected, axis=2).reshape(6, -1), atol=1e-12)
-
-
-def test_shifts_in_place_of_evenly_spread_ones():
-    spread = {**PAIRED, "n_filters": 0}
-    given = {**spread, "n_pairings": 0, "shifts": (2, 1)}
-    assert network(**given).n_features == 5 * 2 * 3
-    assert_array_equal(network(**given)(NODES).detach(), network(**spread)(NODES).detach())
-    last = network(**{**given, "shifts": (1,)}).pairings
-    assert_array_equal(last, network(**spread).pairings[1:])
 
 
 def test_lengths_do_not_depend_on_the_direction_of_view():
@@ -157,22 +145,19 @@ def test_single_and_double_precision_agree():
     assert_allclose(single.detach(), double.detach(), atol=1e-5)
 
 
-@pytest.mark.parametrize("learn", [False, True])
-def test_a_given_adjacency_is_kept_or_learnt(learn):
-    gcn = network(adjacency=GRAPH, learn_adjacency=learn, **PAIRED)
+def test_training_changes_the_filters_alone():
+    gcn = network(adjacency=GRAPH, **PAIRED)
     optimizer = torch.optim.SGD(gcn.parameters(), lr=0.1)
     gcn(NODES).square().sum().backward()
     optimizer.step()
-    names = {"filters", "length_filters"} | ({"adjacency", "pairings"} if learn else set())
-    assert {name for name, _ in gcn.named_parameters()} == names
+    assert {name for name, _ in gcn.named_parameters()} == {"filters", "length_filters"}
     assert all(one.grad.abs().sum() > 0 for one in gcn.parameters())
-    assert np.allclose(gcn.adjacency.detach(), GRAPH, atol=1e-6) is not learn
-    assert np.allclose(gcn.pairings.detach(), shift_adjacencies(5, [2, 1])) is not learn
+    assert_allclose(gcn.adjacency[0], GRAPH, atol=1e-6)
     assert set(gcn.state_dict()) == {"filters", "length_filters", "adjacency", "pairings"}
 
 
 def test_gradients_of_lengths_that_are_zero():
-    gcn = network(learn_adjacency=True, **PAIRED)
+    gcn = network(**PAIRED)
     gcn(torch.zeros(2, 5, 12, dtype=torch.float64)).sum().backward()
     assert all(one.grad.isfinite().all() for one in gcn.parameters())
 
@@ -196,7 +181,7 @@ def test_skeletons_are_trees(name, n_joints, n_bones):
 
 @pytest.mark.parametrize("n_nodes", [2, 5, 6])
 def test_all_shifts_meet_every_pair(n_nodes):
-    shifts = shift_adjacencies(n_nodes, spread_shifts(n_nodes, n_nodes // 2))
+    shifts = _pairings(n_nodes, n_nodes // 2)
     assert_array_equal(shifts.sum(axis=2), 0)
     met = (shifts < 0).any(axis=0)
     assert (met | met.T).sum() == n_nodes * (n_nodes - 1)
@@ -248,9 +233,9 @@ def test_in_a_feature_extractor_that_is_pickled(dtype):
 
 
 @pytest.mark.parametrize("n_pairings", [0, 2])
-def test_pretraining_changes_filters_and_a_learnt_adjacency(n_pairings):
+def test_pretraining_changes_the_filters(n_pairings):
     rows = NODES.flatten(1).numpy()
-    parameters = {"n_nodes": 5, "n_node_features": 12, "learn_adjacency": True, **PAIRED}
+    parameters = {"n_nodes": 5, "n_node_features": 12, **PAIRED}
     extractor = TorchFeatureExtractor(
         SkeletonGCN,
         backbone_params={**parameters, "n_pairings": n_pairings},
@@ -260,7 +245,8 @@ def test_pretraining_changes_filters_and_a_learnt_adjacency(n_pairings):
     before = extractor.fit(rows).state_dict_
     extractor.set_params(epochs=2).fit(rows, [0, 1, 0, 1, 0, 1])
     assert before.keys() == extractor.state_dict_.keys()
-    for name, weights in extractor.state_dict_.items():
+    for name in ("filters", "length_filters"):
+        weights = extractor.state_dict_[name]
         assert weights.size == 0 or np.abs(weights - before[name]).max() > 1e-4
 
 
@@ -274,22 +260,15 @@ def test_pretraining_changes_filters_and_a_learnt_adjacency(n_pairings):
         ({"n_nodes": 5.0}, r"n_nodes must be an integer at least 2; got 5\.0"),
         ({"n_filters": -1}, "n_filters must be an integer at least 0; got -1"),
         ({"n_filters": True}, "n_filters must be an integer at least 0; got True"),
-        ({"n_filters": 0}, "n_filters or n_pairings must be positive; got 0 for both"),
         ({"n_pairings": 3}, "n_pairings must be an integer from 0 to 2; got 3"),
-        ({"shifts": (1,), "n_pairings": 1}, "shifts replace n_pairings, which must be 0; got 1"),
-        ({"shifts": (3,)}, r"shifts must be different integers from 1 to 2; got \(3,\)"),
-        ({"shifts": (1, 1)}, r"shifts must be different integers from 1 to 2; got \(1, 1\)"),
-        ({"shifts": 2}, "shifts must be different integers from 1 to 2; got 2"),
         ({"n_length_filters": 0}, "n_length_filters must be an integer at least 1; got 0"),
-        ({"n_coordinates": 5}, "n_node_features must be a multiple of n_coordinates, 5; got 12"),
+        ({"n_node_features": 10}, "n_node_features must be a multiple of 3 coordinates; got 10"),
         ({"n_node_features": 0}, "n_node_features must be an integer at least 1; got 0"),
-        ({"n_coordinates": "3"}, "n_coordinates must be an integer at least 1; got '3'"),
         ({"random_state": -1}, "random_state must be an integer at least 0; got -1"),
         ({"adjacency": "hand"}, r"adjacency must be one of \['fpha', 'sbu'\], or .* got 'hand'"),
-        ({"adjacency": "fpha"}, r"shape \(5, 5\) or \(n_heads, 5, 5\); got \(21, 21\)"),
-        ({"adjacency": np.ones(25)}, r"adjacency must have shape .* got \(25,\)"),
-        ({"adjacency": np.ones((0, 5, 5))}, r"adjacency must have shape .* got \(0, 5, 5\)"),
-        ({"adjacency": np.full((5, 5), np.nan)}, "adjacency must hold finite weights"),
+        ({"adjacency": "fpha"}, r"shape \(5, 5\) and finite .* got shape \(21, 21\)"),
+        ({"adjacency": np.ones(25)}, r"adjacency must have shape .* got shape \(25,\)"),
+        ({"adjacency": np.full((5, 5), np.nan)}, "adjacency must have .* finite weights"),
     ],
 )
 def test_parameters_that_make_no_network(parameters, message):
@@ -303,15 +282,9 @@ def test_inputs_of_another_shape(shape):
         SkeletonGCN(5, 12)(torch.zeros(shape))
 
 
-@pytest.mark.parametrize("parents", [[], [0, 2], [0, -1], [0, 0.5]])
+@pytest.mark.parametrize("parents", [[], [0, 2], [0, -1], [0, 0.5], 5])
 def test_parents_that_are_no_joints(parents):
-    with pytest.raises(ValueError, match=r"parents must hold the index of a joint .* got \["):
-        tree_adjacency(parents)
-
-
-@pytest.mark.parametrize("parents", [5, np.array(0), iter([0, 0])])
-def test_parents_that_are_no_sequence(parents):
-    with pytest.raises(ValueError, match="parents must be a sequence, one index per joint; got "):
+    with pytest.raises(ValueError, match="parents must hold the index of a joint"):
         tree_adjacency(parents)
 
 

@@ -75,7 +75,6 @@ def test_of_a_backbone_that_is_trained_on(augment, shape, meta_device):
             input_shape=shape,
             augment=augment,
             epochs=2,
-            validation_fraction=0.2,
             random_state=0,
             device="cpu",
         )

@@ -42,7 +42,7 @@ CALLS = [
     (FFNBClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
     (FFNBClassifier, shards, (ClassIncrementalClassifier, "_after_task")),
     (NaiveIncrementalClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
-    (extractor, fit, (_pretraining._Run, "keep_best")),
+    (extractor, fit, (_pretraining._Training, "run_epoch")),
 ]
 
 
@@ -98,24 +98,6 @@ def test_later_tasks_draw_nothing():
     assert same(generator, draws(5, 1))
     estimator.forget(estimator.classes_).partial_fit(ROWS, LABELS)
     assert same(generator, draws(5, 2))
-
-
-def test_an_interrupted_training_is_resumed(tmp_path, monkeypatch):
-    generator = draws(5)
-    estimator = extractor(random_state=generator, checkpoint=tmp_path / "run.pt")
-    train = _pretraining._Run.train
-
-    def interrupted(run, epoch):
-        if epoch:
-            raise KeyboardInterrupt
-        train(run, epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_pretraining._Run, "train", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fit(estimator)
-    fit(estimator)
-    assert_array_equal(outputs(estimator), outputs(fit(extractor(random_state=draws(5)))))
 
 
 def test_seeds_of_other_random_states():

@@ -119,7 +119,7 @@ def test_means_and_deviations_are_those_of_each_channel():
 
 def test_a_network_of_two_outputs_is_refused():
     """skorch #420."""
-    with pytest.raises(TypeError, match=r"must return a tensor .* got an instance of tuple"):
+    with pytest.raises(TypeError, match=r"must return a tensor .* got tuple"):
         TorchFeatureExtractor(two_outputs).fit(ROWS)
 
 
@@ -138,14 +138,18 @@ def test_weights_without_a_head_need_a_network_without_one():
     """timm #2332."""
     state = {key: value for key, value in weights().items() if not key.startswith("head.")}
     assert extractor(weights=state, head="head").fit_transform(IMAGES).shape == (6, 5)
-    with pytest.raises(ValueError, match=r"missing 2 keys \[head.weight, head.bias\]"):
+    with pytest.raises(
+        ValueError, match=r"Missing key\(s\) in state_dict: .head.weight., .head.bias"
+    ):
         extractor(weights=state).fit(IMAGES)
 
 
 def test_weights_of_another_network_are_never_skipped_in_silence():
     """timm #1045."""
     other = {f"backbone.{key}": value for key, value in weights().items()}
-    with pytest.raises(ValueError, match=r"missing 10 keys \[conv.weight.*unexpected 11 keys"):
+    with pytest.raises(
+        ValueError, match=r"Missing key\(s\) in state_dict: .conv.weight.*Unexpected key"
+    ):
         extractor(weights=other).fit(IMAGES)
 
 
@@ -163,7 +167,7 @@ def test_a_file_of_safetensors_without_its_package_names_the_package(tmp_path, m
     path = tmp_path / "model.safetensors"
     header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
-    with pytest.raises(ImportError, match=r"needs the package safetensors; install it: python"):
+    with pytest.raises(ImportError, match=r"safetensors cannot .*; install it: python"):
         extractor(weights=path).fit(IMAGES)
 
 
@@ -202,7 +206,7 @@ def test_a_last_batch_of_one_sample_passes_batch_normalisation():
     """skorch #477."""
     model = TorchFeatureExtractor(rows_network, epochs=2, train_batch_size=32, random_state=0)
     model.fit(ROWS[:65], Y[:65])
-    assert np.isfinite(model.history_["train_loss"]).all()
+    assert np.isfinite(model.loss_curve_).all()
     assert np.isfinite(model.transform(ROWS[:1])).all()
 
 

@@ -70,8 +70,6 @@ FORGED = [
     (texts, "input", "file"),
     (fitted_extractor, "weights", "/etc/hostname"),
     (fitted_extractor, "weights", {"path": "/etc/hostname"}),
-    (fitted_extractor, "checkpoint", "/etc/hostname"),
-    (fitted_extractor, "checkpoint", {"path": "/etc/hostname"}),
     (texts, "memory", "/tmp"),
     # Patterns and codecs.
     (texts, "token_pattern", "(a+)+$"),
@@ -246,12 +244,11 @@ def test_weights_of_another_network_are_not_saved(parameters, tmp_path):
 def test_paths_are_left_out(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save(ConvNet().state_dict(), tmp_path / "weights.pt")
-    model = TorchFeatureExtractor(
-        ConvNet, weights=tmp_path / "weights.pt", checkpoint=str(tmp_path / "checkpoint")
-    ).fit(IMAGES)
+    path = tmp_path / "weights.pt"
+    model = TorchFeatureExtractor(ConvNet, weights=path).fit(IMAGES)
     save(model, tmp_path / "model.ffnb")
     loaded = load(tmp_path / "model.ffnb")
-    assert (loaded.weights, loaded.checkpoint) == (None, None)
+    assert loaded.weights is None
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
-    # The estimator that was saved keeps its paths.
-    assert model.checkpoint == str(tmp_path / "checkpoint")
+    # The estimator that was saved keeps its path.
+    assert model.weights == path

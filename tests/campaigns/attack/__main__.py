@@ -19,15 +19,12 @@ READERS = {
         "load, and do no harm when they are used",
         first_use.count_used,
     ),
-    "damaged files of weights and checkpoints": ("not noticed", weights.count_damaged),
-    "forged files of weights and checkpoints": ("hold such weights", weights.count_forged),
+    "damaged files of weights": ("not noticed", weights.count_damaged),
     "changed texts of SBU and FPHA": ("hold other skeletons", data_sets.count_texts),
 }
 
 # The formats with check sums: none of these files may be accepted.
 CHECKED = [name for name, (kind, _) in READERS.items() if kind == "not noticed"]
-
-WRITERS = {"models": models.kill_writers, "checkpoints": weights.kill_writers}
 
 
 def attack_reader(name, n_files, folder):
@@ -47,11 +44,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # The processes come first: a fork after a threaded operation of torch may hang.
-        for kind, kill in WRITERS.items() if hasattr(os, "fork") else ():
-            n_kills = arguments.kills // len(WRITERS)
-            n_inside = kill(n_kills, folder)
-            print(f"{n_kills} killed writers of {kind}, {n_inside} while writing: none lost")
         if hasattr(os, "fork"):
+            n_inside = models.kill_writers(arguments.kills, folder)
+            print(f"{arguments.kills} killed writers, {n_inside} while writing: none lost")
             n_loaded = models.save_together(arguments.saves, folder)
             print(f"{arguments.saves} saves to one path, loaded {n_loaded} times: none lost")
         n_files = arguments.files // len(READERS)

@@ -79,7 +79,7 @@ def text_pipeline():
 def image_pipeline():
     small = {"stem_width": 4, "widths": (4, 6), "blocks": (1, 1)}
     extractor = TorchFeatureExtractor(
-        ConvNet, backbone_params=small, layers=["0", "3"], pooling=2, views=MirrorShift(1)
+        ConvNet, backbone_params=small, layers=["0", "3"], pooling="max", views=MirrorShift(1)
     )
     return make_continual_pipeline(extractor, classifier()).partial_fit(_IMAGES, [0, 0, 1, 1])
 

@@ -9,8 +9,7 @@ from numpy.testing import assert_array_equal
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from ffnb_sklearn.backbones import image_files
-from ffnb_sklearn.backbones._checkpoint import digest_arrays
-from ffnb_sklearn.backbones._sources import ImageSource, as_source
+from ffnb_sklearn.backbones._images import ImageSource, as_source
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, size=(5, 6, 7, 3), dtype=np.uint8)
@@ -125,13 +124,8 @@ def test_a_column_of_a_table_and_a_list_of_pairs(files):
         assert_array_equal(as_source(images)[:], ROWS)
 
 
-def test_pairs_of_images_are_no_samples():
-    with pytest.raises(TypeError, match=r"one image per sample; X\[0\] holds several arrays"):
-        as_source([(image, image) for image in BYTES])
-
-
 def test_a_loader_is_no_data_set():
-    with pytest.raises(TypeError, match="a data set, not its loader"):
+    with pytest.raises(TypeError, match="and no loader; got an instance of DataLoader"):
         as_source(DataLoader(Pairs(BYTES)))
 
 
@@ -141,14 +135,6 @@ def test_only_what_is_asked_for_is_read():
     data.read.clear()
     source[2:4]
     assert data.read == [2, 3]
-
-
-def test_the_digest_of_images_is_that_of_their_rows():
-    images = np.tile(FIRST, (60, 1, 1, 1))
-    expected = digest_arrays({"rows": images.reshape(300, -1)})
-    assert digest_arrays({"rows": as_source(list(images))}) == expected
-    images[299, 0, 0, 0] ^= 1
-    assert digest_arrays({"rows": as_source(list(images))}) != expected
 
 
 # ---- folders
@@ -166,27 +152,6 @@ def test_files_of_a_folder_are_sorted_and_those_of_subfolders_too(tmp_path):
     ]
 
 
-def test_linked_folders_are_followed_and_hidden_files_are_not(tmp_path):
-    for name in ("data/cat/1.png", "data/cat/._1.png", "data/.hidden/2.png", "elsewhere/3.png"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    (tmp_path / "data/dog").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere/loop").symlink_to(tmp_path / "data")
-    (tmp_path / "data/a link to cat").symlink_to(tmp_path / "data/cat")
-    found = [path.relative_to(tmp_path / "data") for path in image_files(tmp_path / "data")]
-    assert [str(path) for path in found] == ["cat/1.png", "dog/3.png"]
-
-
-def test_folders_that_link_to_each_other_are_listed_once(tmp_path):
-    for k in range(12):
-        (tmp_path / f"{k}").mkdir()
-        (tmp_path / f"{k}/image.png").touch()
-        for other in range(12):
-            (tmp_path / f"{k}/to {other}").symlink_to(tmp_path / f"{other}")
-    assert len(image_files(tmp_path)) == 12
-
-
 def test_folders_without_images(tmp_path):
     with pytest.raises(ValueError, match=r"folder must hold images, .*\.png.* has none"):
         image_files(tmp_path)
@@ -200,7 +165,6 @@ def test_folders_without_images(tmp_path):
 @pytest.mark.parametrize(
     ("images", "shape", "error", "message"),
     [
-        ([], None, ValueError, "X must hold at least one sample; got an empty list"),
         (FIRST[:0], None, ValueError, "X must hold at least one image; got an empty ndarray"),
         (Pairs([]), None, ValueError, "at least one image; got an empty Pairs"),
         ("folder", None, ValueError, r"the single path 'folder'.*image_files\(folder\)"),
@@ -285,14 +249,12 @@ def test_damaged_and_missing_files(files, tmp_path):
     for damaged in (content[: len(content) // 2], b"", b"no image at all"):
         files[2].write_bytes(damaged)
         with pytest.raises(
-            ValueError, match=r"X\[2\] must be an image; the file '.*2\.png' cannot"
+            ValueError, match=r"X\[2\], the file '.*2\.png', must be a grey or colour image"
         ):
             as_source(files)[:]
     with pytest.raises(FileNotFoundError, match=r"nowhere\.png"):
         as_source([tmp_path / "nowhere.png"])
-    with pytest.raises(
-        IsADirectoryError, match=r"X\[0\] must be the path of an image; .*image_fil"
-    ):
+    with pytest.raises(IsADirectoryError):
         as_source([tmp_path])
 
 
@@ -303,7 +265,7 @@ def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):
     path = tmp_path / "picture.png"
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 7 6\n%%EndComments\nshowpage\n")
     with pytest.raises(
-        ValueError, match=r"X\[0\] must be an image; the file '.*picture\.png'.*PNG"
+        ValueError, match=r"X\[0\], the file '.*picture\.png', must be .* image.*PNG"
     ):
         as_source([path])
     assert started == []
@@ -316,18 +278,6 @@ def test_every_documented_format_is_read(tmp_path, suffix):
     path = tmp_path / f"grey{suffix}"
     pictures(np.full((1, 6, 7), 200, np.uint8))[0].save(path)
     assert_array_equal(np.abs(as_source([path])[:].astype(int) - 200) <= 1, True)
-
-
-@pytest.mark.parametrize("most", [41, 30, 2])
-@pytest.mark.filterwarnings("ignore:Image size")
-def test_files_of_too_many_pixels_are_not_decoded(files, monkeypatch, most):
-    # Pillow itself only warns of up to twice as many.
-    image = pytest.importorskip("PIL.Image")
-    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", most)
-    with pytest.raises(
-        ValueError, match=rf"X\[0\] .*0\.png'.*42 pixels.*\b{most if most > 21 else 4}"
-    ):
-        as_source(files)
 
 
 def test_images_are_turned_upright(tmp_path):
@@ -349,7 +299,9 @@ def test_pillow_is_needed_for_files_alone(monkeypatch, files):
     monkeypatch.delitem(sys.modules, "PIL.Image", raising=False)
     assert_array_equal(ImageSource(BYTES)[:], ROWS)
     assert_array_equal(ImageSource(list(BYTES))[:], ROWS)
-    with pytest.raises(ImportError, match=r"X holds paths, .* needs Pillow; install it: python -m"):
+    with pytest.raises(
+        ImportError, match=r"PIL cannot be imported: .*; install it: .* pip install pillow"
+    ):
         as_source(files)
 
 

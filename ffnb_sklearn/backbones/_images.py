@@ -1,0 +1,322 @@
+"""Read images from arrays, lists, files and data sets, batch by batch, as rows.
+
+An `ImageSource` is sliced like an array of rows; no image is stored. Pillow is imported only for
+paths and PIL images.
+"""
+
+import os
+import sys
+from contextlib import nullcontext, suppress
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.functional import interpolate
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from ffnb_sklearn.backbones._network import import_optional
+
+# Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
+# dozens of others, some of which it hands to another program.
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+# Modes of PIL images that are converted without loss, apart from transparency, and their new modes.
+_OPAQUE = {
+    **dict.fromkeys(("1", "L", "LA"), "L"),
+    **dict.fromkeys(("P", "PA", "RGB", "RGBA"), "RGB"),
+}
+
+# Usual numbers of channels, from which the layout of an array is inferred.
+_USUAL_CHANNELS = {1: "grey", 3: "colour", 4: "colour and transparency"}
+
+
+def image_files(folder):
+    """List the image files in a folder and its subfolders, sorted by path.
+
+    Parameters
+    ----------
+    folder : path
+        Folder, for example with one subfolder per class.
+
+    Returns
+    -------
+    list of Path
+        Files with the suffix of an image (.png, .jpg, .bmp, .gif, .tif, .webp, ...). Names that
+        begin with a dot are skipped. ``[file.parent.name for file in files]`` gives their labels if
+        each class has a folder.
+
+    Raises
+    ------
+    NotADirectoryError
+        If the folder does not exist.
+    ValueError
+        If the folder has no images.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from ffnb_sklearn.backbones import image_files
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.png", "a.png", "notes.txt"):
+    ...         Path(folder, name).touch()
+    ...     [file.name for file in image_files(folder)]
+    ['a.png', 'b.png']
+    """
+    if not Path(folder).is_dir():
+        raise NotADirectoryError(f"folder must be a folder of images; got {str(folder)!r}.")
+    files = []
+    for root, subfolders, names in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        found = [Path(root, name) for name in names if not name.startswith(".")]
+        files += [path for path in found if path.suffix.lower() in _SUFFIXES]
+    if not files:
+        raise ValueError(
+            f"folder must hold images, files that end in {', '.join(sorted(_SUFFIXES))}; "
+            f"{str(folder)!r} has none."
+        )
+    return sorted(files)
+
+
+def as_source(X, shape=None, resize=None):
+    """Return images as an `ImageSource`, and None for an array-like of rows."""
+    if isinstance(X, str | os.PathLike):
+        raise ValueError(
+            f"X must hold samples; got the single path {str(X)!r}. Give a list of files, such as "
+            "ffnb_sklearn.backbones.image_files(folder)."
+        )
+    if isinstance(X, DataLoader | IterableDataset):
+        raise TypeError(
+            "X must be a data set with a length and positions (map style), and no loader; got an "
+            f"instance of {type(X).__name__}."
+        )
+    if getattr(X, "ndim", None) == 1 and hasattr(X, "to_numpy"):
+        # A column of a table holds paths or images.
+        X = X.to_numpy()
+    return ImageSource(X, shape, resize) if isinstance(X, Dataset) or _holds_images(X) else None
+
+
+def _holds_images(X):
+    """Return whether an array or a sequence holds images rather than rows."""
+    if isinstance(X, np.ndarray | torch.Tensor) and X.ndim != 1:
+        return X.ndim > 2
+    if not isinstance(X, np.ndarray | list | tuple) or not len(X):
+        return False
+    # Indexing a data set leaves a list of pairs of an image and a label.
+    first = X[0][0] if isinstance(X[0], tuple) and X[0] else X[0]
+    return _is_picture(first) or _is_array(first)
+
+
+def _is_picture(item):
+    """Return whether a value is a path or a PIL image."""
+    # A PIL image can exist only if the module has been imported before.
+    pillow = sys.modules.get("PIL.Image")
+    return isinstance(item, str | os.PathLike) or bool(pillow and isinstance(item, pillow.Image))
+
+
+def _is_array(item):
+    """Return whether a value is an array or a tensor with at least two axes."""
+    return isinstance(item, np.ndarray | torch.Tensor) and item.ndim > 1
+
+
+class ImageSource:
+    """Images that are read as rows, channels first, when they are sliced.
+
+    `input_shape` is the shape of one image, by default that of the first image, or a square of side
+    `resize`; `values` is the kind of values, "uint8" or "number".
+    """
+
+    def __init__(self, items, shape=None, resize=None):
+        self._items, self._resize = items, resize
+        if len(items) == 0:
+            raise ValueError(
+                f"X must hold at least one image; got an empty {type(items).__name__}."
+            )
+        first = self._read(0)
+        self.values = _kind_of_values(first)
+        self.input_shape = _inferred_shape(first, resize) if shape is None else tuple(shape)
+        self.shape = (len(items), prod(self.input_shape))
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, index):
+        """Read the images of a slice or of an array of positions, as rows of uint8 or floats."""
+        positions = np.arange(len(self))[index]
+        if _is_array(self._items):
+            rows = self._rows(as_array(self._items[index], "X"), "X")
+        else:
+            rows = np.concatenate([self._row(int(position)) for position in positions])
+        if rows.dtype.kind == "f" and not (finite := np.isfinite(rows).all(axis=1)).all():
+            position = positions[np.flatnonzero(~finite)[0]]
+            raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinity.")
+        return rows
+
+    def check(self, values):
+        """Raise unless the images hold the kind of values of `fit`."""
+        if values not in (None, self.values):
+            raise ValueError(
+                f"X must hold images of {values} values, as in fit, because mean and std are in "
+                f"their units; got {self.values} values."
+            )
+
+    def _row(self, position):
+        """Return one image of a list or data set as a row."""
+        name, image = f"X[{position}]", self._read(position)
+        if _kind_of_values(image) != self.values:
+            raise ValueError(
+                f"X must hold images of one kind; {name} has {image.dtype} values, "
+                f"X[0] has {self.values} values."
+            )
+        return self._rows(image[None], name)
+
+    def _read(self, position):
+        """Return one image as an array; pictures have their channels first."""
+        name, item = f"X[{position}]", self._items[position]
+        if isinstance(item, tuple | list) and len(item):
+            # Data sets return pairs of an image and a label; the labels are passed as y.
+            item = item[0]
+        if _is_picture(item):
+            return _read_picture(item, name)
+        if _is_array(item):
+            return as_array(item, name)
+        raise TypeError(
+            f"X must hold images: paths, PIL images, arrays or tensors; {name} is an instance of "
+            f"{type(item).__name__}."
+        )
+
+    def _rows(self, images, name):
+        """Give a batch of images the channels, the size and the layout of inputs, as rows."""
+        if len(self.input_shape) == 3:
+            images = _with_channels(self._channels_first(images, name), self.input_shape[0], name)
+            if self._resize is not None:
+                images = _resized(images, self._resize, self.input_shape[1:])
+        elif images.shape[1:] != self.input_shape:
+            raise ValueError(
+                f"{name} must have input_shape={self.input_shape}; got {images.shape[1:]}."
+            )
+        return images.reshape(len(images), -1)
+
+    def _channels_first(self, images, name):
+        """Move the channels of a batch of images to axis 1; raise if sizes do not fit."""
+        n_channels, *size = self.input_shape
+        if images.ndim == 3 and self._is_size(images.shape[1:]):
+            return images[:, None]
+        # The number of channels of the network comes before those that are converted to it.
+        for allowed in ({n_channels}, _USUAL_CHANNELS):
+            for axis in (1, -1) if images.ndim == 4 else ():
+                moved = np.moveaxis(images, axis, 1)
+                if moved.shape[1] in allowed and self._is_size(moved.shape[2:]):
+                    return moved
+        advice = "; resize= scales images of other sizes" if self._resize is None else ""
+        raise ValueError(
+            f"{name} must hold images of input_shape={self.input_shape}, or {(*size, n_channels)}, "
+            f"channels last; got shape {images.shape[1:]}{advice}."
+        )
+
+    def _is_size(self, sides):
+        """Return whether an image may have these sides; an axis of channels is no side."""
+        if self._resize is None:
+            return tuple(sides) == self.input_shape[1:]
+        return min(sides) > max(_USUAL_CHANNELS)
+
+
+def as_array(image, name):
+    """Convert an array, or a tensor on any device, to an array of uint8, float32 or float64."""
+    if isinstance(image, torch.Tensor):
+        image = image.detach().cpu()
+        half = image.dtype in (torch.bfloat16, torch.float16)
+        image = (image.float() if half else image).numpy()
+    if image.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers; got dtype {image.dtype}.")
+    if image.dtype in (np.uint8, np.float32, np.float64):
+        return image
+    return image.astype(np.float32 if image.dtype == np.float16 else np.float64)
+
+
+def _kind_of_values(array):
+    """Return the kind of values: bytes, which mostly reach 255, need another scaling."""
+    return "uint8" if array.dtype == np.uint8 else "number"
+
+
+def _inferred_shape(first, resize):
+    """Return the shape of inputs, channels first, for the first image."""
+    is_first, is_last = (first.shape[axis] in _USUAL_CHANNELS for axis in (0, -1))
+    if first.ndim != 3 or is_first == is_last:
+        raise ValueError(
+            "input_shape must be given, such as (3, 32, 32), because the shape of the images does "
+            f"not show where their channels are; got images of shape {first.shape}."
+        )
+    n_channels, *size = first.shape if is_first else (first.shape[-1], *first.shape[:-1])
+    return (n_channels, *size) if resize is None else (n_channels, resize, resize)
+
+
+def _with_channels(images, n_channels, name):
+    """Convert images, channels first, to a number of channels if this loses nothing."""
+    found, opaque = images.shape[1], 255 if images.dtype == np.uint8 else 1
+    if found == 1 and n_channels in (3, 4):
+        images = np.repeat(images, 3, axis=1)
+    if found in (1, 3) and n_channels == 4:
+        images = np.concatenate([images, np.full_like(images[:, :1], opaque)], axis=1)
+    elif found == 4 and n_channels == 3 and (images[:, 3] == opaque).all():
+        images = images[:, :3]
+    if images.shape[1] == n_channels:
+        return images
+    wanted, got = (f"{n} ({_USUAL_CHANNELS.get(n, 'unusual')})" for n in (n_channels, found))
+    raise ValueError(
+        f"{name} must hold images whose channels are those of the network, {wanted}; got {got}, "
+        "which cannot be converted without loss. Convert the images before."
+    )
+
+
+def _resized(images, side, size):
+    """Scale images, channels first, to a shorter side of some pixels, and cut out the centre.
+
+    The centre is cut out before it is scaled, so that no image is larger than necessary.
+    """
+    shorter = min(images.shape[2:])
+    window = [min(max(round(n * shorter / side), 1), shorter) for n in size]
+    top, left = ((n - m) // 2 for n, m in zip(images.shape[2:], window, strict=True))
+    images = images[:, :, top : top + window[0], left : left + window[1]]
+    tensor = torch.from_numpy(np.ascontiguousarray(images))
+    return interpolate(tensor, tuple(size), mode="bicubic", antialias=True).numpy()
+
+
+def _read_picture(image, name):
+    """Return a PIL image, or the image in a file, as bytes, channels first."""
+    is_file = isinstance(image, str | os.PathLike)
+    if is_file:
+        import_optional("PIL", "pillow")
+        from PIL import Image
+
+        name = f"{name}, the file {os.fspath(image)!r},"
+    with open(image, "rb") if is_file else nullcontext() as file:
+        try:
+            return _pixels(Image.open(file, formats=_FORMATS) if is_file else image)
+        except Exception as error:
+            # A damaged file can raise an error of nearly any kind.
+            raise ValueError(
+                f"{name} must be a grey or colour image of bytes, a file in one of the formats "
+                f"{', '.join(_FORMATS)}: {error}"
+            ) from error
+
+
+def _pixels(picture):
+    """Return the pixels of a PIL image, upright and converted without loss, channels first."""
+    from PIL import ImageOps
+
+    picture.load()
+    # EXIF data of any program may be malformed; viewers ignore it then.
+    with suppress(Exception):
+        picture = ImageOps.exif_transpose(picture)
+    if picture.mode not in _OPAQUE:
+        raise ValueError(f"got mode {picture.mode}; convert it, such as by image.convert('RGB')")
+    mode = _OPAQUE[picture.mode]
+    if picture.has_transparency_data:
+        clear = picture.convert("RGBA")
+        if clear.getchannel("A").getextrema()[0] < 255:
+            picture, mode = clear, "RGBA"
+    pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)

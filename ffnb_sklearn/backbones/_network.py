@@ -1,0 +1,266 @@
+"""Build the network of a `TorchFeatureExtractor`, load its weights, and return them as arrays."""
+
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import reduce
+from importlib import import_module
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import kstest
+from torch import nn
+
+from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.core.messages import level_of_user
+
+# Most characters of a message of torch that is repeated.
+_LONGEST_REASON = 500
+
+# Prefixes of the keys of a network in `DataParallel` or `DistributedDataParallel`, and of a network
+# that `torch.compile` has returned.
+_WRAPPERS = re.compile(r"(module\.|_orig_mod\.)+")
+
+# Packages of networks that are not dependencies of this package.
+_OPTIONAL_PACKAGES = {"torchvision", "timm"}
+
+# Layers whose initial weights are constant, and layers whose weights torch draws from a uniform
+# distribution.
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+_DRAWN = (nn.Linear, nn.modules.conv._ConvNd)
+
+
+class RandomFeaturesWarning(UserWarning):
+    """A backbone has weights that were drawn at random and never trained."""
+
+
+def build_network(extractor, weights=None, seed=0):
+    """Build the network of an extractor on the CPU, with some weights or with those it is made of.
+
+    `seed` determines random weights of a factory. Raise `ValueError` if the dotted name cannot be
+    imported, the head does not exist, or the weights do not fit.
+    """
+    module = _made(extractor.backbone, extractor.backbone_params or {}, seed)
+    if extractor.head is not None:
+        remove_head(module, extractor.head)
+    # Cast before the weights are loaded, so that they keep their digits.
+    module.to(getattr(torch, extractor.dtype))
+    if weights is not None:
+        _load_weights(module, _read_weights(weights), extractor.head)
+    return module
+
+
+def _made(backbone, params, seed):
+    """Copy a network, or call its factory."""
+    if isinstance(backbone, nn.Module):
+        if params:
+            raise ValueError(
+                f"backbone_params must be None where backbone is a network; got {params!r}."
+            )
+        return deepcopy(backbone)
+    factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
+    # Random weights must be the same at every call and must not change the global generator, even
+    # if the factory of a trained backbone replaces them.
+    with seeded_layers(seed):
+        module = factory(**params)
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            f"backbone must return a torch.nn.Module; {backbone!r} made an instance of "
+            f"{type(module).__name__}."
+        )
+    return module
+
+
+def _import_factory(name):
+    """Import 'package.module:factory' or 'package.module.factory'."""
+    module_name, colon, attributes = name.partition(":")
+    if not colon:
+        module_name, _, attributes = name.rpartition(".")
+    if not module_name or not attributes:
+        raise ValueError(
+            "backbone must be a dotted name 'package.module:factory' or "
+            f"'package.module.factory'; got {name!r}."
+        )
+    root = module_name.partition(".")[0]
+    try:
+        module = import_optional(module_name, root if root in _OPTIONAL_PACKAGES else None)
+        factory = reduce(getattr, attributes.split("."), module)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"backbone={name!r} cannot be imported: {error}") from error
+    if not callable(factory):
+        raise ValueError(f"backbone={name!r} is not callable; it is {factory!r}.")
+    return factory
+
+
+def import_optional(name, package):
+    """Import a module of another package; if that is missing, the error says how to install it."""
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError, OSError) as error:
+        # RuntimeError and OSError come from libraries that were built for another version of torch.
+        absent = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
+        advice = f"; install it: python -m pip install {package}" if absent and package else ""
+        raise ImportError(f"{name} cannot be imported: {error}{advice}") from error
+
+
+def remove_head(module, head):
+    """Replace a submodule by the identity; the name of a nested submodule has dots."""
+    named_submodule(module, head, "head")
+    parent, _, name = head.rpartition(".")
+    setattr(module.get_submodule(parent), name, nn.Identity())
+
+
+def named_submodule(module, name, parameter):
+    """Return a submodule; raise `ValueError` if a parameter names none."""
+    found = dict(module.named_modules(remove_duplicate=False))
+    if not name or name not in found:
+        names = [child for child, _ in module.named_children()]
+        raise ValueError(
+            f"{parameter} must name a submodule of the backbone, such as one of {names}; got "
+            f"{name!r}."
+        )
+    return found[name]
+
+
+def _read_weights(weights):
+    """Return the tensors of a state dict on the CPU, by key."""
+    if not isinstance(weights, Mapping):
+        path, weights = weights, _read_file(weights)
+        if not isinstance(weights, Mapping):
+            raise ValueError(
+                f"weights={str(path)!r} must hold a state dict; it holds an instance of "
+                f"{type(weights).__name__}."
+            )
+    return {str(key): _as_tensor(key, value) for key, value in weights.items()}
+
+
+def _read_file(path):
+    """Read a file of `torch.save`, of any age, or of safetensors, without running any code."""
+    content = Path(path).read_bytes()
+    try:
+        # The names of a file of safetensors follow the eight bytes of their length.
+        if content[8:9] == b"{":
+            import_optional("safetensors", "safetensors")
+            from safetensors.torch import load
+
+            return load(content)
+        if content.startswith(b"PK"):
+            _check_archive(content)
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except ImportError:
+        raise
+    except Exception as error:
+        # A damaged file can raise an error of nearly any kind. The reason is not repeated, because
+        # the message of torch advises reading the file without its safeguard.
+        raise ValueError(
+            f"weights={str(path)!r} must be a state dict, a file of torch.save or safetensors with "
+            "tensors and plain types; it is damaged, or something else."
+        ) from error
+
+
+def _check_archive(content):
+    """Raise `ValueError` if a checksum or a size in an archive is wrong, which torch ignores."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        # Torch leaves memory unset where a member is shorter than its size, or marked as a folder.
+        stored = all(
+            one.compress_size == one.file_size and not one.external_attr
+            for one in archive.infolist()
+        )
+        if archive.testzip() or not stored:
+            raise ValueError("the archive is damaged")
+
+
+def _as_tensor(key, value):
+    """Return a tensor on the CPU; an array is copied to a tensor."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    array = np.array(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"weights must map keys to tensors or arrays of numbers; {str(key)[:100]!r} maps to an "
+            f"instance of {type(value).__name__}."
+        )
+    return torch.from_numpy(array)
+
+
+def _load_weights(module, state_dict, head):
+    """Load weights that must fit the network exactly, except for entries of the removed head."""
+    state_dict = _without_wrapper(state_dict, module)
+    if head is not None:
+        state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
+    try:
+        module.load_state_dict(state_dict)
+    except RuntimeError as error:
+        raise ValueError(f"weights do not fit the backbone: {short_reason(error)}") from error
+
+
+def _without_wrapper(state_dict, module):
+    """Remove the prefix that a wrapped network has in all keys; warn of it."""
+    match = _WRAPPERS.match(next(iter(state_dict), ""))
+    prefix, own = match and match[0], module.state_dict()
+    wrapped = prefix and all(key.startswith(prefix) for key in state_dict)
+    if not wrapped or any(key.startswith(prefix) for key in own):
+        return state_dict
+    warnings.warn(
+        f"The prefix {prefix!r} of all keys of weights was removed: the file or mapping was "
+        "saved from a network that was wrapped for parallel training or compiled.",
+        UserWarning,
+        stacklevel=level_of_user(),
+    )
+    return {key.removeprefix(prefix): one for key, one in state_dict.items()}
+
+
+def short_reason(error):
+    """Return the message of torch on one line of bounded length."""
+    return " ".join(str(error).split())[:_LONGEST_REASON]
+
+
+def warn_if_untrained(module, backbone):
+    """Warn if the weights of a network look as torch draws them."""
+    if _looks_untrained(module):
+        name = type(backbone).__name__ if isinstance(backbone, nn.Module) else repr(backbone)
+        warnings.warn(
+            f"The features are random: the weights of backbone={name} are as torch initialises "
+            "them, because there are no weights. Give weights, a backbone that has loaded them, or "
+            "epochs to pretrain it.",
+            RandomFeaturesWarning,
+            stacklevel=level_of_user(),
+        )
+
+
+def _looks_untrained(module):
+    """Return whether all normalisations are constant or, without any, the weights are uniform."""
+    layers = list(module.modules())
+    norms = [layer for layer in layers if isinstance(layer, _NORMS)]
+    parts = [part for one in norms for part in (*one.parameters(), *one.buffers())]
+    if parts:
+        return all(bool((part == part.flatten()[0]).all()) for part in parts)
+    weights = [layer.weight.detach().cpu().float() for layer in layers if isinstance(layer, _DRAWN)]
+    # Units of the bounds of the uniform distributions; 10,000 numbers per layer are enough.
+    units = [one.flatten()[:10_000] * sqrt(one[0].numel()) for one in weights]
+    if sum(map(len, units)) < 100:
+        return False
+    return bool(kstest(torch.cat(units).numpy(), "uniform", (-1, 2)).pvalue > 1e-6)
+
+
+def freeze(module):
+    """Switch a network to evaluation mode and disable its gradients."""
+    return module.eval().requires_grad_(False)
+
+
+def state_to_arrays(module):
+    """Return parameters and buffers as C-ordered arrays, which may share memory with the network.
+
+    NumPy lacks bfloat16, which is converted to float32.
+    """
+    arrays = {
+        key: (one.float() if one.dtype == torch.bfloat16 else one).detach().cpu().numpy()
+        for key, one in module.state_dict().items()
+    }
+    # Channels-last weights have unusual strides, even on axes of length one, which changes hashes.
+    return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}
