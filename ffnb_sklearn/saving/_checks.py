@@ -6,7 +6,6 @@ an error when it is used; it runs no code, does not crash the interpreter, and t
 
 import math
 import os
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -136,8 +135,9 @@ def _check_extractor(extractor):
 def _check_weights(extractor, network):
     """Raise unless the weights are those of a network, without allocating memory for them."""
     arguments = extractor.backbone_params or {}
-    values = [v for v in arguments.values() if isinstance(v, Integral | list | tuple)]
-    numbers = np.concatenate([np.ravel(value) for value in values] or [[0]])
+    values = [value for name, value in arguments.items() if name != "random_state"]
+    sizes = [np.abs(np.ravel(value)) for value in values if not isinstance(value, str | None)]
+    numbers = np.concatenate([[0], *sizes])
     holds = numbers.max() <= _LARGEST_ARGUMENT and numbers.sum() <= _LARGEST_SUM
     limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
     _require(holds, f"backbone_params of {network.__name__}", limits)

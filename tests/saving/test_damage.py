@@ -123,7 +123,7 @@ def test_model_of_arrays_that_do_not_belong_together_is_refused(original, tmp_pa
 
 FIELDS = {
     "n_features_in": [-1, 0, 7, 2**31, "6", None, 6.0],
-    "arrived": [None, [], {"strings": ["a", "b", "b"]}, {"array": 10**6}, {"array": -1}],
+    "classes": [None, [], {"strings": ["a", "b", "b"]}, {"array": 10**6}, {"array": 1.5}],
     "task_classes": [{"tuple": []}, [], None],
     "moments": [{"tuple": []}, [], {"tuple": [None]}],
     "weight": [0.0, -1.0, float("nan"), "1", True],
