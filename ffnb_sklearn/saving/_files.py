@@ -52,8 +52,8 @@ def save(estimator, path):
     -----
     The file holds what was learned, and nothing that follows from it: the first prediction after
     loading solves the classifier again. Callbacks, metadata requests and paths are not saved: the
-    `checkpoint` of a `TorchFeatureExtractor`, and the `weights` of a fitted one if they are a path,
-    are None after loading. Only `fit` would use them.
+    `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Steps
+    that share a random generator have generators of their own after loading.
 
     Examples
     --------
@@ -100,9 +100,9 @@ def load(path, *, factories=None, trusted=()):
         needed because a factory is code, and the file holds no code. `ConvNet` and `SkeletonGCN`
         need no entry.
     trusted : list of str or type, default=()
-        Types and functions that steps stored with skops may have, beyond data and the estimators of
-        scikit-learn that compute with arrays alone. Only pass what the error for a file names, and
-        only if you trust its author: loading imports these types and gives them the file's content.
+        Types and functions that steps stored with skops may have, beyond those that skops trusts
+        and a few of scikit-learn. Only pass what the error for a file names, and only if you trust
+        its author: loading imports these types and gives them the file's content.
 
     Returns
     -------
