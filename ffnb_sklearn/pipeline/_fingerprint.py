@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["fingerprint", "give_same_output"]
 
-# Attributes of estimators that do not determine their output: an address, requests and callbacks.
-_LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request", "_skl_callbacks"}
+# Attributes of estimators that do not determine their output: an address and requests.
+_LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
 
 
 class _Hasher(joblib.hashing.NumpyHasher):

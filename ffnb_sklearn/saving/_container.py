@@ -1,104 +1,77 @@
 """The container of a model file: a ZIP archive of one JSON text and arrays, with a digest.
 
-The archive holds `model.json` first, then `arrays/0.npy`, `arrays/1.npy` and so on in NumPy's
-format 1.0, uncompressed. The comment of the archive, at the end of the file, is a mark and the
-SHA-256 of the whole file with zeros in place of the digest.
-
-Every version of the package must read this container, so that an older version can distinguish a
-newer file from a damaged file. The version of the content is in the JSON text.
+The archive holds `model.json`, then `arrays/0.npy`, `arrays/1.npy` and so on in NumPy's format,
+uncompressed. Its comment, at the end of the file, is a mark and the SHA-256 of all bytes before the
+digest. Every version of the package must read this container, so that an older version can
+distinguish a newer file, whose version is in the JSON text, from a damaged file.
 """
 
 import hashlib
 import json
 import math
-import re
 import zipfile
 
-import numpy as np
 from numpy.lib import format as npy
 
-from .._atomic import HashedFile
-from ..datasets._base import shown
+__all__ = ["KINDS", "ModelFileError", "read_container", "write_container"]
 
-__all__ = ["ModelFileError", "is_storable", "misfit", "read_container", "write_container"]
+# Kinds of arrays: booleans, integers, floating-point and complex numbers, strings.
+KINDS = "biufcU"
 
 _MARK = b"ffnb_sklearn model, sha256 "
 _DIGEST_LENGTH = 64
-_BLANK = b"0" * _DIGEST_LENGTH
-
 _TEXT = "model.json"
-
-# Largest size of the JSON text, in bytes. The text grows by a few hundred bytes per class.
-_LONGEST_TEXT = 1 << 28
-
 _CHUNK = 1 << 20
 
-# Room for the header of an array, in bytes; the archive reserves fields for sizes of this order.
-_HEADER = 1 << 10
-
-# Booleans, integers, floating-point and complex numbers, and strings of fixed length.
-_DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U[1-9]\d{0,8}")
-
-# Most characters of the location of a value that a message repeats; locations can be nested deeply.
-_LONGEST_PLACE = 200
-
-# Flags that a member may have: sizes after the data, and a name in UTF-8.
-_HARMLESS_FLAGS = 0x0808
+# Largest code of a character of Unicode.
+_LARGEST_CODE = 0x10FFFF
 
 
 class ModelFileError(ValueError):
     """A file is not a model file, is damaged, has a newer format, or holds no valid model."""
 
 
-def misfit(where, expected, got=None):
-    """Return the error for a part of a file, with a bounded message; None shows no value."""
-    found = "" if got is None else f"; got {shown(got)}"
-    place = where if len(where) <= _LONGEST_PLACE else f"...{where[-_LONGEST_PLACE:]}"
-    return ModelFileError(f"{place} must be {expected}{found}.")
-
-
-def is_storable(dtype):
-    """Return whether arrays of a dtype can be stored."""
-    return _DTYPE.fullmatch(dtype.str) is not None
-
-
 def write_container(file, content, arrays):
-    """Write a container to an empty seekable file, with contiguous arrays that `is_storable`."""
-    text = json.dumps(content, allow_nan=False).encode("ascii")
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError(f"the description of the model takes {len(text)} bytes, which is too much")
-    hashed = HashedFile(file)
-    with zipfile.ZipFile(hashed, "w") as archive:
+    """Write a container to an empty file that is open for reading and writing."""
+    with zipfile.ZipFile(file, "w") as archive:
         # Members without a time of their own have a fixed date.
-        archive.writestr(zipfile.ZipInfo(_TEXT), text)
+        archive.writestr(zipfile.ZipInfo(_TEXT), json.dumps(content))
         for index, array in enumerate(arrays):
             info = zipfile.ZipInfo(_array_name(index))
-            info.file_size = array.nbytes + _HEADER
+            # An estimate, for which the archive reserves the fields of a large member.
+            info.file_size = array.nbytes
             with archive.open(info, "w") as member:
                 npy.write_array(member, array, version=(1, 0), allow_pickle=False)
-        archive.comment = _MARK + _BLANK
-    file.seek(-_DIGEST_LENGTH, 2)
-    file.write(hashed.digest.hexdigest().encode("ascii"))
-
-
-def _array_name(index):
-    return f"arrays/{index}.npy"
+        archive.comment = _MARK + b"0" * _DIGEST_LENGTH
+    digest = _digest(file)
+    file.write(digest)
 
 
 def read_container(file):
-    """Read and verify a container, which may hold any bytes.
+    """Return the content of the JSON text and the arrays of a file, which may hold any bytes.
 
-    Return the content of the JSON text, and writable arrays with the same dtypes, shapes and memory
-    order. Raise `ModelFileError` if the file is not a container, or if any bit has changed.
+    Raise `ModelFileError` if the file is not a container, or if any bit has changed.
     """
-    size = _checked_size(file)
+    size = file.seek(0, 2)
+    n_end = len(_MARK) + _DIGEST_LENGTH
+    file.seek(max(0, size - n_end))
+    end = file.read()
+    if len(end) < n_end or not end.startswith(_MARK):
+        raise ModelFileError(
+            "the file is cut short, or was not written by ffnb_sklearn.save: its end lacks the "
+            "digest."
+        )
+    if _digest(file) != end[len(_MARK) :]:
+        raise ModelFileError("the file is damaged: its digest does not fit its content.")
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            _check_members(members, size)
-            text = archive.read(members[0])
-            content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-            return content, [_read_array(archive, member) for member in members[1:]]
+            is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
+            if not is_plain or sum(one.file_size for one in members) > size:
+                raise ModelFileError("the archive is compressed, or larger than the file.")
+            content = json.loads(archive.read(_TEXT))
+            names = map(_array_name, range(len(members) - 1))
+            return content, [_read_array(archive, name) for name in names]
     except (ModelFileError, MemoryError):
         raise
     except Exception as error:
@@ -106,78 +79,34 @@ def read_container(file):
         raise ModelFileError("the file is a damaged archive.") from error
 
 
-def _checked_size(file):
-    """Return the size of a file after verifying its digest."""
-    size = file.seek(0, 2)
-    n_end = len(_MARK) + _DIGEST_LENGTH
-    file.seek(max(0, size - n_end))
-    end = file.read(n_end)
+def _array_name(index):
+    return f"arrays/{index}.npy"
+
+
+def _digest(file):
+    """Return the SHA-256 of a file without its last 64 bytes, and seek to these."""
+    digest, n_left = hashlib.sha256(), file.seek(0, 2) - _DIGEST_LENGTH
     file.seek(0)
-    if size <= n_end or not end.startswith(_MARK):
-        raise ModelFileError(
-            "the file is cut short, or was not written by ffnb_sklearn.save: its end lacks the "
-            "digest."
-        )
-    digest, n_left = hashlib.sha256(), size - _DIGEST_LENGTH
-    while n_left and (chunk := file.read(min(_CHUNK, n_left))):
+    while n_left:
+        chunk = file.read(min(_CHUNK, n_left))
         digest.update(chunk)
         n_left -= len(chunk)
-    digest.update(_BLANK)
-    if n_left or digest.hexdigest().encode("ascii") != end[len(_MARK) :]:
-        raise ModelFileError("the file is damaged: its digest does not fit its content.")
-    return size
+    return digest.hexdigest().encode()
 
 
-def _check_members(members, size):
-    """Check the names and sizes of the members, which together must not exceed the file."""
-    if not members:
-        raise misfit("the archive", "of one member or more")
-    for index, member in enumerate(members):
-        name = _array_name(index - 1) if index else _TEXT
-        if member.filename != name:
-            raise misfit("a member of the archive", f"named {name}", member.filename)
-        is_plain = member.compress_type == zipfile.ZIP_STORED
-        is_plain &= member.compress_size == member.file_size
-        if not is_plain or member.flag_bits & ~_HARMLESS_FLAGS:
-            raise misfit(name, "uncompressed and unencrypted")
-    if sum(member.file_size for member in members) > size or members[0].file_size > _LONGEST_TEXT:
-        raise misfit("the members of the archive", "smaller than the file")
-
-
-def _unique(pairs):
-    """Return a JSON object; raise if a key is repeated."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise misfit(_TEXT, "without a repeated key")
-    return found
-
-
-def _no_constant(name):
-    """Raise on the constants that JSON lacks."""
-    raise misfit(_TEXT, "without NaN and infinity", name)
-
-
-def _read_array(archive, member):
+def _read_array(archive, name):
     """Read one array; no memory is allocated before its size is that of the member."""
-    with archive.open(member) as stream:
-        if npy.read_magic(stream) != (1, 0):
-            raise misfit(member.filename, "an array in NumPy's format 1.0")
-        shape, is_fortran, dtype = npy.read_array_header_1_0(stream)
-        n_bytes = stream.tell() + math.prod(shape) * dtype.itemsize
-        if not is_storable(dtype) or n_bytes != member.file_size:
-            raise misfit(member.filename, f"an array of {member.file_size} bytes", (dtype, shape))
-        order = "F" if is_fortran else "C"
-        array = np.empty(shape, dtype, order)
-        left = memoryview(array.reshape(-1, order=order).view(np.uint8))
-        while len(left):
-            n_read = stream.readinto(left)
-            if not n_read:
-                raise misfit(member.filename, "longer")
-            left = left[n_read:]
-        # Reading the end of the member verifies its checksum.
-        stream.read(1)
-    if array.dtype.kind == "U":
-        codes = array.reshape(-1).view(f"{array.dtype.str[0]}u4")
-        if codes.max(initial=0) > 0x10FFFF:
-            raise misfit(member.filename, "of Unicode strings")
+    with archive.open(name) as member:
+        npy.read_magic(member)
+        shape, _, dtype = npy.read_array_header_1_0(member)
+        n_bytes = member.tell() + math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS or n_bytes != archive.getinfo(name).file_size:
+            raise ModelFileError(f"{name} must be an array of as many bytes as the member.")
+        member.seek(0)
+        array = npy.read_array(member, allow_pickle=False)
+    if dtype.kind == "U":
+        # Python does not check the codes of NumPy's strings.
+        codes = array.reshape(-1).view(f"{dtype.str[0]}u4")
+        if codes.max(initial=0) > _LARGEST_CODE:
+            raise ModelFileError(f"{name} must hold Unicode strings.")
     return array

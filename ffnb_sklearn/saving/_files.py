@@ -9,9 +9,8 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
-from ._container import ModelFileError, misfit, read_container, write_container
-from ._estimators import read_other, write_other
-from ._values import Node, Reader, Writer
+from ._codec import Reader, Writer
+from ._container import ModelFileError, read_container, write_container
 
 __all__ = ["load", "save"]
 
@@ -52,9 +51,9 @@ def save(estimator, path):
     Notes
     -----
     The file holds what was learned, and nothing that follows from it: the first prediction after
-    loading solves the classifier again. Callbacks, metadata requests and paths are not saved: the
-    `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Only
-    `fit` would use them.
+    loading solves the classifier again. Metadata requests and paths are not saved: the
+    `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Steps
+    that share a random generator have generators of their own after loading.
 
     Examples
     --------
@@ -70,10 +69,9 @@ def save(estimator, path):
     >>> bool((loaded.predict_proba(X) == clf.predict_proba(X)).all())
     True
     """
-    writer = Writer(write_other)
-    root = writer.plain(estimator, "the estimator")
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
+    writer = Writer()
     content = {
         "format": _VERSION,
         "written_by": {
@@ -82,8 +80,7 @@ def save(estimator, path):
             "scikit-learn": sklearn.__version__,
             "torch": str(torch.__version__),
         },
-        "generators": writer.generators,
-        "estimator": root,
+        "estimator": writer.write(estimator),
     }
     with replaced_file(path) as file:
         write_container(file, content, writer.arrays)
@@ -103,9 +100,9 @@ def load(path, *, factories=None, trusted=()):
         needed because a factory is code, and the file holds no code. `ConvNet` and `SkeletonGCN`
         need no entry.
     trusted : list of str or type, default=()
-        Types and functions that steps stored with skops may have, beyond data and the estimators of
-        scikit-learn that compute with arrays alone. Only pass what the error for a file names, and
-        only if you trust its author: loading imports these types and gives them the file's content.
+        Types and functions that steps stored with skops may have, beyond those that skops trusts
+        and a few of scikit-learn. Only pass what the error for a file names, and only if you trust
+        its author: loading imports these types and gives them the file's content.
 
     Returns
     -------
@@ -131,45 +128,35 @@ def load(path, *, factories=None, trusted=()):
             "factories must be a dictionary of factories by their names in the file; got "
             f"{factories!r}."
         )
-    names = _names_of(trusted)
+    if not isinstance(trusted, list | tuple | set):
+        raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
+    names = {one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted}
     with open(path, "rb") as file:
         try:
             content, arrays = read_container(file)
-            return _estimator_of(content, arrays, dict(factories or {}), names)
+            return _estimator_of(content, Reader(arrays, dict(factories or {}), names))
         except ModelFileError as error:
             raise ModelFileError(f"{str(path)!r}: {error}") from error
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            # Only a forged file can get here, if the checks of its parts were not sufficient.
-            raise ModelFileError(f"{str(path)!r}: does not hold a valid model.") from error
-        except RecursionError as error:
-            raise ModelFileError(f"{str(path)!r}: is nested too deeply.") from error
 
 
-def _names_of(trusted):
-    """Return the set of the dotted names of types."""
-    if not isinstance(trusted, list | tuple | set):
-        raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
-    return {one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted}
-
-
-def _estimator_of(content, arrays, factories, trusted):
+def _estimator_of(content, reader):
     """Return the estimator in a container."""
-    found = content.get("format") if type(content) is dict else None
-    if type(found) is int and found > _VERSION:
-        written_by = content.get("written_by")
-        version = written_by.get("ffnb_sklearn") if type(written_by) is dict else None
-        raise ModelFileError(
-            f"the file has format {min(found, 10**9)}, which is newer than {_VERSION}, the newest "
-            f"that this version of ffnb_sklearn reads. Version {str(version)[:40]} has written it."
-        )
-    if type(found) is not int or found < 1:
-        raise misfit("the format", f"a number from 1 to {_VERSION}", found)
-    reader = Reader(arrays, read_other, factories, trusted)
-    node = Node(content, "model", reader)
-    _, written_by, generators, root = node.fields("format", "written_by", "generators", "estimator")
-    written_by.require(type(written_by.value) is dict, "versions by name")
-    reader.generators = generators.entries()
-    estimator = root.plain()
-    root.require(isinstance(estimator, BaseEstimator), "an estimator")
-    reader.check_all_taken()
-    return estimator
+    try:
+        version = content["format"]
+        if version > _VERSION:
+            raise ModelFileError(
+                f"the file has format {version:.6g}, which is newer than {_VERSION}, the newest "
+                "that this version of ffnb_sklearn reads. Version "
+                f"{content['written_by']['ffnb_sklearn']:.40} has written it."
+            )
+        if version != _VERSION:
+            raise ValueError(f"the format must be {_VERSION}")
+        estimator = reader.read(content["estimator"])
+        if not isinstance(estimator, BaseEstimator):
+            raise ValueError("the file must hold an estimator")
+        return estimator
+    except (ModelFileError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error)[:300]}"
+        raise ModelFileError(f"{reader.path} cannot be read ({reason}).") from error

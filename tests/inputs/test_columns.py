@@ -12,8 +12,6 @@ from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import FFNBClassifier, load, save
 from ffnb_sklearn._inputs.columns import ColumnSpreads
-from ffnb_sklearn.exceptions import ModelFileError
-from tests.saving.model_files import closed, opened
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 TASKS = [SPECIES < 2, SPECIES == 2]
@@ -241,26 +239,6 @@ def test_the_parameter_holds_from_the_first_task():
         estimator.set_params(scale=False).partial_fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
     with pytest.raises(ValueError, match="'scale' parameter"):
         classifier(scale="std").fit(IRIS, SPECIES)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda arrays, repair: arrays[repair["scale"]["array"]].fill(0.0), "scale"),
-        (lambda arrays, repair: arrays[repair["offset"]["array"]].fill(np.nan), "offset"),
-        (lambda arrays, repair: repair.update(offset=None, scale=None), "an offset or a scale"),
-        (lambda arrays, repair: repair.update(scale=1.0), "scale"),
-    ],
-)
-def test_a_forged_repair_is_refused(tmp_path, change, message):
-    path = tmp_path / "model.ffnb"
-    save(streamed(rescaled(), band_size=0), path)
-    content, arrays = opened(path.read_bytes())
-    arrays = [np.array(one) for one in arrays]
-    change(arrays, content["estimator"]["estimator"]["fitted"]["repair"])
-    path.write_bytes(closed(content, arrays))
-    with pytest.raises(ModelFileError, match=message):
-        load(path)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1e8, 1e18])

@@ -80,7 +80,7 @@ def closed(content, arrays):
 def signed(content):
     """Return the bytes of a file with the digest that belongs to them."""
     body = content[:-64]
-    return body + hashlib.sha256(body + b"0" * 64).hexdigest().encode()
+    return body + hashlib.sha256(body).hexdigest().encode()
 
 
 def load_bytes(content, path, **keywords):

@@ -12,17 +12,15 @@ from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.random_projection import SparseRandomProjection
-from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from ffnb_sklearn import TorchFeatureExtractor, load, make_continual_pipeline, save
-from ffnb_sklearn.backbones import ConvNet
+from ffnb_sklearn import load, make_continual_pipeline, save
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     classifier,
@@ -111,9 +109,8 @@ class Doubled(TransformerMixin, BaseEstimator):
 
 OTHERS = {
     f"{__name__}.Doubled": Doubled,
-    "numpy.log1p": lambda: FunctionTransformer(np.log1p),
-    "sklearn.tree._classes.DecisionTreeClassifier": lambda: selected_by(DecisionTreeClassifier()),
-    "sklearn.svm._classes.LinearSVC": lambda: selected_by(LinearSVC()),
+    "sklearn.tree._tree.Tree": lambda: SelectFromModel(DecisionTreeClassifier(), max_features=3),
+    f"{__name__}.doubled": lambda: FunctionTransformer(doubled),
     f"{__name__}.split": lambda: CountVectorizer(tokenizer=split, token_pattern=None),
 }
 
@@ -122,8 +119,8 @@ def split(text):
     return text.split()
 
 
-def selected_by(estimator):
-    return SelectFromModel(estimator, max_features=3)
+def doubled(rows):
+    return 2.0 * rows
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -135,15 +132,14 @@ def test_other_types_are_named_and_load_if_trusted(name, tmp_path):
         load(tmp_path / "model.ffnb")
     with pytest.raises(ModelFileError, match=name):
         load(tmp_path / "model.ffnb", trusted=["os.system"])
-    names = [name, "sklearn.tree._tree.Tree"] if "tree" in name else [name]
-    loaded = load(tmp_path / "model.ffnb", trusted=names)
+    loaded = load(tmp_path / "model.ffnb", trusted=[name])
     assert_array_equal(loaded.predict_proba(rows), pipe.predict_proba(rows))
 
 
 def test_trusted_types_may_be_given_as_types(tmp_path):
     save(make_continual_pipeline(Doubled(), classifier()), tmp_path / "model.ffnb")
     assert isinstance(load(tmp_path / "model.ffnb", trusted=[Doubled])[0], Doubled)
-    for wrong in (True, "numpy.log1p", None):
+    for wrong in (True, "numpy.sum", None):
         with pytest.raises(TypeError, match="trusted must be a list"):
             load(tmp_path / "model.ffnb", trusted=wrong)
 
@@ -151,15 +147,10 @@ def test_trusted_types_may_be_given_as_types(tmp_path):
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (FunctionTransformer(lambda rows: rows), "step 'first' cannot be saved: skops"),
-        (TfidfVectorizer(input="filename"), "step 'first' .*input of TfidfVectorizer"),
-        (TfidfVectorizer(token_pattern="(a+)+$"), "token_pattern of TfidfVectorizer .*backtrack"),
-        (CountVectorizer(ngram_range=(1, 99)), "ngram_range of CountVectorizer .*1 to 16"),
-        (FeatureUnion([("h", HashingVectorizer(encoding="idna"))]), "encoding of Hashing"),
-        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of Pipeline"),
-        (ColumnTransformer([("c", PCA(), make_column_selector("a"))]), "pattern of make_column"),
-        (FeatureUnion([("n", TorchFeatureExtractor(ConvNet))]), "a step of its own"),
-        (FeatureUnion([("n", PCA())], n_jobs=10**6), "n_jobs of FeatureUnion .*1024"),
+        (FunctionTransformer(lambda rows: rows), r"steps\[0\]\[1\] cannot be saved: skops"),
+        (TfidfVectorizer(input="filename"), "input of TfidfVectorizer"),
+        (CountVectorizer(ngram_range=(1, 99)), "ngram_range of CountVectorizer .*16"),
+        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of FeatureUnion"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -170,11 +161,16 @@ def test_values_that_no_file_holds_are_not_saved(transformer, message, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
+def parameters_of(content):
+    return content["estimator"]["ContinualPipeline"]["parameters"]
+
+
 def forged(estimator, change, tmp_path):
     """Save a pipeline, change the JSON text of its first step, and return the bytes of the file."""
     pipe = make_continual_pipeline(estimator, classifier(band_size=0))
     content, arrays = opened(saved(pipe, tmp_path / "model.ffnb"))
-    _, stored = content["estimator"]["estimator"]["parameters"]["steps"][0][1]["foreign"]
+    (_, step), *_ = (one["tuple"] for one in parameters_of(content)["steps"])
+    _, stored = step["skops"]
     index = stored["array"]
     arrays[index] = np.frombuffer(change(arrays[index].tobytes()), np.uint8)
     return closed(content, arrays)
@@ -200,10 +196,6 @@ def as_function(schema):
     return {**schema, "__class__": "system", "__module__": "os", "__loader__": "FunctionNode"}
 
 
-def as_tree(schema):
-    return {**schema, "__class__": "Tree", "__module__": "sklearn.tree._tree"}
-
-
 def with_member(name, data, compression=zipfile.ZIP_STORED):
     """Make a function that adds a member to the bytes of skops."""
 
@@ -216,33 +208,18 @@ def with_member(name, data, compression=zipfile.ZIP_STORED):
     return changed
 
 
-def bomb():
-    """Return an archive of 100 MB of zeros."""
-    return with_member("a", b"\0" * 10**8, zipfile.ZIP_DEFLATED)(b"")
-
-
-def _encoder(**parameters):
-    return OneHotEncoder(**parameters).fit([["a"], ["b"], ["c"]])
-
-
 FORGED = {
     "os.system": (PCA(), with_text(as_function)),
-    "types": (PCA(), with_text(lambda one: {**one, "__class__": "Popen", "__module__": "subproc"})),
-    "_tree.Tree": (PCA(), with_text(as_tree)),
+    "subproc.Popen": (
+        PCA(),
+        with_text(lambda one: {**one, "__class__": "Popen", "__module__": "subproc"}),
+    ),
     "input": (TfidfVectorizer(), with_attribute("input", "filename")),
-    "token_pattern": (TfidfVectorizer(), with_attribute("token_pattern", "(a+)+$")),
-    "ngram_range": (CountVectorizer(), with_attribute("ngram_range", [1, 10**9])),
-    "encoding": (CountVectorizer(), with_attribute("encoding", "punycode")),
-    "vocabulary_": (CountVectorizer().fit(TEXTS), with_attribute("vocabulary_", {"a": 2**31})),
     "memory": (FeatureUnion([("p", make_pipeline(PCA()))]), with_attribute("memory", "/tmp")),
-    "n_components": (PCA(), with_attribute("n_components", 2**40)),
-    "categories_": (_encoder(), with_attribute("_n_features_outs", [1])),
-    "categories_ ": (_encoder(drop="first"), with_attribute("_n_features_outs", [10**9])),
-    "an estimator": (PCA(), with_text(lambda one: one["content"])),
-    "unpacked": (PCA(), with_member("bomb", b"\0" * 10**8, zipfile.ZIP_DEFLATED)),
-    "unpacked ": (PCA(), with_member("x.npz", bomb())),
-    "skops": (PCA(), lambda content: content[:-9]),
-    "skops ": (PCA(), with_text(lambda one: [one])),
+    "protocol": (PCA(), with_text(lambda one: one["content"])),
+    "uncompressed": (PCA(), with_member("bomb", b"\0" * 10**8, zipfile.ZIP_DEFLATED)),
+    "zip file": (PCA(), lambda content: content[:-9]),
+    "cannot be read": (PCA(), with_text(lambda one: [one])),
 }
 
 
@@ -250,35 +227,10 @@ FORGED = {
 def test_forged_step_is_refused_by_name(named, tmp_path):
     estimator, change = FORGED[named]
     content = forged(estimator, change, tmp_path)
-    with pytest.raises(ModelFileError, match=named.strip()) as caught:
+    with pytest.raises(ModelFileError, match=named) as caught:
         load_bytes(content, tmp_path / "forged.ffnb", trusted=["builtins.print"])
-    assert "model.estimator.estimator.parameters.steps[0]" in str(caught.value)
+    assert "ContinualPipeline.steps[0][1]" in str(caught.value)
     assert len(str(caught.value)) < 2000
-
-
-def test_an_index_outside_of_a_sparse_matrix_is_refused(tmp_path):
-    projection = SparseRandomProjection(3, random_state=0).fit(X)
-    projection.components_.indices[0] = 2**30
-    with pytest.raises(ValueError, match="indices"):
-        save(make_pipeline(projection, classifier()), tmp_path / "model.ffnb")
-
-
-def test_damaged_skops_step_is_refused_or_changes_numbers_alone(tmp_path):
-    # Bytes of the arrays have no check sum of their own once the archive is signed again.
-    pipe = learned(make_continual_pipeline(PCA(3), classifier()), [0, 1])
-    content, arrays = opened(saved(pipe, tmp_path / "model.ffnb"))
-    step = content["estimator"]["estimator"]["parameters"]["steps"][0][1]["foreign"][1]["array"]
-    rng = np.random.default_rng(0)
-    n_refused = 0
-    for _ in range(100):
-        changed = list(arrays)
-        changed[step] = arrays[step].copy()
-        changed[step][rng.integers(len(arrays[step]))] ^= 1 << rng.integers(8)
-        try:
-            load_bytes(closed(content, changed), tmp_path / "forged.ffnb")
-        except ModelFileError:
-            n_refused += 1
-    assert n_refused > 50
 
 
 NO_SKOPS = """
@@ -305,7 +257,7 @@ def test_without_skops_the_error_names_the_step_and_the_package(tmp_path):
     command = [sys.executable, "-c", NO_SKOPS, tmp_path / "model.ffnb", tmp_path / "other.ffnb"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     first, second = done.stdout.splitlines()
-    assert first.startswith("step 'pca' is an instance of PCA, which is stored with skops")
-    assert "steps[0]" in second
+    assert first.startswith("ContinualPipeline.steps[0][1] is an instance of PCA")
+    assert "steps[0][1]" in second
     for message in (first, second):
         assert "PCA, which is stored with skops. Install it: pip install skops" in message

@@ -156,16 +156,6 @@ def test_random_state_goes_on_where_it_was(kind, is_fitted, tmp_path):
     assert model.random_state.standard_normal() == loaded.random_state.standard_normal()
 
 
-def test_steps_that_share_a_random_state_share_it_still(tmp_path):
-    generator = np.random.RandomState(0)
-    steps = (
-        TorchFeatureExtractor(ConvNet, random_state=generator),
-        classifier(random_state=generator),
-    )
-    loaded = round_trip(make_continual_pipeline(*steps), tmp_path)
-    assert loaded[0].random_state is loaded[1].random_state
-
-
 @pytest.mark.parametrize(
     "transformer",
     [
@@ -324,21 +314,15 @@ def test_priors_of_labels_are_kept(tmp_path):
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-class _Subclass(FFNBClassifier):
-    pass
-
-
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (_Subclass(), "_Subclass"),
-        (Pipeline([("clf", _Subclass())]), "step 'clf' cannot be saved: an instance of _Subclass"),
         (
             make_continual_pipeline(HashingVectorizer(tokenizer=str.split), classifier()),
-            "tokenizer",
+            r"Pipeline.steps\[0\]\[1\].HashingVectorizer.tokenizer cannot be saved",
         ),
         (TorchFeatureExtractor(nn.Linear(6, 2)), "Linear"),
-        (TorchFeatureExtractor(ConvNet, augment=np.sin), "augment of TorchFeatureExtractor"),
+        (TorchFeatureExtractor(ConvNet, augment=np.sin), "TorchFeatureExtractor.augment cannot"),
         ([classifier()], "must be an estimator"),
         (3, "must be an estimator"),
     ],
@@ -350,21 +334,14 @@ def test_other_types_are_refused(estimator, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def with_attribute(name):
-    model = classifier()
-    setattr(model, name, 1)
-    return model
-
-
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
         (classifier(bands__gamma=-1.0), "gamma"),
         (classifier(random_state=np.random.RandomState(np.random.PCG64(0))), "another generator"),
         (ContinualPipeline([("clf", classifier())], memory="cache"), "memory"),
-        (with_attribute("extra"), "'extra'"),
     ],
-    ids=["invalid", "generator", "memory", "attribute"],
+    ids=["invalid", "generator", "memory"],
 )
 def test_values_that_cannot_be_stored_are_refused(estimator, message, tmp_path):
     with pytest.raises(ValueError, match=message):
