@@ -79,7 +79,7 @@ PUBLISHED = [
     ("DER", "ResNet-18, one more per task; keeps images", 74.61, 73.21, 72.81, "-"),
 ]
 # Final and average accuracy in percent after ten tasks of ten classes, on networks of ImageNet.
-# Papers: McDonnell et al., NeurIPS 2023 (RanPAC); arXiv:2511.13880 (AnaCP, with a re-run of Fly-CL).
+# Papers: McDonnell et al., NeurIPS 2023 (RanPAC); arXiv:2511.13880 (AnaCP; a re-run of Fly-CL).
 PUBLISHED_PRETRAINED = [
     ("RanPAC", "ResNet-50, frozen", 75.5, "-"),
     ("RanPAC", "ResNet-152, frozen", 79.7, "-"),
