@@ -1,6 +1,5 @@
 """Atomic replacement of files: a reader finds the old file or the new file, never a part."""
 
-import hashlib
 import os
 import secrets
 import stat
@@ -8,27 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-__all__ = ["HashedFile", "replaced_file"]
+__all__ = ["replaced_file"]
 
 # Leading characters of a file name that its temporary files repeat; file systems limit the length.
 _LONGEST_STEM = 50
-
-
-class HashedFile:
-    """File that is written sequentially, with the SHA-256 digest of its bytes."""
-
-    def __init__(self, file):
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, data):
-        """Write bytes, and return their number."""
-        self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self):
-        """Flush the file."""
-        self._file.flush()
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """Compare features of several layers and views of one network, on CIFAR-100.
 
-The network was trained on the first fifty classes alone. Its features go to FFNB and to other
-heads: fifty classes in the first task, then a few per task. Extracted features are cached, chunk by
-chunk, so that an interrupted run goes on where it stopped.
+The network was trained on the first fifty classes alone, or on ImageNet. Its features go to FFNB
+and to other heads: the first classes in one task, then a few per task. Extracted features are
+cached, chunk by chunk, and rows of the table that a .csv of ``--out`` holds are not measured again,
+so that an interrupted run goes on where it stopped.
 
     python -m benchmarks.features.layers --out layers.md layers.csv
     python -m benchmarks.features.layers --features all-mirror --classes-per-task 25 10 5 2 1
-    python -m benchmarks.features.layers --features all-mirror --methods ffnb ffnb-ovo slda fecam
-    python -m benchmarks.features.layers --weights wide.pt --network wide
+    python -m benchmarks.features.layers --network lite --classes-per-task 10 --mixed-precision
+    python -m benchmarks.features.layers --network lite --adapt 2 --mixed-precision
     python -m benchmarks.features.layers --images-per-class 20 --features last all-mirror
     python -m benchmarks.features.layers --features last-mirror --methods --save rows.npz
 """
@@ -31,16 +32,20 @@ from benchmarks.lib.report import (
     limited,
     page,
     publish,
+    read_records,
     table,
     write,
 )
 from benchmarks.paper.printed import CIFAR_AVERAGES
 from ffnb_sklearn import evaluate_stream
-from ffnb_sklearn.backbones import ConvNet, MirrorShift, TorchFeatureExtractor
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, from_efficientnet_lite
 
-# Residual blocks of the network: the last of the second stage, both of the third and the fourth.
+# Residual blocks of a ConvNet: the last of the second stage, both of the third and the fourth.
 LAYERS = ("6", "7", "8", "9", "10")
-BASE_CLASSES = 50
+# EfficientNet-Lite0: inputs of the projections of three blocks, and the output.
+LITE_LAYERS = ("_blocks.10._swish", "_blocks.13._swish", "_blocks.15._swish", "_avg_pooling")
+# Early stages that stay as they are where EfficientNet-Lite0 is adapted to the first task.
+LITE_FROZEN = ["_conv_stem", "_bn0", *(f"_blocks.{i}" for i in range(9))]
 # Parameters of ConvNet. The wide one has nineteen twentieths of the parameters of a ResNet-18 and
 # two thirds of its operations: its first stage, on whole images, is narrow.
 SHAPES = {
@@ -68,9 +73,20 @@ PUBLISHED = [
     ("SSRE", "ResNet-18, grows with every task", "-", 65.9, 65.0, 61.7),
     ("FeTrIL", "ResNet-18, frozen", "-", 66.3, 65.2, 61.5),
     ("ACIL", "ResNet-32, frozen", "-", 66.30, 66.07, 65.95),
+    ("ACIL, its repository", "ResNet-32, frozen, more augmentation", "-", "-", "-", 71.05),
     ("FeCAM", "ResNet-18, frozen", "-", 70.9, 70.8, 69.4),
     ("CLOVER", "five networks, frozen", "-", 72.7, 72.3, 71.0),
     ("DER", "ResNet-18, one more per task; keeps images", 74.61, 73.21, 72.81, "-"),
+]
+# Final and average accuracy in percent after ten tasks of ten classes, on networks of ImageNet.
+# Papers: McDonnell et al., NeurIPS 2023 (RanPAC); arXiv:2511.13880 (AnaCP; a re-run of Fly-CL).
+PUBLISHED_PRETRAINED = [
+    ("RanPAC", "ResNet-50, frozen", 75.5, "-"),
+    ("RanPAC", "ResNet-152, frozen", 79.7, "-"),
+    ("Fly-CL, re-run", "ResNet-50, frozen", 76.8, "-"),
+    ("AnaCP", "ResNet-50, frozen", 76.9, 84.2),
+    ("AnaCP", "ResNet-50, two layers", 78.8, "-"),
+    ("AnaCP", "ResNet-50, adapted to the first task", 80.9, "-"),
 ]
 
 
@@ -83,7 +99,7 @@ class Features:
 
     label: str
     layers: tuple | None
-    views: str | MirrorShift | None = "mirror"
+    views: str | None = "mirror"
 
 
 FEATURES = {
@@ -93,7 +109,13 @@ FEATURES = {
     "two-mirror": Features("blocks 8 and 10", ("8", "10")),
     "three-mirror": Features("blocks 8 to 10", ("8", "9", "10")),
     "all-mirror": Features("blocks 6 to 10", LAYERS),
-    "all-shift": Features("blocks 6 to 10, also of shifted images", LAYERS, MirrorShift(shift=2)),
+}
+LITE_FEATURES = {
+    "last": FEATURES["last"],
+    "last-mirror": FEATURES["last-mirror"],
+    "several": Features("blocks 13 and 15, last layer", LITE_LAYERS[1:], None),
+    "all": Features("blocks 10, 13 and 15, last layer", LITE_LAYERS, None),
+    "all-mirror": Features("blocks 10, 13 and 15, last layer", LITE_LAYERS),
 }
 
 
@@ -124,38 +146,56 @@ def decode(coded):
     return np.stack([red + green, green, blue + green], axis=1)
 
 
+def network(views, options):
+    """Return an extractor of all layers."""
+    shared = {"views": views, "device": options.device, "mixed_precision": options.mixed_precision}
+    if options.network == "lite":
+        training = {"epochs": options.adapt, "learning_rate": 3e-4, "frozen": LITE_FROZEN}
+        training |= {"train_batch_size": 32, "augment": "flip-crop", "random_state": 0}
+        # The whole image: photographs have a margin, these images have none.
+        training |= {"resize": 224, "batch_size": 50}
+        return from_efficientnet_lite(layers=list(LITE_LAYERS), **training, **shared)
+    return TorchFeatureExtractor(
+        ConvNet,
+        backbone_params=SHAPES[options.network],
+        weights=options.weights,
+        layers=LAYERS,
+        input_shape=(3, 32, 32),
+        mean=MEAN,
+        std=STD,
+        **shared,
+    )
+
+
 def extract(images, views, options):
     """Compute the features of all layers, or read those that are cached."""
-    digest = hashlib.sha256(options.weights.read_bytes()).hexdigest()[:8]
+    name = "lite" if options.network == "lite" else _digest(options.weights)
     precision = "_mixed" if options.mixed_precision else ""
-    cache = options.cache / f"{digest}_{len(images.y_train)}_{views}{precision}"
+    adapted = f"_adapted{options.adapt}_{options.first_classes}" if options.adapt else ""
+    cache = options.cache / f"{name}_{len(images.y_train)}_{views}{precision}{adapted}"
     cache.mkdir(parents=True, exist_ok=True)
-    is_base = images.y_train < BASE_CLASSES
     fitted = cache / "fitted.joblib"
     if not fitted.is_file():
-        extractor = TorchFeatureExtractor(
-            ConvNet,
-            backbone_params=SHAPES[options.network],
-            weights=options.weights,
-            layers=LAYERS,
-            views=views,
-            input_shape=(3, 32, 32),
-            mean=MEAN,
-            std=STD,
-            device=options.device,
-            mixed_precision=options.mixed_precision,
-        )
-        base = extractor.fit_transform(images.train[is_base])
+        is_first = images.y_train < options.first_classes
+        if not options.adapt:
+            # A few images of each class tell the scales of the layers.
+            is_first[is_first] = np.arange(is_first.sum()) % 10 == 0
+        extractor = network(views, options).fit(images.train[is_first], images.y_train[is_first])
         partial = fitted.with_suffix(".partial")
-        joblib.dump((extractor, base), partial)
+        joblib.dump(extractor, partial)
         partial.replace(fitted)
-    extractor, base = joblib.load(fitted)
-    X = np.empty((len(is_base), base.shape[1]), dtype=np.float32)
-    X[is_base] = base
-    X[~is_base] = _chunks(extractor, images.train[~is_base], cache / "later")
+    extractor = joblib.load(fitted)
     widths, scales = extractor.layer_widths_, extractor.layer_scales_
-    layers = {name: (widths[name], scales[name]) for name in LAYERS}
-    return X, _chunks(extractor, images.test, cache / "test"), layers
+    layers = {name: (widths[name], scales[name]) for name in widths}
+    train, test = (
+        _chunks(extractor, getattr(images, one), cache / one) for one in ("train", "test")
+    )
+    return train, test, layers
+
+
+def _digest(path):
+    """Return the beginning of the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:8]
 
 
 def _chunks(extractor, images, path):
@@ -190,15 +230,17 @@ def _layers_of(X, features, layers):
     stops = np.cumsum([width for width, _ in layers.values()])
     parts = dict(zip(layers, np.split(X, stops[:-1], axis=1), strict=True))
     if features.layers is None:
-        return parts[LAYERS[-1]].astype(np.float64) / layers[LAYERS[-1]][1]
+        last = list(layers)[-1]
+        return parts[last].astype(np.float64) / layers[last][1]
     return np.hstack([parts[name] for name in features.layers]).astype(np.float64)
 
 
 def run(options):
-    """Measure all rows of the table."""
-    images, extracted, records = load_images(options.data, options.images_per_class), {}, []
+    """Measure all rows of the table that are not recorded yet."""
+    images, extracted = load_images(options.data, options.images_per_class), {}
+    records, done = [], _recorded(options)
     for name in options.features:
-        features = FEATURES[name]
+        features = options.known[name]
         if features.layers != () and features.views not in extracted:
             extracted[features.views] = extract(images, features.views, options)
         X, X_test = columns(features, images, extracted.get(features.views))
@@ -207,17 +249,34 @@ def run(options):
             half = {"x_train": X.astype(np.float32), "x_test": X_test.astype(np.float32)}
             np.savez(options.save, **half, y_train=images.y_train, y_test=images.y_test)
         for method, per_task in product(options.methods, options.classes_per_task):
-            record = {"features": name, "method": method, "per_task": per_task, "width": X.shape[1]}
-            records.append(record | stream(method, X, X_test, images, per_task, options))
-            print(records[-1], file=sys.stderr, flush=True)
+            key = {"features": name, "method": method, "per_task": per_task}
+            record = done.get(tuple(key.values()))
+            if record is None:
+                measured = stream(method, X, X_test, images, per_task, options)
+                record = key | {"width": X.shape[1]} | measured
+                print(record, file=sys.stderr, flush=True)
+            records.append(record)
             for path in options.out:
                 if path.suffix == ".csv":
                     write(path, "", records)
     return records
 
 
+def _recorded(options):
+    """Return the rows of an interrupted run, by features, method and classes per task."""
+    rows = read_records(one for one in options.out if one.suffix == ".csv" and one.is_file())
+    whole, found = ("per_task", "width", "scored"), {}
+    for row in rows:
+        row |= {key: int(row[key]) for key in whole} | {key: float(row[key]) for key in FIGURES}
+        found[row["features"], row["method"], row["per_task"]] = row
+    return found
+
+
 def stream(method, X, X_test, images, per_task, options):
-    """Stream the tasks through one head, for each seed, and average the figures."""
+    """Stream the tasks through one head, for each seed, and average the figures.
+
+    A head that is trained on all classes at once has one task.
+    """
     scored = first_of_each(images.y_test, options.scored_per_class)
     runs = []
     for seed in options.seeds:
@@ -228,7 +287,7 @@ def stream(method, X, X_test, images, per_task, options):
             X_test[scored],
             images.y_test[scored],
             classes_per_task=per_task,
-            first_task_classes=BASE_CLASSES,
+            first_task_classes=100 if METHODS[method].joint else options.first_classes,
         )
         start = time.perf_counter()
         final = result.estimator.score(X_test, images.y_test)
@@ -250,57 +309,69 @@ def report(records, options):
     """Return the page as Markdown: the table, published figures, settings of the heads."""
     n = options.images_per_class or 500
     notes = [
-        f"data: CIFAR-100, all test images, {n} training images per class; the {options.network} "
-        f"network of {options.weights.name}, trained on the first 50 classes",
+        f"data: CIFAR-100, all test images, {n} training images per class; {_network(options)}",
         f"seeds: {', '.join(map(str, options.seeds))}, of the head's random numbers; means over "
         f"seeds; random neurons of RanPAC, cosines of KLDA: {WIDTH}",
         "features: outputs of residual blocks (6: end of the second stage, 7 and 8: third, 9 and "
-        "10: fourth), each pooled by the mean over the image and scaled by one number learned on "
-        "the first 50 classes; last layer: the output of the network, unscaled; mean with the "
-        "mirrored image unless stated; shifted images: by two pixels to four sides, each with its "
-        "mirror image; pixels: divided by 255",
-        "stream: tasks after the first one, which has 50 classes; base %: after the first task; "
+        "10: fourth; of EfficientNet: the inputs of the projections), each pooled by the mean over "
+        "the image and scaled by one number learned on the first task; last layer: the output of "
+        "the network, unscaled; -mirror: mean with the mirrored image; pixels: divided by 255",
+        f"stream: tasks after the first one, which has {options.first_classes} classes (heads "
+        "that keep all rows: one task); base %: after the first task; "
         "average %: mean over all tasks of the accuracy on all classes met so far, both on the "
         "first scored test images of each class; final %: on all 100 of each class",
         "fit s: sum over tasks, without extraction; predict s: the whole test set after the last "
         "task; state: the pickled head after the last task",
     ]
     published = (
-        "Average incremental accuracy in percent on the same split and streams, as the papers "
-        "print it. Each method has a network of its own with a recipe of its own, so these rows "
-        "say how much is reached, and not which head is better. Papers with 20 tasks mostly start "
-        "from 40 classes."
+        "In percent, as the papers print them. Each method has a network of its own with a recipe "
+        "of its own, so these rows say how much is reached, and not which head is better. Papers "
+        "with 20 tasks mostly start from 40 classes."
     )
+    if options.network == "lite":
+        others = table(["method", "network", "final", "average"], PUBLISHED_PRETRAINED)
+    else:
+        others = table(["method", "network", "S2", "S5", "S10", "S20 or S25"], PUBLISHED)
     return page(
         "Features of several layers",
         environment_lines(options.device),
         notes,
-        table(COLUMNS, [_cells(one) for one in records]),
+        table(COLUMNS, [_cells(one, options) for one in records]),
         ["## Published figures", "", published],
-        table(["method", "network", "S2", "S5", "S10", "S20 or S25"], PUBLISHED),
+        others,
         ["Heads:", "", *(f"- {METHODS[m].label}: {METHODS[m].note}" for m in options.methods)],
     )
 
 
-def _cells(one):
+def _network(options):
+    """Describe the network and its training."""
+    if options.network != "lite":
+        return f"the {options.network} network of {options.weights.name}, trained on 50 classes"
+    adapted = f", trained for {options.adapt} epochs on the first task" if options.adapt else ""
+    return f"EfficientNet-Lite0 of ImageNet, images of 224 pixels{adapted}"
+
+
+def _cells(one, options):
     accuracies = (f"{one[name]:.2f}" for name in ("base", "final", "average"))
     costs = (f"{one[name]:.3g}" for name in ("fit_s", "score_s", "state_mb"))
-    row = FEATURES[one["features"]].label, one["width"], METHODS[one["method"]].label
+    row = options.known[one["features"]].label, one["width"], METHODS[one["method"]].label
     per_task = one["per_task"]
-    return *row, f"S{50 // per_task}, {per_task} per task", one["scored"], *accuracies, *costs
+    n_tasks = (100 - options.first_classes) // per_task
+    return *row, f"S{n_tasks}, {per_task} per task", one["scored"], *accuracies, *costs
 
 
 def parse(arguments):
     """Read the command line."""
     parser = command_line(__doc__, data=True)
     add = parser.add_argument
-    incremental = [name for name, method in METHODS.items() if not method.joint]
-    add("--features", nargs="+", choices=list(FEATURES), default=list(FEATURES))
-    add("--methods", nargs="*", choices=incremental, default=["ffnb"], help="none: extract only")
-    add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first fifty")
+    add("--network", choices=[*SHAPES, "lite"], default="narrow", help="lite: EfficientNet-Lite0")
+    add("--features", nargs="+", help="default: all of the network")
+    add("--methods", nargs="*", choices=METHODS, default=["ffnb"], help="none: extract only")
+    add("--first-classes", type=int, default=50, help="of the first task")
+    add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first task")
     add("--seeds", nargs="+", type=int, default=[0])
-    add("--weights", type=Path, help="of the network; default: cifar100_backbone.pt of --data")
-    add("--network", choices=list(SHAPES), default="narrow")
+    add("--weights", type=Path, help="of a ConvNet; default: cifar100_backbone.pt of --data")
+    add("--adapt", type=int, default=0, help="epochs of training of lite on the first task")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--cache", type=Path, default=Path("out") / "layers")
@@ -309,6 +380,10 @@ def parse(arguments):
     add("--mixed-precision", action="store_true", help="extract partly in bfloat16")
     options = parser.parse_args(arguments)
     options.weights = options.weights or options.data / "cifar100_backbone.pt"
+    options.known = LITE_FEATURES if options.network == "lite" else FEATURES
+    options.features = options.features or list(options.known)
+    if unknown := set(options.features) - set(options.known):
+        parser.error(f"--features must be of {', '.join(options.known)}; got {unknown}")
     return options
 
 

@@ -296,6 +296,7 @@ def parse(arguments):
     add("--hold-out", action="store_true", help="score a quarter of the training rows, no test row")
     add("--average", action="store_true", help="also score after each task")
     add("--resume", nargs="+", type=Path, default=[], help=".csv of runs that are not made again")
+    add("--again", nargs="+", default=[], help="methods whose runs of --resume are made again")
     add("--against", nargs="+", type=Path, default=[], help=".csv of another version's runs")
     add("--features", type=Path, help="an own .npz with X, y and train, split or fold")
     add("--classes-per-task", type=int, default=1, help="only for --features")
@@ -312,6 +313,7 @@ def parse(arguments):
         options.methods |= {text: setting(text) for text in options.settings}
         options.problems = find_problems(options)
         options.resume, options.against = given(options.resume), given(options.against)
+        options.resume = [one for one in options.resume if one["method"] not in options.again]
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     if not options.methods:

@@ -42,9 +42,7 @@ def test_imports_point_down_and_leave_private_names_alone(path):
         parts = name.split(".")
         if parts[0] == "benchmarks":
             assert parts[1] in BELOW[room] | {room}
-        if path.stem != "cluster":
-            # The cluster counts what its workers send.
-            assert not (parts[0] == "ffnb_sklearn" and any(p.startswith("_") for p in parts[1:]))
+        assert not (parts[0] == "ffnb_sklearn" and any(p.startswith("_") for p in parts[1:]))
         assert not name.startswith("ffnb_sklearn.core")
 
 

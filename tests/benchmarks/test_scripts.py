@@ -22,17 +22,6 @@ QUICK = {
     "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
     "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),
     "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
-    "speed.out_of_core": (
-        "chunk_size",
-        ["--samples", "2000", "--features", "5", "--chunks", "500", "--shared", "0"],
-    ),
-    "features.sparse_rows": (
-        "ComplementNB",
-        [
-            *("--documents", "200", "--test", "50", "--words", "2000", "--classes", "2"),
-            *("--tasks", "2", "--distinct", "20", "--shares", "0.4", "--methods", "ComplementNB"),
-        ],
-    ),
 }
 
 

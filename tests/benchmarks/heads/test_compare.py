@@ -128,6 +128,8 @@ def test_runs_of_an_earlier_file_are_not_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "measure", lambda *_, **__: pytest.fail("measured again"))
     again = compare.main([*arguments, "--resume", str(path)])
     assert [one["balanced"] for one in again] == [one["balanced"] for one in first]
+    with pytest.raises(pytest.fail.Exception, match="measured again"):
+        compare.main([*arguments, "--resume", str(path), "--again", "ncm"])
 
 
 def test_means_weigh_sets_alike_and_costs_geometrically():
