@@ -42,7 +42,7 @@ def check_labels(y, rows):
 
 
 def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed):
-    """Train a backbone in place with the settings of an extractor; return the losses of its epochs."""
+    """Train a backbone in place as an extractor says; return the losses of its epochs."""
     for name in extractor.frozen or ():
         named_submodule(backbone, name, "frozen").requires_grad_(False)
     _check_trainable(backbone, extractor)

@@ -15,6 +15,10 @@ import torch
 
 _T = TypeVar("_T")
 
+# Multiplications and additions that are worth a thread. Threads for less work save milliseconds,
+# and spin for seconds beside a busy process (benchmarks/speed/first_prediction.py).
+OPERATIONS_PER_THREAD = 2e9
+
 
 def resolve_device(device: str) -> torch.device:
     """Turn the value of a ``device`` parameter into a torch device.
@@ -116,6 +120,20 @@ def _without_modes() -> Iterator[None]:
         torch.autocast("cuda", enabled=False),
     ):
         yield
+
+
+@contextmanager
+def few_threads(operations: float) -> Iterator[None]:
+    """Let torch use no more threads on the CPU than the operations within a block are worth.
+
+    torch's own setting is the only one that reaches its pool of threads and MKL's.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, max(1, int(operations / OPERATIONS_PER_THREAD))))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 # Decorator of entries into the core, so that modes of torch around a call change nothing.

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from .device import as_array
+from .device import as_array, few_threads
 from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Task, updated_moments
 from .settings import Settings
-from .tuning.descent import EpochWatcher, deal
+from .tuning.descent import deal
 from .tuning.finetune import finetune
 
 # Folds of the samples that are left out in turn, until there are enough samples in total. With one
@@ -23,26 +23,24 @@ from .tuning.finetune import finetune
 _N_FOLDS, _ENOUGH = 10, 1000
 
 
-def learn(
-    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
-) -> Model:
+def learn(model: Model, task: Task, settings: Settings) -> Model:
     """Learn one task, of new classes, known classes, or both.
 
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer.
     """
-    if settings.band_size and settings.sees_past and _has_new_classes(model, task):
-        # All folds of the samples share it.
-        model = model.with_inputs_past(task.classes.device)
-    learned = _learned(model, task, settings, watcher)
-    if not settings.novelty:
-        return learned
-    left_out = _left_out(model, task, learned)
-    return replace(learned, left_out=left_out).with_solution(learned.solution(task.classes.device))
+    n, d = len(task.classes), model.features.n_features
+    with few_threads(2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)):
+        if settings.band_size and settings.sees_past and _has_new_classes(model, task):
+            # All folds of the samples share it.
+            model = model.with_inputs_past(task.classes.device)
+        learned = _learned(model, task, settings)
+        if not settings.novelty:
+            return learned
+        learned = replace(learned, left_out=_left_out(model, task, learned))
+        return learned.with_solution(learned.solution(task.classes.device))
 
 
-def _learned(
-    model: Model, task: Task, settings: Settings, watcher: EpochWatcher | None = None
-) -> Model:
+def _learned(model: Model, task: Task, settings: Settings) -> Model:
     """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
     if settings.band_size:
         # Bands need all samples at once in double precision.
@@ -51,7 +49,7 @@ def _learned(
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))
     if settings.band_size and _has_new_classes(model, task):
-        drafts, loss_curve = finetune(model, task, draft_bands(model, task), watcher)
+        drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     return model.with_moments(updated_moments(model, task, fresh))
 

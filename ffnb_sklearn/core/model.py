@@ -15,7 +15,7 @@ import torch
 from .classifier.heads.interface import Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
-from .device import as_tensor, plain_torch, with_tensors
+from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past
 from .features.old_classes import extend_moments
@@ -166,9 +166,10 @@ class Model:
         """Return the classifier that the moments imply, solved at the first call."""
         if (known := self.solved) is not None:
             return known
-        solution = solve(
-            self.features, self._levelled(), self.settings, device=device, seed=self.seed
-        )
+        with few_threads(self._operations(self.features.n_features)):
+            solution = solve(
+                self.features, self._levelled(), self.settings, device=device, seed=self.seed
+            )
         # Concurrent first calls may each solve the classifier; the first one to end counts.
         return cast(Solution, self._cache.setdefault("solution", solution))
 
@@ -239,7 +240,12 @@ class Model:
         """Return a function of the features of samples, computed for some samples at a time."""
         size = self.settings.chunk_size
         parts = (self._rows(X, slice(start, start + size)) for start in range(0, len(X), size))
-        return torch.cat([function(part) for part in parts])
+        with few_threads(self._operations(len(X))):
+            return torch.cat([function(part) for part in parts])
+
+    def _operations(self, n_rows: int) -> float:
+        """Estimate the operations of a product of some rows with all weights."""
+        return 2.0 * n_rows * self.n_weights
 
     def _rows(self, X: Samples, rows: slice) -> Rows:
         """Return the features of some samples as the classifier sees them."""

@@ -5,9 +5,14 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core import device as device_module
+from ffnb_sklearn.core import model as model_module
 from ffnb_sklearn.core.device import (
+    OPERATIONS_PER_THREAD,
     as_array,
     as_tensor,
+    few_threads,
     resolve_device,
 )
 
@@ -135,3 +140,40 @@ def test_a_single_row_may_have_a_negative_stride():
     row = np.arange(6.0).reshape(2, 3)[:1][::-1]
     assert row.flags.c_contiguous
     assert as_tensor(row, device=CPU).tolist() == [[0.0, 1.0, 2.0]]
+
+
+@pytest.fixture
+def four_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("worth", "used"), [(0.1, 1), (1.9, 1), (2.0, 2), (9.0, 4)])
+def test_work_has_as_many_threads_as_it_is_worth(four_threads, worth, used):
+    with few_threads(worth * OPERATIONS_PER_THREAD):
+        assert torch.get_num_threads() == used
+    assert torch.get_num_threads() == 4
+
+
+def test_the_number_of_threads_comes_back_after_an_error(four_threads):
+    with pytest.raises(KeyboardInterrupt), few_threads(1.0):
+        raise KeyboardInterrupt
+    assert torch.get_num_threads() == 4
+
+
+@pytest.mark.parametrize(("per_thread", "used"), [(OPERATIONS_PER_THREAD, 1), (1.0, 4)])
+def test_a_small_classifier_is_solved_by_one_thread(four_threads, monkeypatch, per_thread, used):
+    numbers = []
+
+    def solve(*args, **kwargs):
+        numbers.append(torch.get_num_threads())
+        return solve_before(*args, **kwargs)
+
+    solve_before = model_module.solve
+    monkeypatch.setattr(model_module, "solve", solve)
+    monkeypatch.setattr(device_module, "OPERATIONS_PER_THREAD", per_thread)
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    FFNBClassifier(shared_band_size=50, random_state=0).fit(X, np.arange(20) % 2).predict(X)
+    assert numbers == [used]

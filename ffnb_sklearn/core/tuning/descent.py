@@ -13,31 +13,14 @@ from ..settings import Descent
 _RATE_FACTOR = 0.99
 
 
-class EpochWatcher:
-    """Watcher of the epochs of a descent. This class does nothing; callers derive from it."""
-
-    def begin(self) -> None:
-        """Begin an epoch."""
-
-    def end(self, loss: float) -> bool:
-        """End an epoch, given its loss; return whether the descent has to end."""
-        return False
-
-
 class MomentumSteps:
     """Steps of stochastic gradient descent on leaves, in place.
 
     `rate` is that of the next step. (Torch's own optimisers take seconds to import.)
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[torch.Tensor],
-        descent: Descent,
-        watcher: EpochWatcher | None = None,
-    ) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor], descent: Descent) -> None:
         self.rate = descent.learning_rate
-        self._watcher = watcher or EpochWatcher()
         self._parameters, self._descent = parameters, descent
         self._velocities = [torch.zeros_like(one) for one in parameters]
 
@@ -81,9 +64,8 @@ class MomentumSteps:
     def epochs(self, losses: Sequence[float]) -> Iterator[None]:
         """Yield once per epoch, whose loss the caller adds to `losses`, until the descent ends."""
         for _ in range(self._descent.max_epochs):
-            self._watcher.begin()
             yield
-            if self._watcher.end(losses[-1]) or has_stalled(losses, self._descent.patience):
+            if has_stalled(losses, self._descent.patience):
                 return
             if self._descent.adaptive_rate:
                 self.rate *= rate_factor(losses)

@@ -22,7 +22,7 @@ from ..device import as_tensor
 from ..drafts import Draft, append_drafts
 from ..features.feature_map import Band, as_slice, classifier_columns
 from ..model import Model, Task, updated_moments
-from .descent import EpochWatcher, MomentumSteps, deal, multi_class_hinge
+from .descent import MomentumSteps, deal, multi_class_hinge
 from .draws import pseudo_features
 
 # Most draws from old classes per epoch, relative to the number of the task's samples.
@@ -89,7 +89,7 @@ class Network:
 
 
 def finetune(
-    model: Model, task: Task, drafts: Sequence[Draft], watcher: EpochWatcher | None = None
+    model: Model, task: Task, drafts: Sequence[Draft]
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
@@ -100,7 +100,7 @@ def finetune(
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
         return list(drafts), ()
-    return _Tuning(model, task, drafts).run(watcher)
+    return _Tuning(model, task, drafts).run()
 
 
 class _Tuning:
@@ -122,13 +122,13 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self, watcher: EpochWatcher | None) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(self) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
             (draft.rows * draft.reach).repeat(self._descent.n_folds, 1, 1).requires_grad_()
             for draft in self._start
         ]
-        move = MomentumSteps(steps, self._descent, watcher)
+        move = MomentumSteps(steps, self._descent)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
         errors = self._descent.standard_errors

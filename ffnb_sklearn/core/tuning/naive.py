@@ -15,7 +15,7 @@ from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
 from ..statistics import Array
-from .descent import EpochWatcher, MomentumSteps, multi_class_hinge
+from .descent import MomentumSteps, multi_class_hinge
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,7 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
 
 
 def train_newest(
-    network: NaiveNetwork,
-    X: torch.Tensor,
-    classes: torch.Tensor,
-    descent: Descent,
-    watcher: EpochWatcher | None = None,
+    network: NaiveNetwork, X: torch.Tensor, classes: torch.Tensor, descent: Descent
 ) -> NaiveNetwork:
     """Train the parameters of the newest task alone on samples of any known classes."""
     rng = np.random.default_rng([network.seed, len(network.outputs), 1 + network.n_trainings])
@@ -136,7 +132,7 @@ def train_newest(
         scores = torch.cat([old_scores[rows], scores], dim=1)
         return multi_class_hinge(scores, classes[rows]).mean()
 
-    move, losses = MomentumSteps(parameters, descent, watcher), list[float]()
+    move, losses = MomentumSteps(parameters, descent), list[float]()
     for _ in move.epochs(losses):
         losses.append(move.epoch(loss, len(X), rng))
     *rows, weights, offsets = (as_array(one) for one in parameters)

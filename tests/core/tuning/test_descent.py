@@ -8,7 +8,6 @@ from torch import nn
 
 from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.tuning.descent import (
-    EpochWatcher,
     MomentumSteps,
     deal,
     has_stalled,
@@ -73,39 +72,6 @@ def test_a_descent_stalls_after_ten_epochs_without_a_lower_loss():
     assert has_stalled([2.0] + [1.0] * 11, 10)
     assert not has_stalled([1.0] + [2.0] * 9 + [0.9], 10)
     assert has_stalled([1.0] + [2.0] * 10, 10)
-
-
-class Watcher(EpochWatcher):
-    """Keeps what it is told, and ends the descent after some epochs."""
-
-    def __init__(self, last=None):
-        self.told, self.last = [], last
-
-    def begin(self):
-        self.told.append("begin")
-
-    def end(self, loss):
-        self.told.append(loss)
-        return len(self.told) == 2 * self.last if self.last else super().end(loss)
-
-
-def epochs(watcher, losses):
-    """Losses of the epochs that a descent takes, if they are made to come."""
-    leaf, seen = torch.zeros(1, requires_grad=True), []
-    for _ in MomentumSteps([leaf], Descent(max_epochs=4), watcher).epochs(seen):
-        seen.append(losses[len(seen)])
-    return seen
-
-
-def test_a_watcher_is_told_of_each_epoch():
-    watcher = Watcher()
-
-    assert epochs(watcher, [3.0, 2.0, 1.0, 0.0]) == [3.0, 2.0, 1.0, 0.0]
-    assert watcher.told == ["begin", 3.0, "begin", 2.0, "begin", 1.0, "begin", 0.0]
-
-
-def test_a_watcher_may_end_the_descent():
-    assert epochs(Watcher(last=2), [3.0, 2.0, 1.0, 0.0]) == [3.0, 2.0]
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])
