@@ -138,6 +138,7 @@ def _first_state(estimator, shards):
         raise ValueError(_NOTHING)
     if not estimator.scale:
         return found[0]
+    blank._state = found[0]
     state, spreads = _map_reduce((blank, found[0]), shards, _described, _merged_descriptions)
     return estimator._repaired(state, spreads)
 

@@ -441,13 +441,18 @@ def unlike_samples(noise, n, seed=0, d=8):
     return X + means[labels], labels
 
 
+def solved_choice(clf):
+    clf.predict(np.zeros((1, clf.n_features_in_)))
+    return clf._solved_choice()
+
+
 @pytest.mark.parametrize("n", [16, 60, 400])
 def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
     clf = FFNBClassifier(**SMALL).fit(*unlike_samples(gaussian_noise, n))
     X_new, y_new = unlike_samples(gaussian_noise, 500, seed=1)
     quadratic = QuadraticDiscriminantAnalysis().fit(*unlike_samples(gaussian_noise, n))
 
-    assert clf._solved_choice().temperature is not None
+    assert solved_choice(clf).temperature is not None
     assert clf.score(X_new, y_new) > quadratic.score(X_new, y_new) - 0.01
     probabilities = clf.predict_proba(X_new)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y_new
@@ -481,7 +486,7 @@ def test_trained_bands_do_not_count_for_gaussian_classes():
     with_bands = FFNBClassifier(**SMALL | {"band_size": 10}, classes_per_task=2).fit(X, y)
     without = FFNBClassifier(**SMALL).fit(X, y)
 
-    assert with_bands._solved_choice().temperature is not None
+    assert solved_choice(with_bands).temperature is not None
     found, expected = (clf.predict_proba(X_new) for clf in (with_bands, without))
     assert_allclose(found, expected, rtol=1e-5)
 
@@ -495,7 +500,7 @@ def test_a_rare_class_does_not_decide_for_the_others():
     alone = clf.score(X_new, y_new)
     clf.partial_fit(X_rare[:2], np.full(2, N_CLASSES))
 
-    assert clf._solved_choice().temperature is not None
+    assert solved_choice(clf).temperature is not None
     assert clf.score(X_new, y_new) > alone - 0.05
     assert (clf.predict(X_rare[2:]) == N_CLASSES).mean() > 0.5
 
@@ -509,7 +514,7 @@ def test_small_weights_are_no_obstacle_to_gaussian_classes(n, weight):
 
     clf = FFNBClassifier(**SMALL).fit(X, np.r_[y, np.full(n, N_CLASSES)], sample_weight=weights)
 
-    assert clf._solved_choice().temperature is not None
+    assert solved_choice(clf).temperature is not None
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -520,8 +525,8 @@ def test_a_common_factor_on_the_weights_leaves_gaussian_classes_gaussian():
         for weight in (1.0, 0.02)
     )
 
-    assert part._solved_choice().temperature is not None
-    assert whole._solved_choice().temperature is not None
+    assert solved_choice(part).temperature is not None
+    assert solved_choice(whole).temperature is not None
 
 
 # Penalties of the blocks.
