@@ -37,6 +37,10 @@ class IllConditionedWarning(UserWarning):
     """A system was solved only after its diagonal had been raised."""
 
 
+# Rows of a block of a Gram matrix; half of the products of blocks are not needed.
+_BLOCK = 256
+
+
 class NotPositiveDefiniteError(ValueError):
     """A matrix that has to be positive definite is not, even with a raised diagonal."""
 
@@ -48,8 +52,12 @@ def column_energies(rows: torch.Tensor) -> torch.Tensor:
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
-    """Compute RR' for rows R of shape (n, d)."""
-    return rows @ rows.T
+    """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
+    gram = rows.new_empty((len(rows), len(rows)))
+    for start in range(0, len(rows), _BLOCK):
+        stop = start + _BLOCK
+        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
+    return gram
 
 
 def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
