@@ -300,7 +300,7 @@ class IncrementalAccuracyDisplay(_StreamDisplay):
         self.ax_, self.figure_ = ax, ax.figure
         (self.line_,) = ax.plot(n_classes, accuracies, **style | normalize_kwargs(line_kw, Line2D))
         ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
-        # One scale for all plots, so that they are comparable.
+        # All plots have the same scale, so that they are comparable.
         ax.set_ylim(0.0, 1.0)
         ax.margins(x=0.0)
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))

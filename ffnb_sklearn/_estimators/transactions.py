@@ -61,7 +61,7 @@ def learned_in_copies(pipeline, changed, call):
         if isinstance(step, FrozenEstimator):
             continue
         try:
-            # What the steps share, the copies share.
+            # The copies share the objects that the steps share.
             copies[id(step)] = deepcopy(step, memo)
         except TypeError as error:
             error.add_note(

@@ -75,7 +75,7 @@ def test_steps_of_sgd_are_those_of_the_formula():
         extractor.fit(X, Y)
     values = [extractor.weights["weight"], *heads[0]]
     velocity = [np.zeros_like(one) for one in values]
-    # One step per epoch: the first rises, two follow half a cosine from 0.9 of 3 steps on.
+    # Each epoch has a step: the first rises, two follow half a cosine from 0.9 of 3 steps on.
     angles = [np.pi * (step - 0.9) / 2.1 for step in (1, 2)]
     for rate in peak * np.array([0.04, *(0.5 + 0.5 * np.cos(angles))]):
         first, head, bias = values
