@@ -1,14 +1,15 @@
 """Compare features of several layers and views of one network, on CIFAR-100.
 
 The network was trained on the first fifty classes alone, or on ImageNet. Its features go to FFNB
-and to other heads: the first classes in one task, then a few per task. Extracted features are
-cached, chunk by chunk, and rows of the table that a .csv of ``--out`` holds are not measured again,
-so that an interrupted run goes on where it stopped.
+and to other heads: the first classes in one task, then a few per task (``50+5``). A network of
+ImageNet can be adapted to the classes that all streams have first. Extracted features are cached,
+chunk by chunk, and rows of the table that a .csv of ``--out`` holds are not measured again, so that
+an interrupted run goes on where it stopped.
 
     python -m benchmarks.features.layers --out layers.md layers.csv
-    python -m benchmarks.features.layers --features all-mirror --classes-per-task 25 10 5 2 1
-    python -m benchmarks.features.layers --network lite --classes-per-task 10 --mixed-precision
-    python -m benchmarks.features.layers --network lite --adapt 2 --mixed-precision
+    python -m benchmarks.features.layers --features all-mirror --streams 50+25 50+10 50+5
+    python -m benchmarks.features.layers --network lite --mixed-precision --streams 10+10 50+5
+    python -m benchmarks.features.layers --network lite --mixed-precision --adapt 0 2
     python -m benchmarks.features.layers --images-per-class 20 --features last all-mirror
     python -m benchmarks.features.layers --features last-mirror --methods --save rows.npz
 """
@@ -59,6 +60,7 @@ CHUNK = 2500
 # Random neurons of RanPAC and cosines of KLDA.
 WIDTH = 5000
 
+KEY = ("adapt", "features", "method", "stream")
 FIGURES = ("base", "final", "average", "fit_s", "score_s", "state_mb")
 COLUMNS = ["features", "width", "head", "stream", "scored", "base %", "final %", "average %"]
 COLUMNS += ["fit s", "predict s", "state MB"]
@@ -146,11 +148,11 @@ def decode(coded):
     return np.stack([red + green, green, blue + green], axis=1)
 
 
-def network(views, options):
-    """Return an extractor of all layers."""
+def network(views, adapt, options):
+    """Return an extractor of all layers, trained for some epochs."""
     shared = {"views": views, "device": options.device, "mixed_precision": options.mixed_precision}
     if options.network == "lite":
-        training = {"epochs": options.adapt, "learning_rate": 3e-4, "frozen": LITE_FROZEN}
+        training = {"epochs": adapt, "learning_rate": 3e-4, "frozen": LITE_FROZEN}
         training |= {"train_batch_size": 32, "augment": "flip-crop", "random_state": 0}
         # The whole image: photographs have a margin, these images have none.
         training |= {"resize": 224, "batch_size": 50}
@@ -167,20 +169,23 @@ def network(views, options):
     )
 
 
-def extract(images, views, options):
+def extract(images, views, adapt, options):
     """Compute the features of all layers, or read those that are cached."""
+    # The classes of the first task of every stream.
+    n_first = min(first_classes(stream) for stream in options.streams)
     name = "lite" if options.network == "lite" else _digest(options.weights)
     precision = "_mixed" if options.mixed_precision else ""
-    adapted = f"_adapted{options.adapt}_{options.first_classes}" if options.adapt else ""
+    adapted = f"_adapted{adapt}_{n_first}" if adapt else ""
     cache = options.cache / f"{name}_{len(images.y_train)}_{views}{precision}{adapted}"
     cache.mkdir(parents=True, exist_ok=True)
     fitted = cache / "fitted.joblib"
     if not fitted.is_file():
-        is_first = images.y_train < options.first_classes
-        if not options.adapt:
+        is_first = images.y_train < n_first
+        if not adapt:
             # A few images of each class tell the scales of the layers.
             is_first[is_first] = np.arange(is_first.sum()) % 10 == 0
-        extractor = network(views, options).fit(images.train[is_first], images.y_train[is_first])
+        extractor = network(views, adapt, options)
+        extractor.fit(images.train[is_first], images.y_train[is_first])
         partial = fitted.with_suffix(".partial")
         joblib.dump(extractor, partial)
         partial.replace(fitted)
@@ -238,41 +243,49 @@ def _layers_of(X, features, layers):
 def run(options):
     """Measure all rows of the table that are not recorded yet."""
     images, extracted = load_images(options.data, options.images_per_class), {}
-    records, done = [], _recorded(options)
-    for name in options.features:
+    records, csv_files = [], [path for path in options.out if path.suffix == ".csv"]
+    done = _recorded(csv_files)
+    for adapt, name in product(options.adapt, options.features):
         features = options.known[name]
-        if features.layers != () and features.views not in extracted:
-            extracted[features.views] = extract(images, features.views, options)
-        X, X_test = columns(features, images, extracted.get(features.views))
+        source = adapt, features.views
+        if features.layers != () and source not in extracted:
+            # Those of other views would fill the memory.
+            extracted = {source: extract(images, features.views, adapt, options)}
+        X, X_test = columns(features, images, extracted.get(source))
         if options.save is not None:
             # In half the size; the last of several rows of the table stays.
             half = {"x_train": X.astype(np.float32), "x_test": X_test.astype(np.float32)}
             np.savez(options.save, **half, y_train=images.y_train, y_test=images.y_test)
-        for method, per_task in product(options.methods, options.classes_per_task):
-            key = {"features": name, "method": method, "per_task": per_task}
-            record = done.get(tuple(key.values()))
-            if record is None:
-                measured = stream(method, X, X_test, images, per_task, options)
-                record = key | {"width": X.shape[1]} | measured
-                print(record, file=sys.stderr, flush=True)
-            records.append(record)
-            for path in options.out:
-                if path.suffix == ".csv":
-                    write(path, "", records)
+        for method, stream in product(options.methods, options.streams):
+            key = adapt, name, method, stream
+            if METHODS[method].joint and stream != options.streams[0]:
+                continue
+            if key not in done:
+                figures = measure(method, X, X_test, images, stream, options)
+                done[key] = dict(zip(KEY, key, strict=True)) | {"width": X.shape[1]} | figures
+                print(done[key], file=sys.stderr, flush=True)
+                for path in csv_files:
+                    write(path, "", list(done.values()))
+            records.append(done[key])
     return records
 
 
-def _recorded(options):
-    """Return the rows of an interrupted run, by features, method and classes per task."""
-    rows = read_records(one for one in options.out if one.suffix == ".csv" and one.is_file())
-    whole, found = ("per_task", "width", "scored"), {}
+def _recorded(files):
+    """Return the rows of an interrupted run, by `KEY`."""
+    rows = read_records(one for one in files if one.is_file())
+    whole, found = ("adapt", "width", "scored"), {}
     for row in rows:
         row |= {key: int(row[key]) for key in whole} | {key: float(row[key]) for key in FIGURES}
-        found[row["features"], row["method"], row["per_task"]] = row
+        found[tuple(row[key] for key in KEY)] = row
     return found
 
 
-def stream(method, X, X_test, images, per_task, options):
+def first_classes(stream):
+    """Return the number of classes of the first task of a stream."""
+    return int(stream.split("+")[0])
+
+
+def measure(method, X, X_test, images, stream, options):
     """Stream the tasks through one head, for each seed, and average the figures.
 
     A head that is trained on all classes at once has one task.
@@ -286,8 +299,8 @@ def stream(method, X, X_test, images, per_task, options):
             images.y_train,
             X_test[scored],
             images.y_test[scored],
-            classes_per_task=per_task,
-            first_task_classes=100 if METHODS[method].joint else options.first_classes,
+            classes_per_task=int(stream.split("+")[1]),
+            first_task_classes=100 if METHODS[method].joint else first_classes(stream),
         )
         start = time.perf_counter()
         final = result.estimator.score(X_test, images.y_test)
@@ -316,10 +329,9 @@ def report(records, options):
         "10: fourth; of EfficientNet: the inputs of the projections), each pooled by the mean over "
         "the image and scaled by one number learned on the first task; last layer: the output of "
         "the network, unscaled; -mirror: mean with the mirrored image; pixels: divided by 255",
-        f"stream: tasks after the first one, which has {options.first_classes} classes (heads "
-        "that keep all rows: one task); base %: after the first task; "
-        "average %: mean over all tasks of the accuracy on all classes met so far, both on the "
-        "first scored test images of each class; final %: on all 100 of each class",
+        "stream: classes of the first task + those of each later one; base %: after the first "
+        "task; average %: mean over all tasks of the accuracy on all classes met so far, both on "
+        "the first scored test images of each class; final %: on all 100 of each class",
         "fit s: sum over tasks, without extraction; predict s: the whole test set after the last "
         "task; state: the pickled head after the last task",
     ]
@@ -347,17 +359,19 @@ def _network(options):
     """Describe the network and its training."""
     if options.network != "lite":
         return f"the {options.network} network of {options.weights.name}, trained on 50 classes"
-    adapted = f", trained for {options.adapt} epochs on the first task" if options.adapt else ""
+    n_first = min(first_classes(stream) for stream in options.streams)
+    adapted = "adapted: blocks 9 to 15 and the last convolution trained on the first"
+    adapted = f"; {adapted} {n_first} classes" if any(options.adapt) else ""
     return f"EfficientNet-Lite0 of ImageNet, images of 224 pixels{adapted}"
 
 
 def _cells(one, options):
     accuracies = (f"{one[name]:.2f}" for name in ("base", "final", "average"))
     costs = (f"{one[name]:.3g}" for name in ("fit_s", "score_s", "state_mb"))
-    row = options.known[one["features"]].label, one["width"], METHODS[one["method"]].label
-    per_task = one["per_task"]
-    n_tasks = (100 - options.first_classes) // per_task
-    return *row, f"S{n_tasks}, {per_task} per task", one["scored"], *accuracies, *costs
+    method, label = METHODS[one["method"]], options.known[one["features"]].label
+    adapted = f", adapted for {one['adapt']} epochs" if one["adapt"] else ""
+    stream = "all at once" if method.joint else one["stream"]
+    return label + adapted, one["width"], method.label, stream, one["scored"], *accuracies, *costs
 
 
 def parse(arguments):
@@ -367,11 +381,10 @@ def parse(arguments):
     add("--network", choices=[*SHAPES, "lite"], default="narrow", help="lite: EfficientNet-Lite0")
     add("--features", nargs="+", help="default: all of the network")
     add("--methods", nargs="*", choices=METHODS, default=["ffnb"], help="none: extract only")
-    add("--first-classes", type=int, default=50, help="of the first task")
-    add("--classes-per-task", nargs="+", type=int, default=[5], help="after the first task")
+    add("--streams", nargs="+", default=["50+5"], help="classes of the first and of later tasks")
     add("--seeds", nargs="+", type=int, default=[0])
     add("--weights", type=Path, help="of a ConvNet; default: cifar100_backbone.pt of --data")
-    add("--adapt", type=int, default=0, help="epochs of training of lite on the first task")
+    add("--adapt", nargs="+", type=int, default=[0], help="epochs of training of lite; 0: frozen")
     add("--images-per-class", type=int, help="training images; default: all 500")
     add("--scored-per-class", type=int, help="test images until the last task; default: all 100")
     add("--cache", type=Path, default=Path("out") / "layers")
@@ -393,7 +406,7 @@ def main(arguments=None):
     with limited(options.threads):
         records = run(options)
         text = report(records, options)
-    publish(text, records, options.out)
+    publish(text, records, [path for path in options.out if path.suffix != ".csv"])
 
 
 if __name__ == "__main__":

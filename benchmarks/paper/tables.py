@@ -171,7 +171,6 @@ def _decayed(k, **changes):
         parameters={"bands__weight_decay": float(f"1e-{k}"), **changes},
         modes=(TRAINED,),
         epochs=250,
-        n_seeds=2,
         only_printed=True,
     )
 
@@ -193,7 +192,7 @@ STUDIES = (
         "gamma / epsilon / null-space",
         {"sbu": "", "fpha": ""},
         own_rows=tuple(
-            replace(row, n_seeds=2, only_printed=True)
+            replace(row, only_printed=True)
             for row in _switches(
                 bands__gamma={f"{one:g}": one for one in (0.05, 0.5, 2.0)},
                 epsilon={f"{one:g}": one for one in (0.01, 0.03, 0.1)},
@@ -212,7 +211,6 @@ STUDIES = (
                 f"{rate:g}, {epochs}",
                 parameters={"bands__learning_rate": rate},
                 epochs=epochs,
-                n_seeds=2,
                 only_printed=True,
             )
             for rate, epochs in product((0.01, 0.1), (10, 30, 100))
