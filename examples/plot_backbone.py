@@ -151,6 +151,7 @@ above, below = plots.subfigures(2, 1, height_ratios=[1.6, 1])
 curves = above.subplots()
 for name, result in results.items():
     IncrementalAccuracyDisplay.from_stream(result, name=name, ax=curves)
+curves.set_ylim(0.4, 1.01)
 curves.set_title("Scattered digits: three classes, then one per task", fontsize="medium")
 colors = [line.get_color() for line in curves.lines[: len(results)]]
 for ax, (title, values) in zip(below.subplots(1, 3, sharey=True), costs.items(), strict=True):

@@ -16,7 +16,7 @@ The last two classifiers require all labels at the first call.
 :func:`~ffnb_sklearn.evaluate_stream` detects this and passes the labels.
 
 Two further classifiers store all images, and are fitted to all of them again after each task: the
-nearest neighbour and a support vector machine. If you may keep the data, and it is as small as
+nearest neighbour (kNN) and a support vector machine. If you may keep the data, and it is as small as
 here, use them: they lose nothing.
 
 Pass a file name to save the first picture instead of showing both::
@@ -111,8 +111,8 @@ figure, curves = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for name, result in results.items():
     IncrementalAccuracyDisplay.from_stream(result, name=name, ax=curves)
 for line in curves.get_lines()[3:]:
-    line.set(linestyle="--", marker="")
-curves.set_ylim(0, 1)
+    line.set(linestyle="--", marker="", zorder=1)
+curves.set_ylim(0, 1.02)
 curves.legend(loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", frameon=False)
 _ = curves.set_title("Digits, two new classes per task")
 
