@@ -46,8 +46,8 @@ plot_rcparams = {"figure.figsize": (5.6, 3.6), "figure.constrained_layout.use": 
 # numpydoc links the attributes of scikit-learn's Pipeline, which autodoc skips, to any namesakes.
 suppress_warnings = ["ref.python"]
 myst_heading_anchors = 3
-# Quotes and dots are set; the two dashes of an option such as --data stay two dashes.
-smartquotes_action = "qe"
+# Values in quotes and options with two dashes are code: they stay as they are typed.
+smartquotes = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

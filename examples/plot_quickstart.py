@@ -92,17 +92,17 @@ results = {
 
 digits = [", ".join(map(str, labels)) for labels in results["FFNBClassifier"].task_classes]
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "".join(f"{name:>18}" for name in results))
+print(f"{'new digits':<12}" + "".join(f"{name:>17}" for name in results))
 for task, name_of_task in enumerate(digits):
     row = [100 * result.accuracies[task] for result in results.values()]
-    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>18.1f}" for accuracy in row))
+    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>17.1f}" for accuracy in row))
 
 summary = {
     "final": [result.final_accuracy for result in results.values()],
     "average": [result.average_incremental_accuracy for result in results.values()],
 }
 for name, row in summary.items():
-    print(f"{name:<12}" + "".join(f"{100 * accuracy:>18.1f}" for accuracy in row))
+    print(f"{name:<12}" + "".join(f"{100 * accuracy:>17.1f}" for accuracy in row))
 
 # %%
 # The curves show the same numbers. Dashed lines belong to classifiers that store all images.
