@@ -17,6 +17,7 @@ version = release = ffnb_sklearn.__version__
 
 extensions = [
     "api_groups",
+    "long_names",
     "mathml",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
@@ -57,6 +58,8 @@ sphinx_gallery_conf = {
     "doc_module": ("ffnb_sklearn",),
     "backreferences_dir": None,
     "show_memory": False,
+    # The seconds of one build say little about the reader's machine.
+    "min_reported_time": 3600,
     "show_signature": False,
     # That page would load its table script from the network.
     "write_computation_times": False,
