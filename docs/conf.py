@@ -17,7 +17,7 @@ version = release = ffnb_sklearn.__version__
 
 extensions = [
     "api_groups",
-    "long_names",
+    "line_ends",
     "mathml",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",

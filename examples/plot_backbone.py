@@ -115,11 +115,11 @@ results = {
     for name, learner in learners.items()
 }
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "".join(f"{name:>22}" for name in results))
+print(f"{'new digits':<10}" + "".join(f"{name:>22}" for name in results))
 for task, labels in enumerate(results["pixels"].task_classes):
     row = [100 * result.accuracies[task] for result in results.values()]
     new = ", ".join(map(str, labels))
-    print(f"{new:<12}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
+    print(f"{new:<10}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
 
 # %%
 # The picture

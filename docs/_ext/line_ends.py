@@ -1,4 +1,4 @@
-"""Long names in the text break after a dot, a slash or an underscore; options never break."""
+"""Lines end where they may: inside long names, and neither inside options nor beside a plus-minus."""
 
 import re
 
@@ -13,14 +13,14 @@ def with_breaks(match):
     return start + word + end
 
 
-def break_names(app, page, template, context, doctree):
-    """Treat each word of code on a page."""
+def set_line_ends(app, page, template, context, doctree):
+    """Treat the words of code and the deviations on a page."""
     if "body" in context:
-        pattern = '(<span class="pre">)([^<]+)(</span>)'
-        context["body"] = re.sub(pattern, with_breaks, context["body"])
+        body = context["body"].replace(" ± ", "&nbsp;±&nbsp;")
+        context["body"] = re.sub('(<span class="pre">)([^<]+)(</span>)', with_breaks, body)
 
 
 def setup(app):
     """Register the event."""
-    app.connect("html-page-context", break_names)
+    app.connect("html-page-context", set_line_ends)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
