@@ -57,6 +57,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": "gallery_order.QuickstartFirst",
     "doc_module": ("ffnb_sklearn",),
     "backreferences_dir": None,
+    # Pages show what a script prints, and no values of expressions.
+    "capture_repr": (),
     "show_memory": False,
     # The seconds of one build say little about the reader's machine.
     "min_reported_time": 3600,

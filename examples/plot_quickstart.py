@@ -114,7 +114,7 @@ for line in curves.get_lines()[3:]:
     line.set(linestyle="--", marker="", zorder=1)
 curves.set_ylim(0, 1.02)
 curves.legend(loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", frameon=False)
-_ = curves.set_title("Digits, two new classes per task")
+curves.set_title("Digits, two new classes per task")
 
 # %%
 # Accuracy on each task

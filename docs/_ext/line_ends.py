@@ -1,4 +1,4 @@
-"""Lines end where they may: inside long names, and neither inside options nor beside a plus-minus."""
+"""Lines end inside long names, but neither inside options nor beside a plus-minus."""
 
 import re
 
