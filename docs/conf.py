@@ -17,6 +17,7 @@ version = release = ffnb_sklearn.__version__
 
 extensions = [
     "api_groups",
+    "line_ends",
     "mathml",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
@@ -46,6 +47,8 @@ plot_rcparams = {"figure.figsize": (5.6, 3.6), "figure.constrained_layout.use": 
 # numpydoc links the attributes of scikit-learn's Pipeline, which autodoc skips, to any namesakes.
 suppress_warnings = ["ref.python"]
 myst_heading_anchors = 3
+# Values in quotes and options with two dashes are code: they stay as they are typed.
+smartquotes = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -54,7 +57,11 @@ sphinx_gallery_conf = {
     "within_subsection_order": "gallery_order.QuickstartFirst",
     "doc_module": ("ffnb_sklearn",),
     "backreferences_dir": None,
+    # Pages show what a script prints, and no values of expressions.
+    "capture_repr": (),
     "show_memory": False,
+    # The seconds of one build say little about the reader's machine.
+    "min_reported_time": 3600,
     "show_signature": False,
     # That page would load its table script from the network.
     "write_computation_times": False,

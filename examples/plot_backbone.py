@@ -115,11 +115,11 @@ results = {
     for name, learner in learners.items()
 }
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "".join(f"{name:>24}" for name in results))
+print(f"{'new digits':<10}" + "".join(f"{name:>22}" for name in results))
 for task, labels in enumerate(results["pixels"].task_classes):
     row = [100 * result.accuracies[task] for result in results.values()]
     new = ", ".join(map(str, labels))
-    print(f"{new:<12}" + "".join(f"{accuracy:>24.1f}" for accuracy in row))
+    print(f"{new:<10}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
 
 # %%
 # The picture
@@ -151,6 +151,7 @@ above, below = plots.subfigures(2, 1, height_ratios=[1.6, 1])
 curves = above.subplots()
 for name, result in results.items():
     IncrementalAccuracyDisplay.from_stream(result, name=name, ax=curves)
+curves.set_ylim(0.4, 1.01)
 curves.set_title("Scattered digits: three classes, then one per task", fontsize="medium")
 colors = [line.get_color() for line in curves.lines[: len(results)]]
 for ax, (title, values) in zip(below.subplots(1, 3, sharey=True), costs.items(), strict=True):

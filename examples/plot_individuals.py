@@ -119,16 +119,15 @@ print(f"after the deletion {100 * clf.score(X_test[stays], y_test[stays]):.1f} %
 # -----------
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
-seconds = np.arange(1000)
 for row, pig in enumerate((1, 2, 3)):
     for recording in recordings[y == pig]:
-        left.plot(seconds, recording[:1000] - recording[:1000].mean() - 15 * row, linewidth=0.7)
-left.set(title="Pressure of three pigs, before and after", yticks=[0, -15, -30], xlabel="Sample")
+        left.plot(recording[:1000] - recording[:1000].mean() - 15 * row, linewidth=0.7)
+left.set(title="Two recordings of three pigs", yticks=[0, -15, -30], xlabel="Time, in samples")
 left.set_yticklabels(["pig 1", "pig 2", "pig 3"])
 left.spines[["top", "right"]].set_visible(False)
 for (name, scores), style in zip(accuracies.items(), ("o-", "--", "--"), strict=True):
     right.plot(weeks, 100 * np.array(scores), style, label=f"{name} ({100 * scores[-1]:.1f} %)")
-right.set(title="New pigs each week, two recordings each", xlabel="Pigs learned")
+right.set(title="Four new pigs each week", xlabel="Pigs learned")
 right.set(ylabel="Recordings recognised, in %", ylim=(60, 101), xticks=weeks[::2])
 right.spines[["top", "right"]].set_visible(False)
 right.legend(loc="lower left", frameon=False)

@@ -16,8 +16,8 @@ The last two classifiers require all labels at the first call.
 :func:`~ffnb_sklearn.evaluate_stream` detects this and passes the labels.
 
 Two further classifiers store all images, and are fitted to all of them again after each task: the
-nearest neighbour and a support vector machine. If you may keep the data, and it is as small as
-here, use them: they lose nothing.
+nearest neighbour (kNN) and a support vector machine. If you may keep the data, and it is as small
+as here, use them: they lose nothing.
 
 Pass a file name to save the first picture instead of showing both::
 
@@ -92,17 +92,17 @@ results = {
 
 digits = [", ".join(map(str, labels)) for labels in results["FFNBClassifier"].task_classes]
 print("accuracy on all digits met so far, in %")
-print(f"{'new digits':<12}" + "".join(f"{name:>18}" for name in results))
+print(f"{'new digits':<12}" + "".join(f"{name:>17}" for name in results))
 for task, name_of_task in enumerate(digits):
     row = [100 * result.accuracies[task] for result in results.values()]
-    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>18.1f}" for accuracy in row))
+    print(f"{name_of_task:<12}" + "".join(f"{accuracy:>17.1f}" for accuracy in row))
 
 summary = {
     "final": [result.final_accuracy for result in results.values()],
     "average": [result.average_incremental_accuracy for result in results.values()],
 }
 for name, row in summary.items():
-    print(f"{name:<12}" + "".join(f"{100 * accuracy:>18.1f}" for accuracy in row))
+    print(f"{name:<12}" + "".join(f"{100 * accuracy:>17.1f}" for accuracy in row))
 
 # %%
 # The curves show the same numbers. Dashed lines belong to classifiers that store all images.
@@ -111,10 +111,10 @@ figure, curves = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for name, result in results.items():
     IncrementalAccuracyDisplay.from_stream(result, name=name, ax=curves)
 for line in curves.get_lines()[3:]:
-    line.set(linestyle="--", marker="")
-curves.set_ylim(0, 1)
+    line.set(linestyle="--", marker="", zorder=1)
+curves.set_ylim(0, 1.02)
 curves.legend(loc="center right", bbox_to_anchor=(1, 0.62), fontsize="small", frameon=False)
-_ = curves.set_title("Digits, two new classes per task")
+curves.set_title("Digits, two new classes per task")
 
 # %%
 # Accuracy on each task

@@ -125,10 +125,10 @@ results = {
     name: evaluate_stream(classifier, texts, labels, texts_test, labels_test)
     for name, classifier in classifiers.items()
 }
-print(f"{'languages':<10}" + "".join(f"{name:>23}" for name in results))
+print(f"{'languages':<10}" + "".join(f"{name:>22}" for name in results))
 for n_languages in (2, 6, 12, 18, 24):
     row = [100 * result.accuracies[n_languages - 1] for result in results.values()]
-    print(f"{n_languages:<10}" + "".join(f"{accuracy:>23.1f}" for accuracy in row))
+    print(f"{n_languages:<10}" + "".join(f"{accuracy:>22.1f}" for accuracy in row))
 
 # %%
 # The model that stores all names is a few points ahead, and the distance is what the deletion costs

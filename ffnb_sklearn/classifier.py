@@ -62,7 +62,7 @@ class FFNBClassifier(
     TransformerMixin,
     ClassIncrementalClassifier,
 ):
-    """Class-incremental classifier made of forgetting-free neural blocks (FFNB) [1]_.
+    """Class-incremental classifier made of forgetting-free neural blocks (FFNB).
 
     Labels that a call of `partial_fit` brings for the first time form a task: a band of neurons is
     trained for them in the null-space of the previous tasks. The moments of each class are stored,

@@ -128,7 +128,7 @@ def report(records, environment):
 
 
 def draw(found, setting):
-    """Return the picture of a setting: accuracy by value, a curve per set."""
+    """Return the picture of a setting: accuracy by value, a curve per set; "auto" is dashed."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -136,8 +136,15 @@ def draw(found, setting):
 
     figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for curve, values in found.items():
-        accuracy, _, spread = np.transpose(list(values.values()))
-        axes.errorbar(list(values), accuracy, spread, marker="o", ms=4, capsize=2, label=curve)
+        fixed = {value: figures for value, figures in values.items() if value != "auto"}
+        accuracy, _, spread = np.transpose(list(fixed.values()))
+        line, *_ = axes.errorbar(list(fixed), accuracy, spread, fmt="o-", capsize=2, label=curve)
+        if "auto" in values:
+            axes.axhline(values["auto"][0], color=line.get_color(), linestyle="--", linewidth=1)
+    for value, (accuracy, megabytes, spread) in found.get("clusters", {}).items():
+        below = {"xytext": (0, -4), "textcoords": "offset points", "ha": "center", "va": "top"}
+        axes.annotate(f"{megabytes:.1g} MB", (value, accuracy - spread), **below)
+    axes.margins(x=0.08, y=0.12)
     axes.set(xlabel=setting, ylabel="Accuracy (%)", title=SETTINGS[setting][0])
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)

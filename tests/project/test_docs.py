@@ -152,6 +152,12 @@ def test_works_cited_on_page_are_listed_there(page):
     assert cited == listed
 
 
+def test_no_citation_becomes_a_list():
+    # A citation of one line that starts with an initial, as in "A. Einstein", becomes item A.
+    citations = re.findall(r"^\.\. \[\w+\] [A-Z]\. .*\n(?! )", ALL_TEXT, re.MULTILINE)
+    assert citations == []
+
+
 def test_every_page_is_in_a_toctree():
     entries = {
         ((DOCS / page).parent / entry).relative_to(DOCS).as_posix()
