@@ -350,6 +350,13 @@ def _cifar_table(scenario):
     rows = (
         # Minutes a run.
         Row("two feature layers", n_seeds=1, **figures),
+        Row(
+            "two feature layers, rate=0.001",
+            parameters={"bands__learning_rate": 0.001},
+            modes=(TRAINED,),
+            n_seeds=1,
+            **figures,
+        ),
         Row("one feature layer", parameters={"n_layers": 1}, n_seeds=1, **figures),
         Row("default parameters", model="default", modes=(CLOSED,), n_seeds=1, **figures),
     )
