@@ -20,6 +20,7 @@ from .linalg import (
     LENGTH_ROUNDING,
     SUM_ROUNDING,
     column_energies,
+    is_few,
     longest_rows,
     longest_rows_of_gram,
     random_directions,
@@ -199,8 +200,8 @@ class Scatter:
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         count = _MOST_AXES if max_rank == "auto" else max_rank
         directions = None
-        # The number of rows plays no part: the same sum may come in many or in few.
-        if count is not None and self.n_columns > _EXACT_UP_TO * count:
+        few = self.gram is None and is_few(sum(map(len, self.rows)), count)
+        if count is not None and not few and self.n_columns > _EXACT_UP_TO * count:
             directions = random_directions(self.n_columns, count, energies.device)
             if self.pairs is not None:
                 directions = self.pairs.turned(directions, energies)
