@@ -82,13 +82,13 @@ class NullSpace:
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
     [Eq. 1], so projecting it changes nothing, and the residual axes are formed only if they are
-    fewer than the kept axes. Rows that span the kept axes need not be orthogonal; the attribute
+    fewer than twice the kept axes. Rows that span the kept axes need not be orthogonal; the attribute
     `kept`, of shape (p, d), is orthonormal.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
         p, self.n_residual = len(kept), kept.shape[1] - len(kept)
-        few = self.n_residual < p
+        few = self.n_residual < 2 * p
         axes = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
         self.kept: torch.Tensor = axes[:p]
         self._residual = axes[p:] if few else None
