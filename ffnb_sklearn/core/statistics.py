@@ -74,8 +74,8 @@ class ClassMoments:
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
         """Return some columns of F, as a view if they are in one block, or in `out`."""
-        width, whole = self.factor.shape[1], self.factor
-        if self.inferred and not (isinstance(columns, slice) and 0 < (columns.stop or 0) <= width):
+        whole, stop = self.factor, columns.stop if isinstance(columns, slice) else None
+        if self.inferred and (stop is None or not 0 <= stop <= whole.shape[1]):
             whole = np.concatenate([self.factor, *self.inferred], axis=1)
         found: Array = whole[:, columns]
         if out is None:

@@ -82,8 +82,8 @@ class NullSpace:
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
     [Eq. 1], so projecting it changes nothing, and the residual axes are formed only if they are
-    fewer than twice the kept axes. Rows that span the kept axes need not be orthogonal; the attribute
-    `kept`, of shape (p, d), is orthonormal.
+    fewer than twice the kept axes. Rows that span the kept axes need not be orthogonal; the
+    attribute `kept`, of shape (p, d), is orthonormal.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
@@ -96,13 +96,14 @@ class NullSpace:
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the part of each row in the residual axes, of shape (n, d)."""
         coordinates = self.coordinates(rows)
-        return coordinates if self._residual is None else coordinates @ self._residual
+        return coordinates if self._residual is None else self.rows_of(coordinates)
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
         if self._residual is None:
             return self.coordinates(coordinates)
-        return coordinates @ self._residual
+        rows: torch.Tensor = coordinates @ self._residual
+        return rows
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the coordinates of this part along the residual axes, if these are formed.
@@ -110,12 +111,11 @@ class NullSpace:
         Else return the part itself, which has the same lengths and products.
         """
         if self._residual is not None:
-            return rows @ self._residual.T
-        if not len(self.kept):
-            return rows
-        # The second pass removes what rounding left of large rows.
-        for _ in range(2):
-            rows = rows - (rows @ self.kept.T) @ self.kept
+            rows = rows @ self._residual.T
+        elif len(self.kept):
+            # The second pass removes what rounding left of large rows.
+            for _ in range(2):
+                rows = rows - (rows @ self.kept.T) @ self.kept
         return rows
 
 
