@@ -182,7 +182,7 @@ def longest_rows(
     A `count` of None returns all. The result is exact, unless `directions` begin a subspace
     iteration, which saves time if n and d are several times the count.
     """
-    if count is None or directions is None or is_few(len(rows), count):
+    if count is None or directions is None:
         return _mixed(rows, count)
     length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
     return longest_rows_of_products(rows.matmul, rows.T.matmul, float(length), directions, count)
@@ -209,8 +209,12 @@ def longest_rows_of_gram(
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter, as `longest_rows`, but for zero rows."""
     if count is None or directions is None:
-        # The errors of an eigendecomposition are relative to the largest column, so columns are
-        # brought to one scale first. Mixing the rows then keeps the digits of each column.
+        # The errors of an eigendecomposition are relative to the largest column; a Cholesky factor
+        # and a mixture of its rows keep the digits of each column.
+        factor, info = torch.linalg.cholesky_ex(gram)
+        if not info:
+            return _mixed(factor.T, count)
+        # Of a singular scatter, the columns are brought to one scale first.
         scale = gram.diagonal().sqrt()
         divisors = torch.where(scale > 0.0, scale, 1.0)
         values, basis = torch.linalg.eigh(gram / divisors / divisors[:, None])
@@ -231,7 +235,7 @@ def is_few(n_rows: int, count: int | None) -> bool:
 
 def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
     """Return the longest principal rows of the scatter of a few rows."""
-    _, basis = torch.linalg.eigh(rows @ rows.T)
+    _, basis = torch.linalg.eigh(lower_gram(rows))
     longest = basis[:, None if count is None else -count :]
     mixed: torch.Tensor = longest.flip(1).T @ rows
     return mixed

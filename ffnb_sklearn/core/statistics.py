@@ -8,6 +8,7 @@ diagonal of S stays exact. The rank "auto" keeps the principal axes that hold mo
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from .linalg import (
     LENGTH_ROUNDING,
     SUM_ROUNDING,
     column_energies,
+    is_few,
     longest_rows,
     longest_rows_of_gram,
     random_directions,
@@ -45,14 +47,16 @@ FEWEST_AXES, _MOST_AXES = 64, 96
 class ClassMoments:
     """Moments of the samples of one class: the sum of their weights, and their mean.
 
-    `factor` is F, of shape (r, d), in single precision unless the rank is None. `residual` is v, of
-    shape (d,) and never negative.
+    `factor` holds the first columns of F, of shape (r, d), in single precision unless the rank is
+    None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
+    where they are in memory. `residual` is v, of shape (d,) and never negative.
     """
 
     weight: float
     mean: Array
     factor: Array
     residual: Array
+    inferred: tuple[Array, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -69,8 +73,11 @@ class ClassMoments:
         return self.weight if self.rank + 1.0 <= 2.0 * self.weight else self.rank + 1.0
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
-        """Return some columns of the factor, as a view or in `out`."""
-        found: Array = self.factor[:, columns]
+        """Return some columns of F, as a view if they are in one block, or in `out`."""
+        whole, stop = self.factor, columns.stop if isinstance(columns, slice) else None
+        if self.inferred and (stop is None or not 0 <= stop <= whole.shape[1]):
+            whole = np.concatenate([self.factor, *self.inferred], axis=1)
+        found: Array = whole[:, columns]
         if out is None:
             return found
         out[:] = found
@@ -78,29 +85,29 @@ class ClassMoments:
 
     def scatter(self) -> Array:
         """Return the scatter matrix."""
-        factor = self.factor.astype(np.float64)
+        factor = self.columns(slice(None)).astype(np.float64)
         dense: Array = factor.T @ factor + np.diag(self.residual)
         return dense
 
     def take(self, columns: Columns) -> "ClassMoments":
         """Return the moments of some features, or of all features in another order."""
-        factor = np.ascontiguousarray(self.factor[:, columns])
+        factor = np.ascontiguousarray(self.columns(columns))
         return ClassMoments(self.weight, self.mean[columns], factor, self.residual[columns])
 
     def weighted(self, share: float) -> "ClassMoments":
         """Return the moments of the same samples, their weights times a positive share."""
-        factor, residual = self.factor * share**0.5, self.residual * share
+        factor, residual = self.columns(slice(None)) * share**0.5, self.residual * share
         return ClassMoments(self.weight * share, self.mean, factor, residual)
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
-        factor = factor.astype(self.factor.dtype)
-        return ClassMoments(
-            self.weight,
-            np.concatenate([self.mean, mean]),
-            np.concatenate([self.factor, factor], axis=1),
-            np.concatenate([self.residual, residual]),
-        )
+        blocks = [*self.inferred, factor.astype(self.factor.dtype)]
+        # Each column is copied at most once per doubling of the width behind it.
+        while len(blocks) > 1 and blocks[-2].shape[1] <= blocks[-1].shape[1]:
+            blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
+        mean = np.concatenate([self.mean, mean])
+        residual = np.concatenate([self.residual, residual])
+        return ClassMoments(self.weight, mean, self.factor, residual, tuple(blocks))
 
 
 def check_finite(*sums: float) -> None:
@@ -199,8 +206,8 @@ class Scatter:
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         count = _MOST_AXES if max_rank == "auto" else max_rank
         directions = None
-        # The number of rows plays no part: the same sum may come in many or in few.
-        if count is not None and self.n_columns > _EXACT_UP_TO * count:
+        few = self.gram is None and is_few(sum(map(len, self.rows)), count)
+        if count is not None and not few and self.n_columns > _EXACT_UP_TO * count:
             directions = random_directions(self.n_columns, count, energies.device)
             if self.pairs is not None:
                 directions = self.pairs.turned(directions, energies)
@@ -251,10 +258,8 @@ def merge(
     LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
     Only the union is truncated, so exact parts may be cut in any way.
     """
-    tensors = (
-        (one.weight, as_tensor(one.mean, device=device), as_tensor(one.factor, device=device))
-        for one in parts
-    )
+    place = partial(as_tensor, device=device)
+    tensors = ((one.weight, place(one.mean), place(one.columns(slice(None)))) for one in parts)
     elsewhere = float(sum(one.residual.sum() for one in parts))
     whole = _moments_of_union(tensors, max_rank, pairs, elsewhere)
     residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)

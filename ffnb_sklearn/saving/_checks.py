@@ -111,7 +111,7 @@ def _check_state(state):
     n_features = model.features(row).shape[1]
     _require(len(model.moments) == len(state.arrived), "moments", "one per class")
     for one in model.moments:
-        widths = {one.factor.shape[1], len(one.mean), len(one.residual)}
+        widths = {one.columns(slice(None)).shape[1], len(one.mean), len(one.residual)}
         _require(widths == {n_features}, "moments", f"those of {n_features} features")
         counts = one.weight > 0.0 and math.isfinite(one.weight) and (one.residual >= 0.0).all()
         _require(counts, "moments", "positive")

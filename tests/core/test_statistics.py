@@ -280,6 +280,26 @@ def test_some_features_can_be_taken_and_others_appended():
     assert_array_equal(room, whole.factor[:, columns])
 
 
+def test_appended_columns_stand_in_few_blocks_behind_those_that_stay_in_place():
+    whole, d = moments(*samples(12, 40), 6), 9
+    one = whole.take(slice(0, d))
+
+    for j in range(d, 40):
+        before = one
+        one = one.append(whole.mean[[j]], whole.factor[:, [j]], whole.residual[[j]])
+        # The memory of a stream: a task copies neither the first columns nor, mostly, the others.
+        assert one.factor is before.factor
+        assert_array_equal(before.columns(slice(None)), whole.factor[:, :j])
+
+    assert [block.shape[1] for block in one.inferred] == [16, 8, 4, 2, 1]
+    for columns in (slice(None), slice(2, 7), slice(5, 33), slice(20, 40), np.array([38, 2, 9])):
+        assert_array_equal(one.columns(columns), whole.factor[:, columns])
+    assert_allclose(one.scatter(), whole.scatter())
+    assert_allclose(one.weighted(2.0).scatter(), 2.0 * whole.scatter())
+    assert_allclose(merge([one, one], device=CPU).scatter(), 2.0 * whole.scatter(), atol=1e-6)
+    assert_array_equal(one.take(np.arange(40)[::-1]).factor, whole.factor[:, ::-1])
+
+
 @pytest.mark.parametrize(("n", "d"), [(4, 9), (30, 9)])
 def test_principal_rows_have_the_outer_products_and_are_sorted(n, d):
     rows = torch.as_tensor(samples(n, d)[0])

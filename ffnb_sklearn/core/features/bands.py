@@ -98,23 +98,23 @@ def regression_rows(
     .. math:: \alpha = (\gamma \tfrac{\mathrm{tr} S}{d} I + \Phi^\top S \Phi)^{-1}
               \Phi^\top Z^\top C, \qquad W = (\Phi \alpha)^\top .
 
-    The projected R and Z'C give the same rows without forming the residual axes. R includes the
-    `past`, of shape (r, d), whose codes are zero: nothing for "mono" [Eq. 6], the principal rows of
-    the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave out tr S / d. With
-    `leave_out`, each sample responds to a fit without it (`left_out`), unless `fits_samples` says
-    that this makes no difference.
+    If the residual axes are many, the projected R and Z'C give the same rows without them. R
+    includes the `past`, of shape (r, d), whose codes are zero: nothing for "mono" [Eq. 6], the
+    principal rows of the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave
+    out tr S / d. With `leave_out`, each sample responds to a fit without it (`left_out`), unless
+    `fits_samples` says that this makes no difference.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
     energy = past.square().sum() + weights @ lengths.square()
-    open_part = null_space.project(features)
-    moment = torch.cat([null_space.project(past), open_part * weights.sqrt()[:, None]])
+    open_part = null_space.coordinates(features)
+    moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
     ridge = code_ridge(gamma, energy / features.shape[1], units)
     system = code_system(moment, ridge)
-    rows = null_space.project(system.solve((codes * weights[:, None]).T @ open_part))
-    responses = open_part @ rows.T
+    alpha = system.solve((codes * weights[:, None]).T @ open_part)
+    responses = open_part @ alpha.T
     if leave_out and fits_samples(open_part, weights, ridge):
         responses = left_out(system, open_part, responses, codes, weights)
-    return _measured(rows, responses, open_part, lengths, weights)
+    return _measured(null_space.rows_of(alpha), responses, open_part, lengths, weights)
 
 
 def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
@@ -178,7 +178,7 @@ def random_rows(
     rounding = LENGTH_ROUNDING * _root_mean_square(lengths, weights)
     heard = response > rounding * torch.linalg.vector_norm(rows, dim=1)
     rows = torch.where(heard[:, None], rows / response[:, None], torch.zeros_like(rows))
-    return _measured(rows, features @ rows.T, null_space.project(features), lengths, weights)
+    return _measured(rows, features @ rows.T, null_space.coordinates(features), lengths, weights)
 
 
 def _measured(

@@ -1,7 +1,7 @@
 """The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -69,8 +69,8 @@ class Past:
         if not self.residual.any():
             return self.rows.principal_rows()
         residual = as_tensor(self.residual, device=self.device)
-        if self.rows.has_many_rows:
-            return self.rows.plus([residual.sqrt().diag()]).principal_rows()
+        if (gram := self.rows.gram) is not None:
+            return replace(self.rows, gram=gram + residual.diag()).principal_rows()
         axes, mixing = torch.linalg.qr(above_rounding(self.rows.principal_rows()).T)
         moment = mixing @ mixing.T + axes.T @ (residual[:, None] * axes)
         principal: torch.Tensor = above_rounding(longest_rows_of_gram(moment)) @ axes.T
@@ -81,22 +81,41 @@ class NullSpace:
     r"""The `n_residual` axes of a layer that are orthogonal to the axes kept for previous tasks.
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d`
-    [Eq. 1], so projecting it changes nothing, and the residual axes are never formed. Rows that
-    span the kept axes need not be orthogonal; the attribute `kept`, of shape (p, d), is
-    orthonormal.
+    [Eq. 1], so projecting it changes nothing, and the residual axes are formed only if they are
+    fewer than twice the kept axes. Rows that span the kept axes need not be orthogonal; the
+    attribute `kept`, of shape (p, d), is orthonormal.
     """
 
     def __init__(self, kept: torch.Tensor) -> None:
-        self.n_residual = kept.shape[1] - len(kept)
-        self.kept: torch.Tensor = torch.linalg.qr(kept.T).Q.T
+        p, self.n_residual = len(kept), kept.shape[1] - len(kept)
+        few = self.n_residual < 2 * p
+        axes = torch.linalg.qr(kept.T, mode="complete" if few else "reduced").Q.T
+        self.kept: torch.Tensor = axes[:p]
+        self._residual = axes[p:] if few else None
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the part of each row in the residual axes, of shape (n, d)."""
-        if not len(self.kept):
-            return rows
-        # The second pass removes what rounding left of large rows.
-        for _ in range(2):
-            rows = rows - (rows @ self.kept.T) @ self.kept
+        coordinates = self.coordinates(rows)
+        return coordinates if self._residual is None else self.rows_of(coordinates)
+
+    def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
+        """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
+        if self._residual is None:
+            return self.coordinates(coordinates)
+        rows: torch.Tensor = coordinates @ self._residual
+        return rows
+
+    def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the coordinates of this part along the residual axes, if these are formed.
+
+        Else return the part itself, which has the same lengths and products.
+        """
+        if self._residual is not None:
+            rows = rows @ self._residual.T
+        elif len(self.kept):
+            # The second pass removes what rounding left of large rows.
+            for _ in range(2):
+                rows = rows - (rows @ self.kept.T) @ self.kept
         return rows
 
 

@@ -45,7 +45,7 @@ def _noise(
     along = as_tensor(rng.standard_normal((n_draws, moments.rank)), device=device)
     apart = as_tensor(rng.standard_normal((n_draws, len(moments.mean))), device=device)
     factor, residual = (
-        as_tensor(part, device=device) for part in (moments.factor, moments.residual)
+        as_tensor(part, device=device) for part in (moments.columns(slice(None)), moments.residual)
     )
     noise: torch.Tensor = (along @ factor + apart * residual.sqrt()) * moments.weight**-0.5
     return noise

@@ -75,6 +75,20 @@ def test_an_ill_conditioned_past_is_silenced_along_each_of_its_axes(n_rows, smal
     assert_allclose(axes.kept @ axes.kept.T, np.eye(9), atol=1e-14)
 
 
+@pytest.mark.parametrize(("p", "n_formed"), [(2, 8), (3, 5), (4, 4), (7, 1)])
+def test_coordinates_have_the_products_of_the_projected_rows(p, n_formed):
+    axes = null_space(past_of(np.arange(9.0, 1.0, -1.0), 8), p)
+    rows = torch.as_tensor(np.random.default_rng(1).normal(size=(5, 8)))
+
+    coordinates, projected = axes.coordinates(rows), axes.project(rows)
+
+    # Few residual axes are formed, and make the system of a band small.
+    assert coordinates.shape == (5, n_formed)
+    assert_allclose(coordinates @ coordinates.T, projected @ projected.T, atol=1e-13)
+    assert_allclose(axes.rows_of(coordinates), projected, atol=1e-14)
+    assert_allclose(rows @ projected.T, coordinates @ coordinates.T, atol=1e-13)
+
+
 def test_large_rows_leave_nothing_in_the_kept_axes():
     past = past_of([3.0, 2.0, 1.0], 8)
     rows = torch.as_tensor(1e8 * np.random.default_rng(1).normal(size=(4, 8)))
