@@ -1,6 +1,7 @@
 """Parts of the paper's tables: sections with our figures beside the printed ones."""
 
 from math import isnan, nan
+from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +36,9 @@ def _run_lines(rows, plan):
         yield f"{data_set.title}: {settings(data_set)}"
     name = rows[0].data_set.name
     features = FEATURES["gcn-narrow"].get(name)
-    backbone = f"SkeletonGCN, {_listed(features)}" if features else f"rows of {plan.cifar}"
+    backbone = (
+        f"SkeletonGCN, {_listed(features)}" if features else f"rows of {Path(plan.cifar).name}"
+    )
     yield f"features of {data_set.title}: {backbone}"
     if any(row.pretraining.protocol != "none" for row in rows):
         n_base = BASE_CLASSES[name]
@@ -54,7 +57,7 @@ def _changes(row):
     changes += [_listed(row.parameters)] if row.parameters else []
     changes += [] if row.pretraining.protocol == "none" else [str(row.pretraining)]
     changes += [f"{row.epochs} epochs"] if row.epochs else []
-    changes += [f"{row.n_seeds} seeds at most"] if row.n_seeds else []
+    changes += [f"number of seeds: {row.n_seeds}"] if row.n_seeds else []
     return f"{row.label}: {'; '.join(changes) or 'the settings above'}"
 
 
