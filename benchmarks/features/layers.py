@@ -251,7 +251,7 @@ def run(options):
         features = options.known[name]
         source = adapt, features.views
         if features.layers != () and source not in extracted:
-            # Those of other views would fill the memory.
+            # Features of other views would fill the memory.
             extracted = {source: extract(images, features.views, adapt, options)}
         X, X_test = columns(features, images, extracted.get(source))
         if options.save is not None:

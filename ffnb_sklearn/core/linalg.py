@@ -214,7 +214,7 @@ def longest_rows_of_gram(
         factor, info = torch.linalg.cholesky_ex(gram)
         if not info:
             return _mixed(factor.T, count)
-        # Of a singular scatter, the columns are brought to one scale first.
+        # The columns of a singular scatter are brought to one scale first.
         scale = gram.diagonal().sqrt()
         divisors = torch.where(scale > 0.0, scale, 1.0)
         values, basis = torch.linalg.eigh(gram / divisors / divisors[:, None])
