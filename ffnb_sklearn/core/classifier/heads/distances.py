@@ -20,6 +20,7 @@ of the American Statistical Association 84(405), 1989).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -150,8 +151,7 @@ class GaussianDistances(Head):
         own, samples = torch.zeros_like(linear), x.to(dtype) if isinstance(x, torch.Tensor) else x
         for classes, lengths, part in _groups(self.lengths):
             responses = (samples @ rows[part].to(dtype).T).sub_(shifts[part].to(dtype)).square_()
-            for c, squares in zip(classes, torch.split(responses, lengths, 1), strict=True):
-                own[:, c] = squares.sum(1)
+            own[:, classes.start : classes.stop] = _sums(responses, lengths)
         return linear, own
 
     def _some_scores(
@@ -253,6 +253,14 @@ def _groups(lengths: tuple[int, ...]) -> Iterator[tuple[range, list[int], slice]
         classes = range(len(lengths))[first : first + _CLASSES_TOGETHER]
         some, start = [lengths[c] for c in classes], sum(lengths[:first])
         yield classes, some, slice(start, start + sum(some))
+
+
+def _sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+    """Return the sums over the columns of each class; classes of one length are summed together."""
+    runs = [(len(list(same)), length) for length, same in groupby(lengths)]
+    parts = torch.split(squares, [n * length for n, length in runs], 1)
+    sums = [part.reshape(part.shape[0], *run).sum(2) for part, run in zip(parts, runs, strict=True)]
+    return torch.cat(sums, 1)
 
 
 def _own_axes(
