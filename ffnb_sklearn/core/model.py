@@ -115,8 +115,10 @@ class Model:
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
-        in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
-        return self.features.n_weights + in_classifier
+        if "n_weights" not in self._cache:
+            in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+            self._cache["n_weights"] = self.features.n_weights + in_classifier
+        return cast(int, self._cache["n_weights"])
 
     def past(self, layer: int, device: torch.device) -> torch.Tensor:
         """Return the principal rows of the second moment of a layer so far, the longest first."""

@@ -68,6 +68,9 @@ CLASSES = {
 def fits(value, hint):
     """Return whether a value has the type of a field; floating-point arrays must be finite."""
     made, parts = get_origin(hint) or hint, get_args(hint)
+    if hasattr(made, "__value__"):
+        # An alias with a name, as `NDArray` is since NumPy 2.5.
+        return fits(value, made.__value__[parts])
     if made in (Union, UnionType):
         return any(fits(value, part) for part in parts)
     if made is Literal:

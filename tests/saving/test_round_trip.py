@@ -1,6 +1,7 @@
 """What is loaded is what was saved: parameters, predictions, and all that is learned later."""
 
 import pickle
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from torch import nn
+from typing_extensions import TypeAliasType
 
 from ffnb_sklearn import (
     ContinualPipeline,
@@ -33,6 +35,7 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, MirrorShift
 from ffnb_sklearn.exceptions import ModelFileError
+from ffnb_sklearn.saving._classes import fits
 from tests.saving.model_files import classifier, saved, scores
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -406,3 +409,13 @@ def test_missing_file_is_no_damage(tmp_path):
         load(tmp_path / "model.ffnb")
     with pytest.raises(FileNotFoundError):
         save(classifier(), tmp_path / "missing" / "model.ffnb")
+
+
+def test_fields_may_be_annotated_with_a_named_alias():
+    # `NDArray` is one since NumPy 2.5.
+    number = TypeVar("number", bound=np.generic)
+    array = np.ndarray[tuple[Any, ...], np.dtype[number]]
+    alias = TypeAliasType("alias", array, type_params=(number,))[np.float64]
+    assert fits(np.zeros(2), alias)
+    assert not fits(np.zeros(2, dtype=int), alias)
+    assert not fits(np.array([np.nan]), alias)

@@ -40,9 +40,8 @@ __all__ = ["GaussianDistances", "fit_distances"]
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
 
-
-# Classes whose rows are multiplied together: a product of few rows takes 1.5 times as long.
-_CLASSES_TOGETHER = 16
+# Numbers of a product with the rows of some classes: a product of few rows takes longer.
+_NUMBERS_TOGETHER = 2**22
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class GaussianDistances(Head):
         )
         linear = (x @ planes.T).add_(offsets)
         own, samples = torch.zeros_like(linear), x.to(dtype) if isinstance(x, torch.Tensor) else x
-        for classes, lengths, part in _groups(self.lengths):
+        for classes, lengths, part in _groups(self.lengths, len(x)):
             responses = (samples @ rows[part].to(dtype).T).sub_(shifts[part].to(dtype)).square_()
             own[:, classes.start : classes.stop] = _sums(responses, lengths)
         return linear, own
@@ -247,10 +246,14 @@ def _linear_temperature(
     return left_out.cross_entropy(base, planes, shrinkage)[1]
 
 
-def _groups(lengths: tuple[int, ...]) -> Iterator[tuple[range, list[int], slice]]:
-    """Yield some classes at a time, their numbers of rows, and the positions of these rows."""
-    for first in range(0, len(lengths), _CLASSES_TOGETHER):
-        classes = range(len(lengths))[first : first + _CLASSES_TOGETHER]
+def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[tuple[range, list[int], slice]]:
+    """Yield some classes at a time, their numbers of rows, and the positions of these rows.
+
+    Their products with `n_others` vectors take limited memory, however many classes there are.
+    """
+    together = max(1, _NUMBERS_TOGETHER // max(1, n_others * max(lengths, default=0)))
+    for first in range(0, len(lengths), together):
+        classes = range(len(lengths))[first : first + together]
         some, start = [lengths[c] for c in classes], sum(lengths[:first])
         yield classes, some, slice(start, start + sum(some))
 
@@ -271,7 +274,7 @@ def _own_axes(
     if shrinkage == 1.0:
         return gaussians.rows[:0], means[:0, 0], halves
     shifts = torch.split(torch.empty_like(gaussians.rows[:, 0]), list(gaussians.lengths))
-    for classes, lengths, part in _groups(gaussians.lengths):
+    for classes, lengths, part in _groups(gaussians.lengths, means.shape[1]):
         rows = gaussians.rows[part]
         both = (torch.split(one, lengths) for one in (rows, base.solve(rows)))
         for c, own, solved in zip(classes, *both, strict=True):
