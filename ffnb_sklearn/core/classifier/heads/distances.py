@@ -31,7 +31,7 @@ from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
 from ..judge import LEAST_SHARE, LeftOutSamples
-from .interface import Choice, Head, Rows
+from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .screening import is_exact, screened
 
 __all__ = ["GaussianDistances", "fit_distances"]
@@ -39,9 +39,6 @@ __all__ = ["GaussianDistances", "fit_distances"]
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
 _OWN_TEMPERATURE = 0.016
-
-# Numbers of a product with the rows of some classes: a product of few rows takes longer.
-_NUMBERS_TOGETHER = 2**22
 
 
 @dataclass(frozen=True)
@@ -251,7 +248,7 @@ def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[tuple[range, li
 
     Their products with `n_others` vectors take limited memory, however many classes there are.
     """
-    together = max(1, _NUMBERS_TOGETHER // max(1, n_others * max(lengths, default=0)))
+    together = max(1, NUMBERS_TOGETHER // max(1, n_others * max(lengths, default=0)))
     for first in range(0, len(lengths), together):
         classes = range(len(lengths))[first : first + together]
         some, start = [lengths[c] for c in classes], sum(lengths[:first])

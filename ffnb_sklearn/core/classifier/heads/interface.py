@@ -10,8 +10,11 @@ from ...sparse import SparseRows
 from ...statistics import Array
 from ..gaussians import ClassGaussians
 
-__all__ = ["Choice", "Head", "Rows"]
+__all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]
 
+# Most numbers of a product of samples with the rows of some classes. Many small products take
+# longer, most of all on a GPU, and one of all classes needs memory.
+NUMBERS_TOGETHER = 2**22
 
 # Features of samples: a tensor of shape (n_samples, d), or wide sparse inputs.
 Rows = torch.Tensor | SparseRows

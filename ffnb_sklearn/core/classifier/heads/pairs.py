@@ -17,6 +17,7 @@ the Woodbury identity
           \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta .
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ from ...linalg import DiagonalPlusGram, cholesky, solve_in_place
 from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
-from .interface import Choice, Head, Rows
+from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
@@ -72,7 +73,7 @@ class PairwiseFisher(Head):
     @staticmethod
     def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
         """Return the number of planes and offsets."""
-        return n_classes * (n_classes - 1) // 2 * (n_features + 1)
+        return _n_pairs(n_classes) * (n_features + 1)
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the sum of the pair outputs of each class, of shape (n_samples, C).
@@ -82,13 +83,14 @@ class PairwiseFisher(Head):
         """
         planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
         pooled = planes.new_zeros((len(x), self.n_classes))
-        # Class t has t pairs (t, r), r < t.
-        sizes = list(range(self.n_classes))
-        parts = zip(torch.split(planes, sizes), torch.split(offsets, sizes), strict=True)
-        for t, (own_planes, own_offsets) in enumerate(parts):
-            against = (x @ own_planes.T).add_(own_offsets).tanh_()
-            pooled[:, t] += against.sum(1)
-            pooled[:, :t] -= against
+        for first, stop in _blocks(self.n_classes, len(x)):
+            # Class t has t pairs (t, r), r < t.
+            some = slice(_n_pairs(first), _n_pairs(stop))
+            against = pooled.new_zeros((len(x), stop - first, stop))
+            t, r = torch.tril_indices(stop - first, stop, first - 1, device=x.device)
+            against[:, t, r] = (x @ planes[some].T).add_(offsets[some]).tanh_()
+            pooled[:, first:stop] += against.sum(2)
+            pooled[:, :stop] -= against.sum(1)
         return pooled
 
     def logits(self, scores: Array) -> Array:
@@ -111,6 +113,22 @@ class PairwiseFisher(Head):
         t, r = np.tril_indices(self.n_classes, -1)
         identity = np.eye(self.n_classes)
         return identity[t] - identity[r]
+
+
+def _n_pairs(n_classes: int) -> int:
+    """Return the number of pairs of some classes."""
+    return n_classes * (n_classes - 1) // 2
+
+
+def _blocks(n_classes: int, n_samples: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of classes, one at least, whose pairs have few enough outputs together."""
+    first = 0
+    while first < n_classes:
+        stop = first + 1
+        while stop < n_classes and n_samples * (stop + 1) * (stop + 1 - first) <= NUMBERS_TOGETHER:
+            stop += 1
+        yield first, stop
+        first = stop
 
 
 def fit_pairwise(
