@@ -9,7 +9,7 @@ an interrupted run goes on where it stopped.
     python -m benchmarks.features.layers --out layers.md layers.csv
     python -m benchmarks.features.layers --features all-mirror --streams 50+25 50+10 50+5
     python -m benchmarks.features.layers --network lite --mixed-precision --streams 10+10 50+5
-    python -m benchmarks.features.layers --network lite --mixed-precision --adapt 0 2
+    python -m benchmarks.features.layers --network lite --mixed-precision --adapt 0 3
     python -m benchmarks.features.layers --images-per-class 20 --features last all-mirror
     python -m benchmarks.features.layers --features last-mirror --methods --save rows.npz
 """
@@ -26,6 +26,7 @@ from statistics import mean
 
 import joblib
 import numpy as np
+from sklearn.base import clone
 
 from benchmarks.heads.methods import METHODS, Context
 from benchmarks.lib.data import first_of_each, read_arrays
@@ -47,8 +48,11 @@ from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, from_efficien
 LAYERS = ("6", "7", "8", "9", "10")
 # EfficientNet-Lite0: inputs of the projections of three blocks, and the output.
 LITE_LAYERS = ("_blocks.10._swish", "_blocks.13._swish", "_blocks.15._swish", "_avg_pooling")
-# Early stages that stay as they are where EfficientNet-Lite0 is adapted to the first task.
-LITE_FROZEN = ["_conv_stem", "_bn0", *(f"_blocks.{i}" for i in range(9))]
+# Training of EfficientNet-Lite0 on the first task, chosen on held-out training images of the first
+# fifty classes. Its normalisations stay as they are, because statistics of a few classes do not
+# suit the later ones, and all weights end halfway between those before and after the training
+# (Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022).
+ADAPTATION = {"learning_rate": 1e-4, "train_batch_size": 64, "augment": "flip-crop"}
 # Parameters of ConvNet. The wide one has nineteen twentieths of the parameters of a ResNet-18 and
 # two thirds of its operations: its first stage, on whole images, is narrow.
 SHAPES = {
@@ -150,15 +154,13 @@ def decode(coded):
     return np.stack([red + green, green, blue + green], axis=1)
 
 
-def network(views, adapt, options):
-    """Return an extractor of all layers, trained for some epochs."""
+def network(views, options):
+    """Return an extractor of all layers of the network as it is."""
     shared = {"views": views, "device": options.device, "mixed_precision": options.mixed_precision}
     if options.network == "lite":
-        training = {"epochs": adapt, "learning_rate": 3e-4, "frozen": LITE_FROZEN}
-        training |= {"train_batch_size": 32, "augment": "flip-crop", "random_state": 0}
         # The whole image: photographs have a margin, these images have none.
-        training |= {"resize": 224, "batch_size": 50}
-        return from_efficientnet_lite(layers=list(LITE_LAYERS), **training, **shared)
+        shared |= {"resize": 224, "batch_size": 50, "random_state": 0}
+        return from_efficientnet_lite(layers=list(LITE_LAYERS), **shared)
     return TorchFeatureExtractor(
         ConvNet,
         backbone_params=SHAPES[options.network],
@@ -169,6 +171,15 @@ def network(views, adapt, options):
         std=STD,
         **shared,
     )
+
+
+def adapted(extractor, epochs, X, y):
+    """Return an extractor with weights halfway to those after some epochs of training."""
+    before = clone(extractor).fit(X[:2]).state_dict_
+    norms = [key.removesuffix(".running_mean") for key in before if key.endswith(".running_mean")]
+    training = ADAPTATION | {"epochs": epochs, "frozen": norms}
+    after = clone(extractor).set_params(**training).fit(X, y).state_dict_
+    return extractor.set_params(weights={key: (before[key] + after[key]) / 2 for key in before})
 
 
 def extract(images, views, adapt, options):
@@ -183,11 +194,11 @@ def extract(images, views, adapt, options):
     fitted = cache / "fitted.joblib"
     if not fitted.is_file():
         is_first = images.y_train < n_first
-        if not adapt:
-            # A few images of each class tell the scales of the layers.
-            is_first[is_first] = np.arange(is_first.sum()) % 10 == 0
-        extractor = network(views, adapt, options)
-        extractor.fit(images.train[is_first], images.y_train[is_first])
+        X, extractor = images.train[is_first], network(views, options)
+        if adapt:
+            extractor = adapted(extractor, adapt, X, images.y_train[is_first])
+        # A few images of each class tell the scales of the layers.
+        extractor.fit(X[::10])
         partial = fitted.with_suffix(".partial")
         joblib.dump(extractor, partial)
         partial.replace(fitted)
@@ -248,7 +259,10 @@ def run(options):
     records, csv_files = [], [path for path in options.out if path.suffix == ".csv"]
     done = _recorded(csv_files)
     for adapt, name in product(options.adapt, options.features):
-        features = options.known[name]
+        features, keys = options.known[name], _keys(adapt, name, options)
+        if keys and all(key in done for key in keys) and options.save is None:
+            records += [done[key] for key in keys]
+            continue
         source = adapt, features.views
         if features.layers != () and source not in extracted:
             # Features of other views would fill the memory.
@@ -258,18 +272,22 @@ def run(options):
             # In half the size; the last of several rows of the table stays.
             half = {"x_train": X.astype(np.float32), "x_test": X_test.astype(np.float32)}
             np.savez(options.save, **half, y_train=images.y_train, y_test=images.y_test)
-        for method, stream in product(options.methods, options.streams):
-            key = adapt, name, method, stream
-            if METHODS[method].joint and stream != options.streams[0]:
-                continue
+        for key in keys:
             if key not in done:
-                figures = measure(method, X, X_test, images, stream, options)
+                figures = measure(*key[2:], X, X_test, images, options)
                 done[key] = dict(zip(KEY, key, strict=True)) | {"width": X.shape[1]} | figures
                 print(done[key], file=sys.stderr, flush=True)
                 for path in csv_files:
                     write(path, "", list(done.values()))
             records.append(done[key])
     return records
+
+
+def _keys(adapt, name, options):
+    """Return the values of `KEY` for some features; joint methods have a single stream."""
+    streams = {True: options.streams[:1], False: options.streams}
+    pairs = [(one, stream) for one in options.methods for stream in streams[METHODS[one].joint]]
+    return [(adapt, name, *pair) for pair in pairs]
 
 
 def _recorded(files):
@@ -287,7 +305,7 @@ def first_classes(stream):
     return int(stream.split("+")[0])
 
 
-def measure(method, X, X_test, images, stream, options):
+def measure(method, stream, X, X_test, images, options):
     """Stream the tasks through one head, for each seed, and average the figures."""
     scored = first_of_each(images.y_test, options.scored_per_class)
     learn = _learn_jointly if METHODS[method].joint else _learn_tasks
@@ -372,9 +390,8 @@ def _network(options):
     if options.network != "lite":
         return f"the {options.network} network of {options.weights.name}, trained on 50 classes"
     n_first = min(first_classes(stream) for stream in options.streams)
-    adapted = "adapted: blocks 9 to 15 and the last convolution trained on the first"
-    adapted = f"; {adapted} {n_first} classes" if any(options.adapt) else ""
-    return f"EfficientNet-Lite0 of ImageNet, images of 224 pixels{adapted}"
+    training = f"; adapted: halfway to the weights after a training on the first {n_first} classes"
+    return f"EfficientNet-Lite0 of ImageNet, images of 224 pixels{training * any(options.adapt)}"
 
 
 def _cells(one, options):
