@@ -36,8 +36,9 @@ CLASSES = {name: found for name, found in PUBLIC.items() if inspect.isclass(foun
 
 def described(found, name):
     """Whether the docstring of a class or of a base of it lists an attribute, maybe with others."""
-    entry = rf"(?m)^    (\w+, )*{name}(, \w+)* : "
-    return any(re.search(entry, base.__doc__ or "") for base in found.__mro__)
+    entry = rf"(?m)^(\w+, )*{name}(, \w+)* : "
+    # Python strips the indentation since 3.13.
+    return any(re.search(entry, inspect.cleandoc(base.__doc__ or "")) for base in found.__mro__)
 
 
 def own_members(found):
