@@ -49,8 +49,8 @@ LAYERS = ("6", "7", "8", "9", "10")
 # EfficientNet-Lite0: inputs of the projections of three blocks, and the output.
 LITE_LAYERS = ("_blocks.10._swish", "_blocks.13._swish", "_blocks.15._swish", "_avg_pooling")
 # Training of EfficientNet-Lite0 on the first task, chosen on held-out training images of the first
-# fifty classes. Its normalisations stay as they are, because statistics of a few classes do not
-# suit the later ones, and all weights end halfway between those before and after the training
+# fifty classes. Its normalisations stay as they are, so that statistics of a few classes do not
+# replace those of many, and all weights end halfway between those before and after the training
 # (Wortsman et al., Robust fine-tuning of zero-shot models, CVPR 2022).
 ADAPTATION = {"learning_rate": 1e-4, "train_batch_size": 64, "augment": "flip-crop"}
 # Parameters of ConvNet. The wide one has nineteen twentieths of the parameters of a ResNet-18 and
