@@ -188,8 +188,8 @@ def extract(images, views, adapt, options):
     n_first = min(first_classes(stream) for stream in options.streams)
     name = "lite" if options.network == "lite" else _digest(options.weights)
     precision = "_mixed" if options.mixed_precision else ""
-    adapted = f"_adapted{adapt}_{n_first}" if adapt else ""
-    cache = options.cache / f"{name}_{len(images.y_train)}_{views}{precision}{adapted}"
+    change = f"_adapted{adapt}_{n_first}" if adapt else ""
+    cache = options.cache / f"{name}_{len(images.y_train)}_{views}{precision}{change}"
     cache.mkdir(parents=True, exist_ok=True)
     fitted = cache / "fitted.joblib"
     if not fitted.is_file():

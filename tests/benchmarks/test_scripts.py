@@ -3,9 +3,14 @@
 import csv
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
+
+from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
@@ -86,3 +91,23 @@ def test_coded_training_images_are_decoded():
     planes = np.stack([green, images[:, 0] - green, images[:, 2] - green], axis=1)
     coded = np.diff(planes, axis=3, prepend=np.uint8(0))
     assert np.array_equal(layers.decode(coded), images)
+
+
+def test_a_network_is_adapted_to_the_first_classes_but_for_its_normalisations(
+    tmp_path, monkeypatch
+):
+    layers = importlib.import_module("benchmarks.features.layers")
+    small = {"stem_width": 2, "widths": (2, 3), "blocks": (1, 1)}
+    network = TorchFeatureExtractor(ConvNet, backbone_params=small, layers=["4"], random_state=0)
+    monkeypatch.setattr(layers, "network", lambda views, options: clone(network))
+    images = np.random.default_rng(0).integers(256, size=(24, 3, 8, 8), dtype=np.uint8)
+    images = layers.Images(images, np.arange(24) % 3, images[:4], np.arange(4) % 3)
+    options = SimpleNamespace(streams=["2+1"], network="lite", mixed_precision=False)
+    options.cache = tmp_path
+    before, after = (layers.extract(images, None, epochs, options)[0] for epochs in (0, 2))
+    assert before.shape == after.shape == (24, 3)
+    assert not np.allclose(before, after)
+    weights = joblib.load(tmp_path / "lite_24_None_adapted2_2" / "fitted.joblib").state_dict_
+    start = clone(network).fit(images.train).state_dict_
+    changed = {key for key in start if not np.array_equal(start[key], weights[key])}
+    assert changed == {key for key in start if start[key].ndim == 4}
