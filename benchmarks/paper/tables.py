@@ -348,17 +348,15 @@ def _cifar_table(scenario):
     data_set = CIFAR[scenario]
     figures = {"data_set": data_set, "accuracies": printed.CIFAR_ACCURACIES[scenario]}
     rows = (
-        # Minutes a run.
-        Row("two feature layers", n_seeds=1, **figures),
+        Row("two feature layers", **figures),
         Row(
             "two feature layers, rate=0.001",
             parameters={"bands__learning_rate": 0.001},
             modes=(TRAINED,),
-            n_seeds=1,
             **figures,
         ),
-        Row("one feature layer", parameters={"n_layers": 1}, n_seeds=1, **figures),
-        Row("default parameters", model="default", modes=(CLOSED,), n_seeds=1, **figures),
+        Row("one feature layer", parameters={"n_layers": 1}, **figures),
+        Row("default parameters", model="default", modes=(CLOSED,), **figures),
     )
     slip = {
         "S5": "Two printed figures are slips, by the others of the table: the average of classes "
@@ -377,7 +375,7 @@ def _cifar_table(scenario):
 
 def _cifar_methods():
     """Average incremental accuracies of other methods, as the paper prints them."""
-    joint = replace(_DEFAULT_JOINT, data_set=CIFAR["S10"], n_seeds=1)
+    joint = replace(_DEFAULT_JOINT, data_set=CIFAR["S10"])
     return Table(
         "cifar-methods",
         "CIFAR100-B50 beside other methods",
