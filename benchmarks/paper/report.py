@@ -57,7 +57,6 @@ def _changes(row):
     changes += [_listed(row.parameters)] if row.parameters else []
     changes += [] if row.pretraining.protocol == "none" else [str(row.pretraining)]
     changes += [f"{row.epochs} epochs"] if row.epochs else []
-    changes += [f"number of seeds: {row.n_seeds}"] if row.n_seeds else []
     return f"{row.label}: {'; '.join(changes) or 'the settings above'}"
 
 

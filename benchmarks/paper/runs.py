@@ -99,7 +99,7 @@ class Runner:
         """Make the runs of rows that are not there yet."""
         missing = {}
         for row in rows:
-            for mode, split, seed in product(row.modes, self.splits(row), self.seeds(row)):
+            for mode, split, seed in product(row.modes, self.splits(row), self.plan.seeds):
                 key = self.key(row, mode, split, seed)
                 if key not in self._runs:
                     missing.setdefault(key, (row, mode, split, seed))
@@ -115,14 +115,10 @@ class Runner:
         if mode not in row.modes:
             return []
         known = []
-        for seed in self.seeds(row):
+        for seed in self.plan.seeds:
             runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
             known += [runs] if None not in runs else []
         return known
-
-    def seeds(self, row):
-        """Seeds of a row."""
-        return self.plan.seeds[: row.n_seeds]
 
     def splits(self, row):
         """Names of the splits of a row."""

@@ -26,8 +26,8 @@ class Row:
 
     `model` is a model of `runs.build_model`, and `parameters` differ from those of the data set.
     A `Study` gives a row without a data set to each of its data sets. Printed accuracies are in
-    percent after each report, nan where there is none. `epochs` replaces the data set's number,
-    `n_seeds` limits the seeds, and a row of several splits may run on the printed split alone.
+    percent after each report, nan where there is none. `epochs` replaces the data set's number, and
+    a row of several splits may run on the printed split alone.
     """
 
     label: str
@@ -40,7 +40,6 @@ class Row:
     bound: float = nan
     modes: tuple[str, ...] = (CLOSED, TRAINED)
     epochs: int | None = None
-    n_seeds: int | None = None
     only_printed: bool = False
 
     @property
