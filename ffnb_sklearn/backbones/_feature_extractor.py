@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from copy import copy, deepcopy
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -24,7 +25,7 @@ from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
 
 # Fitted attributes that only some settings produce.
-_OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_")
+_OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
 _REPLACED = (*_OPTIONAL, *COLUMNS)
 
 # Constraints of the parameters that only pretraining uses.
@@ -73,6 +74,9 @@ class TorchFeatureExtractor(
         pooled, scaled by one factor per layer, and concatenated. None uses the final output.
     pooling : {"mean", "max"}, default="mean"
         Pooling of the outputs of `layers` over space or time.
+    channel_axis : int or dict of str -> int, default=None
+        Axis of the channels in the outputs of `layers`, or in those of some of them; axis 0 holds
+        the samples. With `None`, it is found; `fit` raises an error if several axes are possible.
     views : {"mirror"}, MirrorShift or None, default=None
         Views of each image, over which the features are averaged: ``"mirror"``, the image and its
         mirror image, or those of a :class:`MirrorShift`.
@@ -133,6 +137,8 @@ class TorchFeatureExtractor(
     layer_scales_ : dict of str -> float
         With `layers`, the inverse root mean square length of the features of each layer over the
         samples passed to `fit`; 1 if all are zero.
+    layer_axes_ : dict of str -> int
+        With `layers`, the axis of the channels in the output of each layer.
     input_shape_ : tuple of int or None
         `input_shape`, or the shape of the images passed to `fit`.
     image_values_ : {"uint8", "number"} or None
@@ -199,6 +205,7 @@ class TorchFeatureExtractor(
         "head": [str, None],
         "layers": [list, tuple, None],
         "pooling": [StrOptions({"mean", "max"})],
+        "channel_axis": [Integral, dict, None],
         "views": [StrOptions({"mirror"}), MirrorShift, None],
         "input_shape": [tuple, list, None],
         "resize": [Interval(Integral, 1, None, closed="left"), None],
@@ -220,6 +227,7 @@ class TorchFeatureExtractor(
         head=None,
         layers=None,
         pooling="mean",
+        channel_axis=None,
         views=None,
         input_shape=None,
         resize=None,
@@ -245,6 +253,7 @@ class TorchFeatureExtractor(
         self.head = head
         self.layers = layers
         self.pooling = pooling
+        self.channel_axis = channel_axis
         self.views = views
         self.input_shape = input_shape
         self.resize = resize
@@ -326,13 +335,15 @@ class TorchFeatureExtractor(
             module, learned = build_network(self, self.weights), {}
         layers = None if self.layers is None else tuple(map(str, self.layers))
         extraction = Extraction.of(self, freeze(module), inputs, layers)
-        widths = extraction.probe(rows[:2])
+        widths, axes = extraction.probe(rows[:2], self.channel_axis)
         if not self.epochs and self.weights is None:
             warn_if_untrained(module, self.backbone)
         if layers is not None:
+            extraction = replace(extraction, axes=axes)
             scales = extraction.scales(rows, self.batch_size)
             learned["layer_widths_"] = dict(zip(layers, widths, strict=True))
             learned["layer_scales_"] = dict(zip(layers, scales, strict=True))
+            learned["layer_axes_"] = axes
         state = state_to_arrays(module)
         learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
         learned["_built"] = (self.dtype, state, module)
@@ -349,8 +360,9 @@ class TorchFeatureExtractor(
         # tensors that a network stores in inference mode cannot be trained.
         copied = freeze(deepcopy(module))
         if self.layers is not None:
-            Extraction.of(self, copied, inputs, tuple(map(str, self.layers))).probe(rows[:2])
-        (n_features,) = Extraction.of(self, copied, inputs, None).probe(rows[:2])
+            extraction = Extraction.of(self, copied, inputs, tuple(map(str, self.layers)))
+            extraction.probe(rows[:2], self.channel_axis)
+        (n_features,), _ = Extraction.of(self, copied, inputs, None).probe(rows[:2])
         losses = pretrain(self, module, n_features, rows, codes, inputs, seed)
         return module, {"loss_curve_": losses, "classes_": classes}
 
@@ -375,11 +387,12 @@ class TorchFeatureExtractor(
         check_is_fitted(self)
         rows = more_samples(self, X)
         inputs = Inputs(self.input_shape_, self.mean, self.std)
-        layers, widths, scales = None, [self.n_features_out_], None
+        layers, widths, scales, axes = None, [self.n_features_out_], None, None
         if hasattr(self, "layer_widths_"):
             layers, widths = zip(*self.layer_widths_.items(), strict=True)
             scales = [self.layer_scales_[layer] for layer in layers]
-        extraction = Extraction.of(self, self._frozen_module(), inputs, layers)
+            axes = self.layer_axes_
+        extraction = Extraction.of(self, self._frozen_module(), inputs, layers, axes)
         return extraction.features(rows, self.batch_size, widths, scales)
 
     def _frozen_module(self):

@@ -11,6 +11,7 @@ from torch import nn
 
 from ffnb_sklearn._locks import ForkSafeLock
 from ffnb_sklearn.backbones._augmentation import MirrorShift
+from ffnb_sklearn.backbones._channels import channel_axes, check_channel_axis
 from ffnb_sklearn.backbones._inputs import Inputs
 from ffnb_sklearn.backbones._network import short_reason
 from ffnb_sklearn.core.device import resolve_device
@@ -105,8 +106,9 @@ def _is_unsafe(module):
 class Extraction:
     """A frozen network with all settings that determine its features, except for the scales.
 
-    `layers` are names of submodules; None selects the output of the network. The features are
-    averaged over the `views` of each input.
+    `layers` are names of submodules; None selects the output of the network. `axes` are the axes of
+    the channels in their outputs, by name. The features are averaged over the `views` of each
+    input.
     """
 
     module: nn.Module
@@ -115,24 +117,32 @@ class Extraction:
     pooling: str
     views: Any
     arithmetic: Arithmetic
+    axes: Any = None
 
     @classmethod
-    def of(cls, extractor, module, inputs, layers):
+    def of(cls, extractor, module, inputs, layers, axes=None):
         """Return the extraction for a `TorchFeatureExtractor` with this network."""
         views = MirrorShift() if extractor.views == "mirror" else extractor.views
-        return cls(module, inputs, layers, extractor.pooling, views, Arithmetic.of(extractor))
+        arithmetic = Arithmetic.of(extractor)
+        return cls(module, inputs, layers, extractor.pooling, views, arithmetic, axes)
 
-    def probe(self, pair):
-        """Check the network on two rows; return the widths of its layers, or of its output.
+    def probe(self, pair, channel_axis=None):
+        """Check the network on two rows.
 
-        Raise `ValueError` if a layer does not exist, or the features of the first row depend on the
-        other row.
+        Return the widths of its layers, or of its output, and the axes of the channels in the
+        layers; `channel_axis` is that of the extractor. Raise `ValueError` if a layer does not
+        exist, the axis of its channels cannot be found, or the features of the first row depend on
+        the other row.
         """
         if self.layers is not None:
             _check_layers(self.module, self.layers)
+            if channel_axis is not None:
+                check_channel_axis(channel_axis, self.layers)
         # Use full precision, because bfloat16 rounds more coarsely than the tolerance.
         full = replace(self, arithmetic=replace(self.arithmetic, mixed=False))
         try:
+            if self.layers is not None:
+                full = replace(full, axes=full._channel_axes(pair, channel_axis))
             together, alone = full.parts(pair), full.parts(pair[:1])
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # out of memory, or an error of the network's own
@@ -147,7 +157,15 @@ class Extraction:
                 "backbone must treat each row by itself; the features of the first row of X "
                 "change when another row is in its batch (statistics of the batch, perhaps)."
             )
-        return [part.shape[1] for part in together]
+        return [part.shape[1] for part in together], full.axes
+
+    def _channel_axes(self, pair, channel_axis):
+        """Return the axes of the channels in the outputs of the layers, by name."""
+        # Check the outputs first; their pooling does not matter here.
+        replace(self, axes=dict.fromkeys(self.layers, 1)).parts(pair)
+        with torch.inference_mode():
+            inputs = self._inputs(pair[:1])
+            return channel_axes(self.module, inputs, self.layers, channel_axis)
 
     def scales(self, rows, batch_size):
         """Compute a factor per layer that gives its features unit mean square length.
@@ -184,12 +202,20 @@ class Extraction:
         how = self.arithmetic
         how.place(self.module)
         with torch.inference_mode(), how.autocast():
-            inputs = how.arrange(self.inputs.prepare(rows, how.device, how.dtype))
+            inputs = self._inputs(rows)
             # The network may write to its input, from which the next view is made.
             views = [inputs] if self.views is None else map(torch.clone, self.views(inputs))
-            found = [read_layers(self.module, one, self.layers, self.pooling) for one in views]
+            found = [
+                read_layers(self.module, view, self.layers, self.pooling, self.axes)
+                for view in views
+            ]
             means = [sum(parts) / len(found) for parts in zip(*found, strict=True)]
         return [_checked_features(part, first_row) for part in means]
+
+    def _inputs(self, rows):
+        """Return a batch of rows as inputs of the network on its device."""
+        how = self.arithmetic
+        return how.arrange(self.inputs.prepare(rows, how.device, how.dtype))
 
 
 def _check_layers(module, layers):
@@ -202,22 +228,21 @@ def _check_layers(module, layers):
         )
 
 
-def read_layers(module, inputs, layers, pooling):
+def read_layers(module, inputs, layers, pooling, axes=None):
     """Return the pooled outputs of some layers for a batch, or the output of the network.
 
-    Raise `TypeError` or `ValueError` if an output is not a tensor with one row per input, or a
-    layer did not run.
+    `axes` are the axes of the channels in the outputs of the layers, by name. Raise
+    `TypeError` or `ValueError` if an output is not a tensor with one row per input, or a layer did
+    not run.
     """
     n = len(inputs)
     if layers is None:
         return [_checked_output(module(inputs), n).reshape(n, -1).to(inputs.dtype)]
 
-    has_tokens = not any(isinstance(one, nn.Conv1d) for one in module.modules())
-
     def pooled(name, output):
         # In mixed precision, convolutions return bfloat16; pooling uses the dtype of the inputs.
         output = _checked_output(output, n, f"layer {name!r}").to(inputs.dtype)
-        return _pooled(output, pooling, has_tokens)
+        return _pooled(output, pooling, axes[name])
 
     with _captured(module, layers, pooled) as found:
         module(inputs)
@@ -256,18 +281,12 @@ def _captured(module, layers, keep):
                 handle.remove()
 
 
-def _pooled(output, pooling, has_tokens):
-    """Pool the output of a layer over all axes except samples and channels, in new memory.
-
-    The channels are on the last axis in outputs of transformers (samples, tokens, channels) and
-    where the two axes before the last are the sides of a square image; otherwise on axis 1.
-    """
+def _pooled(output, pooling, axis):
+    """Pool the output of a layer over all axes except samples and channels, in new memory."""
     if output.ndim <= 2:
         return output.reshape(len(output), -1).clone()
-    is_square = output.ndim == 4 and output.shape[1] == output.shape[2] != output.shape[3]
-    if is_square or (output.ndim == 3 and has_tokens):
-        output = output.movedim(-1, 1)
-    return output.flatten(2).mean(dim=2) if pooling == "mean" else output.flatten(2).amax(dim=2)
+    positions = output.movedim(axis, 1).flatten(2)
+    return positions.mean(dim=2) if pooling == "mean" else positions.amax(dim=2)
 
 
 def _checked_output(output, n_rows, source="backbone"):

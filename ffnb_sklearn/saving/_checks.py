@@ -127,6 +127,8 @@ def _check_extractor(extractor):
     if widths is not None:
         is_sum = sum(widths.values()) == extractor.n_features_out_
         _require(is_sum, "n_features_out_", "the sum of layer_widths_")
+        axes = getattr(extractor, "layer_axes_", {})
+        _require(axes.keys() == widths.keys(), "layer_axes_", "the axes of the layers")
     network = OWN_NETWORKS.get(extractor.backbone, extractor.backbone)
     if network in OWN_NETWORKS.values():
         _check_weights(extractor, network)

@@ -273,9 +273,10 @@ def test_layers_and_views_are_kept(tmp_path):
         {"input_shape": torch.Size([3, 8, 8])},
         {"layers": list(np.array(["stem"]))},
         {"layers": ("stem",), "pooling": "max"},
+        {"layers": ("stem",), "channel_axis": np.int64(1)},
         {"weights": {k: v.bfloat16() for k, v in ConvNet().state_dict().items()}},
     ],
-    ids=["NumPy shape", "torch shape", "NumPy names", "maximum", "half precision"],
+    ids=["NumPy shape", "torch shape", "NumPy names", "maximum", "NumPy axis", "half precision"],
 )
 def test_whatever_fit_accepts_is_kept(parameters, tmp_path):
     images = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
