@@ -66,9 +66,10 @@ class TorchFeatureExtractor(
         ``torch.save`` or of safetensors, none of which runs code. Pretraining starts from these
         weights. With `None`, the network keeps its own weights; if these look as torch initialises
         them and there is no pretraining, `fit` issues a `RandomFeaturesWarning`.
-    head : str, default=None
+    head : str or list of str, default=None
         Name of the submodule to replace by the identity, such as the final classifier, so that the
-        network returns the features before it. Entries of `weights` for it are ignored.
+        network returns the features before it; names for a network of several classifiers. Entries
+        of `weights` for them are ignored.
     layers : list of str, default=None
         Names of submodules, as listed by ``named_modules()`` of the network, whose outputs are
         pooled, scaled by one factor per layer, and concatenated. None uses the final output.
@@ -202,7 +203,7 @@ class TorchFeatureExtractor(
         "backbone": [callable, str],
         "backbone_params": [dict, None],
         "weights": [str, os.PathLike, Mapping, None],
-        "head": [str, None],
+        "head": [str, list, tuple, None],
         "layers": [list, tuple, None],
         "pooling": [StrOptions({"mean", "max"})],
         "channel_axis": [Integral, dict, None],

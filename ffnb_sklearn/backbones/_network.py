@@ -46,13 +46,25 @@ def build_network(extractor, weights=None, seed=0):
     imported, the head does not exist, or the weights do not fit.
     """
     module = _made(extractor.backbone, extractor.backbone_params or {}, seed)
-    if extractor.head is not None:
-        remove_head(module, extractor.head)
+    # A removed head and a cast part keys that share a tensor.
+    tied_keys = _tied_keys(module)
+    heads = head_names(extractor.head)
+    for head in heads:
+        remove_head(module, head)
     # Cast before the weights are loaded, so that they keep their digits.
     module.to(getattr(torch, extractor.dtype))
     if weights is not None:
-        _load_weights(module, _read_weights(weights), extractor.head)
+        _load_weights(module, _read_weights(weights), heads, tied_keys)
     return module
+
+
+def head_names(head):
+    """Return the names of the submodules to replace, which `head` of an extractor holds."""
+    if head is None:
+        return []
+    if isinstance(head, str):
+        return [head]
+    return [str(name) for name in head]
 
 
 def _made(backbone, params, seed):
@@ -188,15 +200,33 @@ def _as_tensor(key, value):
     return torch.from_numpy(array)
 
 
-def _load_weights(module, state_dict, head):
-    """Load weights that must fit the network exactly, except for entries of the removed head."""
-    state_dict = _without_wrapper(state_dict, module)
-    if head is not None:
-        state_dict = {k: v for k, v in state_dict.items() if not k.startswith(f"{head}.")}
+def _load_weights(module, state_dict, heads, tied_keys):
+    """Load weights that must fit the network exactly, except for entries of the removed heads.
+
+    A file of safetensors holds each tensor once, so it may lack the other keys of the tensor.
+    """
+    state_dict = dict(_without_wrapper(state_dict, module))
+    for keys in tied_keys:
+        stored = [key for key in keys if key in state_dict]
+        if stored:
+            missing = {key: state_dict[stored[0]] for key in keys if key not in state_dict}
+            state_dict.update(missing)
+    prefixes = tuple(f"{head}." for head in heads)
+    state_dict = {k: v for k, v in state_dict.items() if not k.startswith(prefixes)}
     try:
         module.load_state_dict(state_dict)
     except RuntimeError as error:
         raise ValueError(f"weights do not fit the backbone: {short_reason(error)}") from error
+
+
+def _tied_keys(module):
+    """Return the keys of the state dict of a network by tensor, for tensors with several keys."""
+    keys_by_memory = {}
+    for key, tensor in module.state_dict(keep_vars=True).items():
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
+            memory = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+            keys_by_memory.setdefault(memory, []).append(key)
+    return [keys for keys in keys_by_memory.values() if len(keys) > 1]
 
 
 def _without_wrapper(state_dict, module):

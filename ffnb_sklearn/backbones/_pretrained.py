@@ -50,14 +50,16 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     arguments = {"model_name": name, "num_classes": 0, **(backbone_params or {})}
     module = timm.create_model(**arguments, pretrained=weights is None)
     found = module.pretrained_cfg
-    # Networks with two classifiers list them.
+    # Some networks have several classifiers; other networks have none.
     head = found.get("classifier")
+    if isinstance(head, tuple):
+        head = list(head)
     shape = tuple(found["input_size"])
     values = {
         "backbone": "timm:create_model",
         "backbone_params": arguments,
         "weights": module.state_dict() if weights is None else weights,
-        "head": head if isinstance(head, str) else None,
+        "head": head,
         "layers": _last([one["module"] for one in getattr(module, "feature_info", [])], layers),
         "input_shape": shape,
         "resize": round(max(shape[1:]) / (found.get("crop_pct") or 1)),

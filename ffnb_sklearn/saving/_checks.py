@@ -146,11 +146,12 @@ def _check_weights(extractor, network):
     # Some weights are drawn on the CPU in any case.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         module = network(**arguments)
-    head = f"{extractor.head}."
+    heads = [extractor.head] if isinstance(extractor.head, str) else extractor.head or []
+    prefixes = tuple(f"{head}." for head in heads)
     expected = {
         name: tuple(one.shape)
         for name, one in module.state_dict().items()
-        if not name.startswith(head)
+        if not name.startswith(prefixes)
     }
     found = {name: np.shape(one) for name, one in extractor.state_dict_.items()}
     _require(found == expected, "state_dict_", "that of the backbone with backbone_params")

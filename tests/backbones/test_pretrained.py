@@ -95,6 +95,23 @@ def test_stages_arguments_and_weights_of_ones_own(created, tmp_path):
             from_timm("small", layers=wrong)
 
 
+@pytest.mark.filterwarnings("error")
+def test_checkpoints_of_two_classifiers(created, monkeypatch):
+    monkeypatch.setitem(Network.pretrained_cfg, "classifier", ("fc", "distilled"))
+    make = Network.__init__
+
+    def make_two(network, width, n_classes):
+        make(network, width, n_classes)
+        network.distilled = nn.Linear(width, n_classes) if n_classes else nn.Identity()
+
+    monkeypatch.setattr(Network, "__init__", make_two)
+    state = Network(5, 7).state_dict()
+    extractor = from_timm("small", weights=state).fit(IMAGES)
+    assert extractor.head == ["fc", "distilled"]
+    assert {key.partition(".")[0] for key in state} == {"stages", "fc", "distilled"}
+    assert {key.partition(".")[0] for key in extractor.state_dict_} == {"stages"}
+
+
 class Lite(nn.Module):
     """Network as efficientnet_lite_pytorch makes them."""
 

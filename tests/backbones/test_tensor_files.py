@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import struct
 import sys
 from types import ModuleType
@@ -9,7 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
@@ -139,6 +141,70 @@ def test_safetensors_is_needed_for_its_files_alone(monkeypatch, read):
 )
 def test_tensors_and_plain_types_are_read(content, save, read):
     assert read(save(content)).keys() == content.keys()
+
+
+# ---- keys that a file lacks, or has in addition
+
+
+class Tied(nn.Module):
+    """A network in which an embedding and the linear layers at its ends share a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Linear(30, 30)
+        self.after = nn.Linear(30, 30)
+        self.head = nn.Linear(30, 30)
+        self.after.weight = self.before.weight
+        self.head.weight = self.before.weight
+
+    def forward(self, rows):
+        return self.head(self.after(self.before(rows)))
+
+
+TIED = {
+    "before.weight": torch.linspace(-1, 1, 900).reshape(30, 30),
+    "before.bias": torch.linspace(0, 1, 30),
+    "after.bias": torch.linspace(1, 2, 30),
+    "head.bias": torch.linspace(2, 3, 30),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kept", ["before", "after", "head"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_files_that_hold_a_tied_tensor_once(form, kept, dtype, tmp_path):
+    state = {key: value for key, value in TIED.items() if key != "before.weight"}
+    state[f"{kept}.weight"] = TIED["before.weight"]
+    path = tmp_path / "weights.bin"
+    path.write_bytes(FORMS[form](state))
+    network = Tied().to(getattr(torch, dtype))
+    network.load_state_dict(TIED, strict=False)
+    rows = torch.from_numpy(ROWS.astype(dtype))
+    whole = TorchFeatureExtractor(Tied, weights=path, dtype=dtype).fit_transform(rows)
+    assert_allclose(whole, network(rows).detach(), rtol=1e-6)
+    headless = TorchFeatureExtractor(Tied, weights=path, dtype=dtype, head="head")
+    features = headless.fit_transform(rows)
+    assert_allclose(features, network.after(network.before(rows)).detach(), rtol=1e-6)
+    assert_array_equal(pickle.loads(pickle.dumps(headless)).transform(rows), features)
+
+
+def test_a_missing_tensor_that_is_not_tied_is_an_error():
+    state = {key: value for key, value in TIED.items() if key != "after.bias"}
+    with pytest.raises(ValueError, match=r"weights do not fit the backbone: .*after\.bias"):
+        TorchFeatureExtractor(Tied, weights=state).fit(ROWS)
+
+
+@pytest.mark.parametrize("head", [["head", "other.0"], ("other.0", "head")])
+def test_several_classifiers_are_removed(head):
+    network = Tied()
+    network.other = nn.ModuleList([nn.Linear(30, 4)])
+    state = network.state_dict()
+    extractor = TorchFeatureExtractor(network, weights=state, head=head).fit(ROWS)
+    assert set(extractor.state_dict_) == {
+        *("before.weight", "before.bias", "after.weight", "after.bias")
+    }
+    with pytest.raises(ValueError, match=r"head must name a submodule .*; got 'nowhere'"):
+        clone(extractor).set_params(head=["head", "nowhere"]).fit(ROWS)
 
 
 # ---- damage that checksums show

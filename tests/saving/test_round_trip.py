@@ -251,6 +251,14 @@ def test_own_network_is_known(tmp_path):
     assert_array_equal(round_trip(extractor, tmp_path).transform(rows), expected)
 
 
+def test_several_heads_are_kept(tmp_path):
+    names = [name for name, _ in ConvNet().named_children()][-2:]
+    extractor = TorchFeatureExtractor(ConvNet, input_shape=(3, 8, 8), head=names)
+    rows = np.random.default_rng(0).random((3, 192))
+    expected = extractor.fit_transform(rows)
+    assert_array_equal(round_trip(extractor, tmp_path).transform(rows), expected)
+
+
 def test_layers_and_views_are_kept(tmp_path):
     names = [name for name, _ in ConvNet().named_children()][:2]
     extractor = TorchFeatureExtractor(
