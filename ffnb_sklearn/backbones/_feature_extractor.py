@@ -23,6 +23,7 @@ from ffnb_sklearn.backbones._network import (
 )
 from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
+from ffnb_sklearn.backbones._resizing import CROP_MODES, FILTERS
 
 # Fitted attributes that only some settings produce.
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
@@ -84,10 +85,17 @@ class TorchFeatureExtractor(
     input_shape : tuple of int, default=None
         Shape of one input of the network, channels first for images. With `None`, rows are not
         reshaped, and all images have the shape of the first image.
-    resize : int, default=None
-        Number of pixels to which the shorter side of each image is scaled, by antialiased bicubic
-        interpolation, before the centre is cut out: the size of `input_shape`, or a square. Images
-        may then have any sizes. Rows are not scaled.
+    resize : int or (int, int), default=None
+        Height and width to which each image is scaled before its centre is cut out: the size of
+        `input_shape`, or that of `resize`. A single number is a square. Images may then have any
+        sizes. Rows are not scaled.
+    crop_mode : {"center", "border", "squash"}, default="center"
+        With ``"center"``, an image covers `resize` and keeps its proportions; with ``"border"``, it
+        lies within `resize`, and borders are filled with `mean`; with ``"squash"``, it is scaled to
+        `resize` without keeping its proportions.
+    interpolation : {"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}, \
+            default="bicubic"
+        Filter of the scaling, as Pillow defines it; all but ``"nearest"`` avoid aliases.
     mean, std : float or array-like of shape (n_channels,), default=None
         Values to subtract from the input, in units of the input, and to divide it by afterwards. An
         array has one value per index of the first axis of `input_shape`.
@@ -209,7 +217,9 @@ class TorchFeatureExtractor(
         "channel_axis": [Integral, dict, None],
         "views": [StrOptions({"mirror"}), MirrorShift, None],
         "input_shape": [tuple, list, None],
-        "resize": [Interval(Integral, 1, None, closed="left"), None],
+        "resize": [Interval(Integral, 1, None, closed="left"), tuple, list, None],
+        "crop_mode": [StrOptions(set(CROP_MODES))],
+        "interpolation": [StrOptions(set(FILTERS))],
         "mean": ["array-like", Real, None],
         "std": ["array-like", Real, None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -232,6 +242,8 @@ class TorchFeatureExtractor(
         views=None,
         input_shape=None,
         resize=None,
+        crop_mode="center",
+        interpolation="bicubic",
         mean=None,
         std=None,
         batch_size=256,
@@ -258,6 +270,8 @@ class TorchFeatureExtractor(
         self.views = views
         self.input_shape = input_shape
         self.resize = resize
+        self.crop_mode = crop_mode
+        self.interpolation = interpolation
         self.mean = mean
         self.std = std
         self.batch_size = batch_size

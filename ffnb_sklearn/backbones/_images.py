@@ -8,14 +8,15 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from math import prod
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._network import import_optional
+from ffnb_sklearn.backbones._resizing import resized
 
 # Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
 # dozens of others, some of which it hands to another program.
@@ -80,8 +81,11 @@ def image_files(folder):
     return sorted(files)
 
 
-def as_source(X, shape=None, resize=None):
-    """Return images as an `ImageSource`, and None for an array-like of rows."""
+def as_source(X, shape=None, resize=None, **scaling):
+    """Return images as an `ImageSource`, and None for an array-like of rows.
+
+    `scaling` holds `crop_mode`, `interpolation` and `fill` of `resized`.
+    """
     if isinstance(X, str | os.PathLike):
         raise ValueError(
             f"X must hold samples; got the single path {str(X)!r}. Give a list of files, such as "
@@ -95,7 +99,9 @@ def as_source(X, shape=None, resize=None):
     if getattr(X, "ndim", None) == 1 and hasattr(X, "to_numpy"):
         # A column of a table holds paths or images.
         X = X.to_numpy()
-    return ImageSource(X, shape, resize) if isinstance(X, Dataset) or _holds_images(X) else None
+    if not (isinstance(X, Dataset) or _holds_images(X)):
+        return None
+    return ImageSource(X, shape, resize, **scaling)
 
 
 def _holds_images(X):
@@ -124,19 +130,22 @@ def _is_array(item):
 class ImageSource:
     """Images that are read as rows, channels first, when they are sliced.
 
-    `input_shape` is the shape of one image, by default that of the first image, or a square of side
-    `resize`; `values` is the kind of values, "uint8" or "number".
+    `input_shape` is the shape of one image, by default that of the first image, or that of
+    `resize`; `values` is the kind of values, "uint8" or "number". `scaling` holds further arguments
+    of `resized`.
     """
 
-    def __init__(self, items, shape=None, resize=None):
-        self._items, self._resize = items, resize
+    def __init__(self, items, shape=None, resize=None, **scaling):
+        self._items = items
+        self._resize = (resize, resize) if isinstance(resize, Integral) else resize
+        self._scaling = scaling
         if len(items) == 0:
             raise ValueError(
                 f"X must hold at least one image; got an empty {type(items).__name__}."
             )
         first = self._read(0)
         self.values = _kind_of_values(first)
-        self.input_shape = _inferred_shape(first, resize) if shape is None else tuple(shape)
+        self.input_shape = _inferred_shape(first, self._resize) if shape is None else tuple(shape)
         self.shape = (len(items), prod(self.input_shape))
 
     def __len__(self):
@@ -192,7 +201,7 @@ class ImageSource:
         if len(self.input_shape) == 3:
             images = _with_channels(self._channels_first(images, name), self.input_shape[0], name)
             if self._resize is not None:
-                images = _resized(images, self._resize, self.input_shape[1:])
+                images = resized(images, self._resize, self.input_shape[1:], **self._scaling)
         elif images.shape[1:] != self.input_shape:
             raise ValueError(
                 f"{name} must have input_shape={self.input_shape}; got {images.shape[1:]}."
@@ -250,7 +259,7 @@ def _inferred_shape(first, resize):
             f"not show where their channels are; got images of shape {first.shape}."
         )
     n_channels, *size = first.shape if is_first else (first.shape[-1], *first.shape[:-1])
-    return (n_channels, *size) if resize is None else (n_channels, resize, resize)
+    return (n_channels, *size) if resize is None else (n_channels, *resize)
 
 
 def _with_channels(images, n_channels, name):
@@ -269,19 +278,6 @@ def _with_channels(images, n_channels, name):
         f"{name} must hold images whose channels are those of the network, {wanted}; got {got}, "
         "which cannot be converted without loss. Convert the images before."
     )
-
-
-def _resized(images, side, size):
-    """Scale images, channels first, to a shorter side of some pixels, and cut out the centre.
-
-    The centre is cut out before it is scaled, so that no image is larger than necessary.
-    """
-    shorter = min(images.shape[2:])
-    window = [min(max(round(n * shorter / side), 1), shorter) for n in size]
-    top, left = ((n - m) // 2 for n, m in zip(images.shape[2:], window, strict=True))
-    images = images[:, :, top : top + window[0], left : left + window[1]]
-    tensor = torch.from_numpy(np.ascontiguousarray(images))
-    return interpolate(tensor, tuple(size), mode="bicubic", antialias=True).numpy()
 
 
 def _read_picture(image, name):

@@ -84,12 +84,8 @@ def first_samples(extractor, X):
     shape, resize = extractor.input_shape, extractor.resize
     if not all(isinstance(n, Integral) and n > 0 for n in shape or ()):
         raise ValueError(f"input_shape must hold positive integers; got {shape!r}.")
-    if resize is not None and shape is not None and (len(shape) != 3 or max(shape[1:]) > resize):
-        raise ValueError(
-            "resize must be at least the longest side in input_shape=(channels, height, width); "
-            f"got resize={resize} and input_shape={tuple(shape)}."
-        )
-    rows = as_source(X, shape, resize)
+    _check_resize(extractor)
+    rows = as_source(X, shape, resize, **_scaling_of(extractor))
     if rows is None:
         X = _as_rows(X)
         rows = check_array(X, estimator=extractor, input_name="X")
@@ -103,9 +99,42 @@ def first_samples(extractor, X):
     return rows, inputs, seen
 
 
+def _check_resize(extractor):
+    """Raise unless `resize` is an integer or a pair, and images of `input_shape` fit into it."""
+    shape, resize = extractor.input_shape, extractor.resize
+    if resize is None:
+        return
+    sides = (resize, resize) if isinstance(resize, Integral) else tuple(resize)
+    if len(sides) != 2 or not all(isinstance(side, Integral) and side > 0 for side in sides):
+        raise ValueError(
+            "resize must be a positive integer or a pair of them, height and width; got "
+            f"{resize!r}."
+        )
+    if shape is None:
+        return
+    is_small = len(shape) == 3 and any(side < n for side, n in zip(sides, shape[1:], strict=True))
+    if len(shape) != 3 or (is_small and extractor.crop_mode != "border"):
+        raise ValueError(
+            "resize must be at least the longest side in input_shape=(channels, height, width) "
+            f"unless crop_mode='border'; got resize={resize} and input_shape={tuple(shape)}."
+        )
+
+
+def _scaling_of(extractor):
+    """Return the arguments of `resized`; borders have the mean, which becomes zero."""
+    fill = 0.0
+    if extractor.crop_mode == "border" and extractor.mean is not None:
+        fill = extractor.mean
+    return {
+        "crop_mode": extractor.crop_mode,
+        "interpolation": extractor.interpolation,
+        "fill": fill,
+    }
+
+
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
-    source = as_source(X, extractor.input_shape_, extractor.resize)
+    source = as_source(X, extractor.input_shape_, extractor.resize, **_scaling_of(extractor))
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
     if extractor.input_shape_ is None:

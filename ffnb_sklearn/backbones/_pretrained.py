@@ -1,6 +1,7 @@
 """Extractors for pretrained networks of other packages, filled from their configurations."""
 
 from itertools import pairwise
+from math import floor
 from numbers import Integral
 
 import numpy as np
@@ -30,8 +31,8 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     Returns
     -------
     TorchFeatureExtractor
-        An extractor, not fitted, for images of bytes. Its `input_shape`, `mean`, `std`, `resize`
-        and `head` are those of timm's configuration of the network.
+        An extractor, not fitted, for images of bytes. Its `input_shape`, `mean`, `std`, `resize`,
+        `crop_mode`, `interpolation` and `head` are those of timm's configuration of the network.
 
     Raises
     ------
@@ -55,6 +56,9 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     if isinstance(head, tuple):
         head = list(head)
     shape = tuple(found["input_size"])
+    # The default of timm is a share of 7 / 8.
+    share = found.get("crop_pct") or 0.875
+    resize = tuple(floor(side / share) for side in shape[1:])
     values = {
         "backbone": "timm:create_model",
         "backbone_params": arguments,
@@ -62,7 +66,9 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
         "head": head,
         "layers": _last([one["module"] for one in getattr(module, "feature_info", [])], layers),
         "input_shape": shape,
-        "resize": round(max(shape[1:]) / (found.get("crop_pct") or 1)),
+        "resize": resize[0] if resize[0] == resize[1] else resize,
+        "crop_mode": found.get("crop_mode") or "center",
+        "interpolation": found.get("interpolation") or "bicubic",
         "mean": (255 * np.array(found["mean"])).tolist(),
         "std": (255 * np.array(found["std"])).tolist(),
     }

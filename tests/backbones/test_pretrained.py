@@ -12,6 +12,7 @@ from sklearn.base import clone
 from torch import nn
 
 from ffnb_sklearn.backbones import from_efficientnet_lite, from_timm
+from ffnb_sklearn.backbones._images import as_source
 from ffnb_sklearn.saving import load, save
 
 RNG = np.random.default_rng(0)
@@ -93,6 +94,34 @@ def test_stages_arguments_and_weights_of_ones_own(created, tmp_path):
     for wrong in (0, 3):
         with pytest.raises(ValueError, match=f"layers must be a number from 1 to 2.*; got {wrong}"):
             from_timm("small", layers=wrong)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [
+        ({}, (10, "center", "bicubic")),
+        ({"crop_mode": "squash", "interpolation": "bilinear"}, (10, "squash", "bilinear")),
+        ({"crop_mode": "border", "crop_pct": 0.85}, (9, "border", "bicubic")),
+        ({"crop_pct": None, "crop_mode": None, "interpolation": None}, (9, "center", "bicubic")),
+        ({"input_size": (3, 8, 6), "crop_pct": 1.0}, ((8, 6), "center", "bicubic")),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_scaling_of_a_configuration(created, monkeypatch, configuration, expected):
+    for name, value in configuration.items():
+        monkeypatch.setitem(Network.pretrained_cfg, name, value)
+    extractor = from_timm("small")
+    assert (extractor.resize, extractor.crop_mode, extractor.interpolation) == expected
+    source = as_source(
+        IMAGES,
+        extractor.input_shape,
+        expected[0],
+        crop_mode=expected[1],
+        interpolation=expected[2],
+        fill=extractor.mean,
+    )
+    rows = clone(extractor).set_params(resize=None).fit_transform(source[:])
+    assert_array_equal(extractor.fit_transform(IMAGES), rows)
 
 
 @pytest.mark.filterwarnings("error")
