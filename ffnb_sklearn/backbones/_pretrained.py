@@ -5,6 +5,7 @@ from math import floor
 from numbers import Integral
 
 import numpy as np
+from torch import nn
 
 from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
 from ffnb_sklearn.backbones._network import import_optional
@@ -51,10 +52,6 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     arguments = {"model_name": name, "num_classes": 0, **(backbone_params or {})}
     module = timm.create_model(**arguments, pretrained=weights is None)
     found = module.pretrained_cfg
-    # Some networks have several classifiers; other networks have none.
-    head = found.get("classifier")
-    if isinstance(head, tuple):
-        head = list(head)
     shape = tuple(found["input_size"])
     # The default of timm is a share of 7 / 8.
     share = found.get("crop_pct") or 0.875
@@ -63,7 +60,7 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
         "backbone": "timm:create_model",
         "backbone_params": arguments,
         "weights": module.state_dict() if weights is None else weights,
-        "head": head,
+        "head": _head(module, found.get("classifier")),
         "layers": _last([one["module"] for one in getattr(module, "feature_info", [])], layers),
         "input_shape": shape,
         "resize": resize[0] if resize[0] == resize[1] else resize,
@@ -73,6 +70,26 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
         "std": (255 * np.array(found["std"])).tolist(),
     }
     return TorchFeatureExtractor(**{**values, **parameters})
+
+
+def _head(module, classifier):
+    """Return the name or the names of the classifiers of a network that was made without them.
+
+    Some networks replace a classifier together with the layers around it, and keep an identity.
+    """
+    if classifier is None:
+        return None
+    modules = dict(module.named_modules())
+    names = []
+    for name in [classifier] if isinstance(classifier, str) else classifier:
+        kept = name
+        while kept and kept not in modules:
+            kept = kept.rpartition(".")[0]
+        if kept == name or isinstance(modules[kept], nn.Identity):
+            names.append(kept)
+    if isinstance(classifier, str):
+        return names[0] if names else None
+    return names or None
 
 
 def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters):

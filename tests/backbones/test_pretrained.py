@@ -126,12 +126,16 @@ def test_scaling_of_a_configuration(created, monkeypatch, configuration, expecte
 
 @pytest.mark.filterwarnings("error")
 def test_checkpoints_of_two_classifiers(created, monkeypatch):
-    monkeypatch.setitem(Network.pretrained_cfg, "classifier", ("fc", "distilled"))
+    # Without classes, only the identity `distilled` stays of `distilled.linear`.
+    monkeypatch.setitem(Network.pretrained_cfg, "classifier", ("fc", "distilled.linear"))
     make = Network.__init__
 
     def make_two(network, width, n_classes):
         make(network, width, n_classes)
-        network.distilled = nn.Linear(width, n_classes) if n_classes else nn.Identity()
+        network.distilled = nn.Identity()
+        if n_classes:
+            network.distilled = nn.Sequential()
+            network.distilled.linear = nn.Linear(width, n_classes)
 
     monkeypatch.setattr(Network, "__init__", make_two)
     state = Network(5, 7).state_dict()

