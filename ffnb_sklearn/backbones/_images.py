@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from ffnb_sklearn.backbones._network import import_optional
+from ffnb_sklearn.backbones._network import check_regular, import_optional
 
 # Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
 # dozens of others, some of which it hands to another program.
@@ -80,7 +80,7 @@ def image_files(folder):
     return sorted(files)
 
 
-def as_source(X, shape=None, resize=None):
+def as_source(X, shape=None, resize=None, takes_texts=True):
     """Return images as an `ImageSource`, and None for an array-like of rows."""
     if isinstance(X, str | os.PathLike):
         raise ValueError(
@@ -95,7 +95,9 @@ def as_source(X, shape=None, resize=None):
     if getattr(X, "ndim", None) == 1 and hasattr(X, "to_numpy"):
         # A column of a table holds paths or images.
         X = X.to_numpy()
-    return ImageSource(X, shape, resize) if isinstance(X, Dataset) or _holds_images(X) else None
+    if isinstance(X, Dataset) or _holds_images(X):
+        return ImageSource(X, shape, resize, takes_texts)
+    return None
 
 
 def _holds_images(X):
@@ -125,11 +127,12 @@ class ImageSource:
     """Images that are read as rows, channels first, when they are sliced.
 
     `input_shape` is the shape of one image, by default that of the first image, or a square of side
-    `resize`; `values` is the kind of values, "uint8" or "number".
+    `resize`; `values` is the kind of values, "uint8" or "number". Texts are paths if `takes_texts`.
     """
 
-    def __init__(self, items, shape=None, resize=None):
+    def __init__(self, items, shape=None, resize=None, takes_texts=True):
         self._items, self._resize = items, resize
+        self._takes_texts = takes_texts
         if len(items) == 0:
             raise ValueError(
                 f"X must hold at least one image; got an empty {type(items).__name__}."
@@ -178,6 +181,12 @@ class ImageSource:
         if isinstance(item, tuple | list) and len(item):
             # Data sets return pairs of an image and a label; the labels are passed as y.
             item = item[0]
+        if isinstance(item, str) and not self._takes_texts:
+            raise ValueError(
+                f"{name} is a text. An extractor that was loaded from a file opens no texts as paths, "
+                "because a forged file could make a service open the texts that it receives. Pass "
+                "paths of images as pathlib.Path objects."
+            )
         if _is_picture(item):
             return _read_picture(item, name)
         if _is_array(item):
@@ -292,6 +301,8 @@ def _read_picture(image, name):
         from PIL import Image
 
         name = f"{name}, the file {os.fspath(image)!r},"
+        if not os.path.isdir(image):
+            check_regular(image, name)
     with open(image, "rb") if is_file else nullcontext() as file:
         try:
             return _pixels(Image.open(file, formats=_FORMATS) if is_file else image)

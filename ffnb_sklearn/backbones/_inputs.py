@@ -89,7 +89,7 @@ def first_samples(extractor, X):
             "resize must be at least the longest side in input_shape=(channels, height, width); "
             f"got resize={resize} and input_shape={tuple(shape)}."
         )
-    rows = as_source(X, shape, resize)
+    rows = as_source(X, shape, resize, _takes_texts(extractor))
     if rows is None:
         X = _as_rows(X)
         rows = check_array(X, estimator=extractor, input_name="X")
@@ -105,7 +105,7 @@ def first_samples(extractor, X):
 
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
-    source = as_source(X, extractor.input_shape_, extractor.resize)
+    source = as_source(X, extractor.input_shape_, extractor.resize, _takes_texts(extractor))
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
     if extractor.input_shape_ is None:
@@ -115,6 +115,11 @@ def more_samples(extractor, X):
         )
     source.check(extractor.image_values_)
     return source
+
+
+def _takes_texts(extractor):
+    """Return whether texts are paths of images: not in an extractor that `load` has returned."""
+    return not hasattr(extractor, "_is_from_file")
 
 
 def _as_rows(X):

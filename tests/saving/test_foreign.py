@@ -150,7 +150,7 @@ def test_trusted_types_may_be_given_as_types(tmp_path):
         (FunctionTransformer(lambda rows: rows), r"steps\[0\]\[1\] cannot be saved: skops"),
         (TfidfVectorizer(input="filename"), "input of TfidfVectorizer"),
         (CountVectorizer(ngram_range=(1, 99)), "ngram_range of CountVectorizer .*16"),
-        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of FeatureUnion"),
+        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of Pipeline"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
