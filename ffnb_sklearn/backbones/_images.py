@@ -183,9 +183,9 @@ class ImageSource:
             item = item[0]
         if isinstance(item, str) and not self._takes_texts:
             raise ValueError(
-                f"{name} is a text. An extractor that was loaded from a file opens no texts as paths, "
-                "because a forged file could make a service open the texts that it receives. Pass "
-                "paths of images as pathlib.Path objects."
+                f"{name} is a text. An extractor that was loaded from a file opens no texts as "
+                "paths, because a forged file could make a service open the texts that it "
+                "receives. Pass paths of images as pathlib.Path objects."
             )
         if _is_picture(item):
             return _read_picture(item, name)
