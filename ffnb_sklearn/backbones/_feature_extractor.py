@@ -18,6 +18,7 @@ from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
 from ffnb_sklearn.backbones._network import (
     build_network,
     freeze,
+    read_weights,
     state_to_arrays,
     warn_if_untrained,
 )
@@ -170,7 +171,9 @@ class TorchFeatureExtractor(
     -----
     *Images* can be an array or a tensor of shape (n, channels, height, width) or (n, height, width,
     channels), a list of arrays, tensors, PIL images or paths (the last two need Pillow), or a
-    `torch.utils.data.Dataset` of images or of tuples whose first item is an image. Grey and opaque
+    `torch.utils.data.Dataset` of images or of tuples whose first item is an image. An extractor
+    that :func:`~ffnb_sklearn.load` has returned takes paths as `pathlib.Path` objects, and not as
+    texts, because a forged file could open the texts that a service receives. Grey and opaque
     images are converted to the number of channels of `input_shape`. Only one batch at a time is
     read and converted to floating point, so pass the scaling as `mean` and `std`.
 
@@ -203,7 +206,7 @@ class TorchFeatureExtractor(
     not_in_output = frozenset(
         {
             *("weights", "batch_size", "device", *_PRETRAINING),
-            *("loss_curve_", "classes_", "image_values_"),
+            *("loss_curve_", "classes_", "image_values_", "_is_from_file"),
         }
     )
 
@@ -347,7 +350,7 @@ class TorchFeatureExtractor(
         if self.epochs:
             module, learned = self._pretrained(rows, y, inputs)
         else:
-            module, learned = build_network(self, self.weights), {}
+            module, learned = build_network(self, read_weights(self.weights)), {}
         layers = None if self.layers is None else tuple(map(str, self.layers))
         extraction = Extraction.of(self, freeze(module), inputs, layers)
         widths, axes = extraction.probe(rows[:2], self.channel_axis)
@@ -370,7 +373,8 @@ class TorchFeatureExtractor(
         seed = next_seed(self.random_state)
         # Only parameters and buffers of the seed are kept: whatever else the factory draws must be
         # the same when the network is rebuilt.
-        module = build_network(self, build_network(self, self.weights, seed).state_dict())
+        drawn = build_network(self, read_weights(self.weights), seed)
+        module = build_network(self, drawn.state_dict())
         # Probe before the training, which an error afterwards would waste. Probe a copy, because
         # tensors that a network stores in inference mode cannot be trained.
         copied = freeze(deepcopy(module))
@@ -449,6 +453,13 @@ class TorchFeatureExtractor(
         state = dict(super().__getstate__())
         state.pop("_built", None)
         return state
+
+    def __sklearn_clone__(self):
+        cloned = super().__sklearn_clone__()
+        # Steps of a file may clone others, and the rule of `load` for texts must hold for these.
+        if hasattr(self, "_is_from_file"):
+            cloned._is_from_file = self._is_from_file
+        return cloned
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

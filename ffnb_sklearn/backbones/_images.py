@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from ffnb_sklearn.backbones._network import import_optional
+from ffnb_sklearn.backbones._network import check_regular, import_optional
 from ffnb_sklearn.backbones._resizing import resized
 
 # Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
@@ -81,7 +81,7 @@ def image_files(folder):
     return sorted(files)
 
 
-def as_source(X, shape=None, resize=None, **scaling):
+def as_source(X, shape=None, resize=None, takes_texts=True, **scaling):
     """Return images as an `ImageSource`, and None for an array-like of rows.
 
     `scaling` holds `crop_mode`, `interpolation` and `fill` of `resized`.
@@ -101,7 +101,7 @@ def as_source(X, shape=None, resize=None, **scaling):
         X = X.to_numpy()
     if not (isinstance(X, Dataset) or _holds_images(X)):
         return None
-    return ImageSource(X, shape, resize, **scaling)
+    return ImageSource(X, shape, resize, takes_texts, **scaling)
 
 
 def _holds_images(X):
@@ -131,13 +131,14 @@ class ImageSource:
     """Images that are read as rows, channels first, when they are sliced.
 
     `input_shape` is the shape of one image, by default that of the first image, or that of
-    `resize`; `values` is the kind of values, "uint8" or "number". `scaling` holds further arguments
-    of `resized`.
+    `resize`; `values` is the kind of values, "uint8" or "number". Texts are paths if `takes_texts`.
+    `scaling` holds further arguments of `resized`.
     """
 
-    def __init__(self, items, shape=None, resize=None, **scaling):
+    def __init__(self, items, shape=None, resize=None, takes_texts=True, **scaling):
         self._items = items
         self._resize = (resize, resize) if isinstance(resize, Integral) else resize
+        self._takes_texts = takes_texts
         self._scaling = scaling
         if len(items) == 0:
             raise ValueError(
@@ -187,6 +188,12 @@ class ImageSource:
         if isinstance(item, tuple | list) and len(item):
             # Data sets return pairs of an image and a label; the labels are passed as y.
             item = item[0]
+        if isinstance(item, str) and not self._takes_texts:
+            raise ValueError(
+                f"{name} is a text. An extractor that was loaded from a file opens no texts as "
+                "paths, because a forged file could make a service open the texts that it "
+                "receives. Pass paths of images as pathlib.Path objects."
+            )
         if _is_picture(item):
             return _read_picture(item, name)
         if _is_array(item):
@@ -288,6 +295,8 @@ def _read_picture(image, name):
         from PIL import Image
 
         name = f"{name}, the file {os.fspath(image)!r},"
+        if not os.path.isdir(image):
+            check_regular(image, name)
     with open(image, "rb") if is_file else nullcontext() as file:
         try:
             return _pixels(Image.open(file, formats=_FORMATS) if is_file else image)

@@ -85,7 +85,8 @@ def first_samples(extractor, X):
     if not all(isinstance(n, Integral) and n > 0 for n in shape or ()):
         raise ValueError(f"input_shape must hold positive integers; got {shape!r}.")
     _check_resize(extractor)
-    rows = as_source(X, shape, resize, **_scaling_of(extractor))
+    takes_texts = _takes_texts(extractor)
+    rows = as_source(X, shape, resize, takes_texts, **_scaling_of(extractor))
     if rows is None:
         X = _as_rows(X)
         rows = check_array(X, estimator=extractor, input_name="X")
@@ -134,7 +135,10 @@ def _scaling_of(extractor):
 
 def more_samples(extractor, X):
     """Validate the samples given to `transform`; return rows, or images as rows."""
-    source = as_source(X, extractor.input_shape_, extractor.resize, **_scaling_of(extractor))
+    takes_texts = _takes_texts(extractor)
+    source = as_source(
+        X, extractor.input_shape_, extractor.resize, takes_texts, **_scaling_of(extractor)
+    )
     if source is None:
         return validate_data(extractor, _as_rows(X), reset=False)
     if extractor.input_shape_ is None:
@@ -144,6 +148,11 @@ def more_samples(extractor, X):
         )
     source.check(extractor.image_values_)
     return source
+
+
+def _takes_texts(extractor):
+    """Return whether texts are paths of images: not in an extractor that `load` has returned."""
+    return not hasattr(extractor, "_is_from_file")
 
 
 def _as_rows(X):

@@ -1,7 +1,9 @@
 """Build the network of a `TorchFeatureExtractor`, load its weights, and return them as arrays."""
 
 import io
+import os
 import re
+import stat
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -34,16 +36,28 @@ _OPTIONAL_PACKAGES = {"torchvision", "timm"}
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
 _DRAWN = (nn.Linear, nn.modules.conv._ConvNd)
 
+# Kinds of the arrays of a state: booleans, integers and real numbers.
+_NUMBERS = "biuf"
+
+# Names of what can be at a path instead of a file, with the tests of its mode.
+_IRREGULAR = {
+    "a folder": stat.S_ISDIR,
+    "a pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+}
+
 
 class RandomFeaturesWarning(UserWarning):
     """A backbone has weights that were drawn at random and never trained."""
 
 
-def build_network(extractor, weights=None, seed=0):
+def build_network(extractor, state=None, seed=0):
     """Build the network of an extractor on the CPU, with some weights or with those it is made of.
 
-    `seed` determines random weights of a factory. Raise `ValueError` if the dotted name cannot be
-    imported, the head does not exist, or the weights do not fit.
+    `state` maps names to tensors or arrays; no file is opened for it. `seed` determines random
+    weights of a factory. Raise `ValueError` if the dotted name cannot be imported, the head does
+    not exist, or the weights do not fit.
     """
     module = _made(extractor.backbone, extractor.backbone_params or {}, seed)
     # A removed head and a cast part keys that share a tensor.
@@ -53,8 +67,8 @@ def build_network(extractor, weights=None, seed=0):
         remove_head(module, head)
     # Cast before the weights are loaded, so that they keep their digits.
     module.to(getattr(torch, extractor.dtype))
-    if weights is not None:
-        _load_weights(module, _read_weights(weights), heads, tied_keys)
+    if state is not None:
+        _load_weights(module, _as_tensors(state), heads, tied_keys)
     return module
 
 
@@ -139,20 +153,30 @@ def named_submodule(module, name, parameter):
     return found[name]
 
 
-def _read_weights(weights):
-    """Return the tensors of a state dict on the CPU, by key."""
-    if not isinstance(weights, Mapping):
-        path, weights = weights, _read_file(weights)
-        if not isinstance(weights, Mapping):
-            raise ValueError(
-                f"weights={str(path)!r} must hold a state dict; it holds an instance of "
-                f"{type(weights).__name__}."
-            )
-    return {str(key): _as_tensor(key, value) for key, value in weights.items()}
+def read_weights(weights):
+    """Return the state dict that the parameter `weights` is or names; read it if it is a path."""
+    if weights is None or isinstance(weights, Mapping):
+        return weights
+    state = _read_file(weights)
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            f"weights={str(weights)!r} must hold a state dict; it holds an instance of "
+            f"{type(state).__name__}."
+        )
+    return state
+
+
+def is_state(value):
+    """Return whether a value is a mapping of names to arrays of numbers, as `state_dict_` is."""
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in _NUMBERS
+        for name, array in value.items()
+    )
 
 
 def _read_file(path):
     """Read a file of `torch.save`, of any age, or of safetensors, without running any code."""
+    check_regular(path, f"weights={str(path)!r}")
     content = Path(path).read_bytes()
     try:
         # The names of a file of safetensors follow the eight bytes of their length.
@@ -187,12 +211,30 @@ def _check_archive(content):
             raise ValueError("the archive is damaged")
 
 
+def check_regular(path, name):
+    """Raise `ValueError` unless a path leads to a regular file; reading another could never end."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        found = next((kind for kind, holds in _IRREGULAR.items() if holds(mode)), "something else")
+        raise ValueError(f"{name} must be a regular file; it is {found}.")
+
+
+def _as_tensors(state):
+    """Return the tensors of a state dict on the CPU, by key."""
+    if not isinstance(state, Mapping):
+        raise ValueError(
+            "state_dict_ must be a mapping of names to arrays of numbers; got an instance of "
+            f"{type(state).__name__}."
+        )
+    return {str(key): _as_tensor(key, value) for key, value in state.items()}
+
+
 def _as_tensor(key, value):
     """Return a tensor on the CPU; an array is copied to a tensor."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu()
     array = np.array(value)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in _NUMBERS:
         raise ValueError(
             f"weights must map keys to tensors or arrays of numbers; {str(key)[:100]!r} maps to an "
             f"instance of {type(value).__name__}."

@@ -8,8 +8,12 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["fingerprint", "give_same_output"]
 
-# Attributes of estimators that do not determine their output: an address and requests.
-_LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
+# Attributes of estimators that do not determine their output: an address, requests, and numbers of
+# processes and threads, which `load` changes.
+_LEFT_OUT = {
+    *("_stop_words_id", "_sklearn_output_config", "_metadata_request"),
+    *("n_jobs", "n_threads", "_n_threads"),
+}
 
 
 class _Hasher(joblib.hashing.NumpyHasher):

@@ -13,10 +13,18 @@ import torch
 from .._estimators.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
 from ..backbones import ConvNet, SkeletonGCN, TorchFeatureExtractor
+from ..backbones._network import is_state
 from ..core.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
 
-__all__ = ["OWN_NETWORKS", "check_drawn", "check_estimator", "check_parameters", "is_path"]
+__all__ = [
+    "OWN_NETWORKS",
+    "check_drawn",
+    "check_estimator",
+    "check_parameters",
+    "is_path",
+    "restrict",
+]
 
 # Networks of this package by their names in files.
 OWN_NETWORKS = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
@@ -24,11 +32,24 @@ OWN_NETWORKS = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet,
 # Values of parameters in a file: a cache holds pickles, and other inputs are paths.
 _ONLY = {"memory": None, "input": "content"}
 
-# Largest values of parameters that allocate memory before a sample confirms them.
-_LARGEST = {"n_chunks": 1 << 10, "n_layers": 1 << 10, "ngram_range": 16, "resize": 1 << 12}
-
 # Largest number of features. A projection of samples takes 64 bytes per feature, 1 GB.
 _MOST_FEATURES = 1 << 24
+
+# Largest values of parameters that allocate memory before a sample confirms them.
+_LARGEST = {
+    "degree": 1 << 6,
+    "n_bins": 1 << 16,
+    "n_chunks": 1 << 10,
+    "n_components": 1 << 16,
+    "n_features": _MOST_FEATURES,
+    "n_knots": 1 << 16,
+    "n_layers": 1 << 10,
+    "ngram_range": 16,
+    "resize": 1 << 12,
+    "sample_steps": 1 << 10,
+    # The number of columns that `PolynomialFeatures` allocates.
+    "_n_out_full": _MOST_FEATURES,
+}
 
 # Largest number of weights of a shared band, which is drawn on loading: 1 GB.
 _MOST_DRAWN = 1 << 27
@@ -39,6 +60,9 @@ _MOST_POSITIONS = 1 << 14
 # Largest integer in the arguments of a network of this package, and their largest sum. A network of
 # 1024 nodes with all pairings takes 4 GB.
 _LARGEST_ARGUMENT, _LARGEST_SUM = 1 << 10, 1 << 14
+
+# Values of attributes that start processes or threads, which are not taken from a file.
+_SEQUENTIAL = {"n_jobs": None, "n_threads": None, "_n_threads": 1}
 
 
 def _require(holds, what, expected):
@@ -53,21 +77,33 @@ def is_path(estimator, name, value):
     return os.PathLike in [*constraints] and isinstance(value, str | os.PathLike)
 
 
-def check_parameters(estimator, *, deep):
-    """Raise `ValueError` unless a file may hold the parameters, or also those of its parts."""
-    for key, value in estimator.get_params(deep).items():
-        name, what = key.rpartition("__")[2], f"{key} of {type(estimator).__name__}"
+def check_parameters(estimator):
+    """Raise `ValueError` unless a file may hold the parameters of an estimator.
+
+    Attributes that are no parameters have the same limits: some estimators hand them to others.
+    """
+    for name, value in vars(estimator).items():
+        what = f"{name} of {type(estimator).__name__}"
         if name in _ONLY:
-            _require(value == _ONLY[name], what, repr(_ONLY[name]))
-        if name in _LARGEST and value is not None:
+            holds = isinstance(value, str | None) and value == _ONLY[name]
+            _require(holds, what, repr(_ONLY[name]))
+        if name in _LARGEST and not isinstance(value, str | None):
             _require(np.max(value) <= _LARGEST[name], what, f"at most {_LARGEST[name]}")
+
+
+def restrict(estimator):
+    """Set what a file may not choose: numbers of processes, and whether texts are paths."""
+    attributes = vars(estimator)
+    attributes.update({name: _SEQUENTIAL[name] for name in _SEQUENTIAL.keys() & attributes.keys()})
+    if isinstance(estimator, TorchFeatureExtractor):
+        attributes["_is_from_file"] = True
 
 
 def check_estimator(estimator):
     """Raise `ValueError` unless a file may hold an estimator, one of `ESTIMATORS`."""
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
-    check_parameters(estimator, deep=False)
+    check_parameters(estimator)
     fitted = vars(estimator)
     for name in ("n_features_in_", "n_features_out_"):
         _require(fitted.get(name, 0) <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
@@ -124,6 +160,8 @@ def _check_extractor(extractor):
         _require(math.prod(shape) == extractor.n_features_in_, "input_shape_", "that of the rows")
         shift = getattr(extractor.views, "shift", 0)
         _require(shift <= max(shape), "views", "a shift of at most the size of an image")
+    holds = is_state(extractor.state_dict_)
+    _require(holds, "state_dict_", "a mapping of names to arrays of numbers")
     if widths is not None:
         is_sum = sum(widths.values()) == extractor.n_features_out_
         _require(is_sum, "n_features_out_", "the sum of layer_widths_")

@@ -9,8 +9,10 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
+from ._checks import restrict
 from ._codec import Reader, Writer
 from ._container import ModelFileError, read_container, write_container
+from ._parts import check_nesting, estimators_in
 
 __all__ = ["load", "save"]
 
@@ -43,8 +45,8 @@ def save(estimator, path):
     TypeError
         If the estimator, a step or a parameter has another type.
     ValueError
-        If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, or labels
-        that are objects other than strings.
+        If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, labels
+        that are objects other than strings, or estimators nested more than 8 levels deep.
     OSError
         If the file cannot be written.
 
@@ -82,6 +84,7 @@ def save(estimator, path):
         },
         "estimator": writer.write(estimator),
     }
+    check_nesting(estimator)
     with replaced_file(path) as file:
         write_container(file, content, writer.arrays)
 
@@ -109,7 +112,8 @@ def load(path, *, factories=None, trusted=()):
     estimator
         Estimator with the same parameters and learned state, including random states. On the same
         machine with the same versions, its predictions and its further learning match those of the
-        saved estimator bit for bit.
+        saved estimator bit for bit. Only `n_jobs` of its steps is None, and a
+        `TorchFeatureExtractor` takes paths of images as `pathlib.Path` objects, and not as texts.
 
     Raises
     ------
@@ -154,6 +158,8 @@ def _estimator_of(content, reader):
         estimator = reader.read(content["estimator"])
         if not isinstance(estimator, BaseEstimator):
             raise ValueError("the file must hold an estimator")
+        for part in estimators_in(estimator):
+            restrict(part)
         return estimator
     except (ModelFileError, ImportError, MemoryError):
         raise

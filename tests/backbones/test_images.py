@@ -1,5 +1,6 @@
 """Images in all the forms in which people have them, as rows with the channels first."""
 
+import os
 import sys
 
 import numpy as np
@@ -256,6 +257,19 @@ def test_damaged_and_missing_files(files, tmp_path):
         as_source([tmp_path / "nowhere.png"])
     with pytest.raises(IsADirectoryError):
         as_source([tmp_path])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such paths")
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+def test_pipes_and_devices_are_no_images(kind, files, tmp_path):
+    path = tmp_path / "0.jpg"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    message = rf"X\[1\], the file '.*0\.jpg', must be a regular file; it is {kind}"
+    with pytest.raises(ValueError, match=message):
+        as_source([files[0], path])[:]
 
 
 def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):

@@ -2,9 +2,14 @@
 
 import io
 import json
+import os
 import pickle
+import re
+import socket
 import struct
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import numpy as np
@@ -205,6 +210,76 @@ def test_several_classifiers_are_removed(head):
     }
     with pytest.raises(ValueError, match=r"head must name a submodule .*; got 'nowhere'"):
         clone(extractor).set_params(head=["head", "nowhere"]).fit(ROWS)
+
+
+# ---- what is no file
+
+
+def pipe(folder):
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def socket_file(folder):
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    return path
+
+
+def link_to_device(folder):
+    path = folder / "link.safetensors"
+    path.symlink_to("/dev/zero")
+    return path
+
+
+IRREGULAR = {
+    "a pipe": pipe,
+    "a socket": socket_file,
+    "a folder": lambda folder: folder,
+    "a device": link_to_device,
+}
+
+
+@pytest.fixture(params=IRREGULAR)
+def irregular(request):
+    """Return the kind of something that is no file, and its path."""
+    if sys.platform == "win32" and request.param != "a folder":
+        pytest.skip("Windows has no such paths")
+    # A socket needs a short path.
+    with TemporaryDirectory() as folder:
+        yield request.param, IRREGULAR[request.param](Path(folder))
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize("form", [str, Path])
+def test_weights_must_be_a_regular_file(irregular, epochs, form):
+    kind, path = irregular
+    parameters = {"in_features": 30, "out_features": 2}
+    extractor = TorchFeatureExtractor(
+        nn.Linear, backbone_params=parameters, weights=form(path), epochs=epochs
+    )
+    message = f"weights='{re.escape(str(path))}' must be a regular file; it is {kind}"
+    for call in (extractor.fit, extractor.fit_transform):
+        with pytest.raises(ValueError, match=message):
+            call(ROWS, np.arange(5) % 2)
+    assert not hasattr(extractor, "state_dict_")
+
+
+def test_missing_weights_are_named(tmp_path):
+    extractor = TorchFeatureExtractor(lambda: nn.Linear(30, 2), weights=tmp_path / "missing.pt")
+    with pytest.raises(FileNotFoundError, match=r"missing\.pt"):
+        extractor.fit(ROWS)
+
+
+def test_a_state_opens_no_file(irregular, tmp_path):
+    (tmp_path / "weights.pt").write_bytes(saved(STATE))
+    extractor = TorchFeatureExtractor(lambda: nn.Linear(30, 2), weights=STATE).fit(ROWS)
+    del extractor._built
+    for state in (tmp_path / "weights.pt", str(irregular[1]), str(tmp_path / "weights.pt")):
+        extractor.state_dict_ = state
+        with pytest.raises(ValueError, match="state_dict_ must be a mapping of names to arrays"):
+            extractor.transform(ROWS)
 
 
 # ---- damage that checksums show

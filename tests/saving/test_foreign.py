@@ -9,18 +9,34 @@ import zipfile
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.ensemble import BaggingRegressor
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler, PolynomialCountSketch, RBFSampler
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LassoLars
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.random_projection import SparseRandomProjection
 from sklearn.tree import DecisionTreeClassifier
+from torch.nn import Linear
 
-from ffnb_sklearn import load, make_continual_pipeline, save
+from ffnb_sklearn import TorchFeatureExtractor, load, make_continual_pipeline, save
 from ffnb_sklearn.exceptions import ModelFileError
 from tests.saving.model_files import (
     classifier,
@@ -30,7 +46,7 @@ from tests.saving.model_files import (
     saved,
     with_text,
 )
-from tests.separated_classes import X, learned
+from tests.separated_classes import CODES, X, learned
 
 skops = pytest.importorskip("skops.io")
 
@@ -150,7 +166,7 @@ def test_trusted_types_may_be_given_as_types(tmp_path):
         (FunctionTransformer(lambda rows: rows), r"steps\[0\]\[1\] cannot be saved: skops"),
         (TfidfVectorizer(input="filename"), "input of TfidfVectorizer"),
         (CountVectorizer(ngram_range=(1, 99)), "ngram_range of CountVectorizer .*16"),
-        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of FeatureUnion"),
+        (FeatureUnion([("p", Pipeline([("s", PCA())], memory="/x"))]), "memory of Pipeline"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -231,6 +247,170 @@ def test_forged_step_is_refused_by_name(named, tmp_path):
         load_bytes(content, tmp_path / "forged.ffnb", trusted=["builtins.print"])
     assert "ContinualPipeline.steps[0][1]" in str(caught.value)
     assert len(str(caught.value)) < 2000
+
+
+def hidden(estimator, **attributes):
+    """Return an estimator with attributes that its constructor may not know."""
+    vars(estimator).update(attributes)
+    return estimator
+
+
+def objects(*values):
+    """Return an array of objects."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+# A rule of a step, the estimator that breaks it, and the start of the error.
+BROKEN = {
+    "file name": (CountVectorizer(input="filename"), "input of CountVectorizer"),
+    "file": (TfidfVectorizer(input="file"), "input of TfidfVectorizer"),
+    "hashed file name": (HashingVectorizer(input="filename"), "input of HashingVectorizer"),
+    "n-grams": (CountVectorizer(ngram_range=(1, 10**6)), "ngram_range of CountVectorizer"),
+    "cache": (Pipeline([("axes", PCA())], memory="/tmp"), "memory of Pipeline"),
+    "cache of clusters": (AgglomerativeClustering(memory="/tmp"), "memory of Agglomerative"),
+    "degree": (PolynomialFeatures(degree=10**9), "degree of PolynomialFeatures"),
+    "columns": (hidden(PolynomialFeatures(), _n_out_full=2**40), "_n_out_full of Polynomial"),
+    "components": (PolynomialCountSketch(n_components=10**9), "n_components of PolynomialCount"),
+    "features of kernels": (RBFSampler(n_components=10**9), "n_components of RBFSampler"),
+    "steps": (AdditiveChi2Sampler(sample_steps=10**9), "sample_steps of AdditiveChi2Sampler"),
+    "bins": (KBinsDiscretizer(n_bins=10**9), "n_bins of KBinsDiscretizer"),
+    "knots": (SplineTransformer(n_knots=10**9), "n_knots of SplineTransformer"),
+    "hashes": (FeatureHasher(n_features=2**31 - 1), "n_features of FeatureHasher"),
+    "hidden method": (
+        hidden(CountVectorizer(input="filename"), _get_param_names=list),
+        "attributes of CountVectorizer must not hide .*_get_param_names",
+    ),
+    "hidden property": (
+        hidden(PCA(), _n_features_out=10**9),
+        "attributes of PCA must not hide .*_n_features_out",
+    ),
+    "attribute of another": (hidden(BaggingRegressor(), input="filename"), "input of Bagging"),
+    "threads of a kernel": (KernelRidge(kernel_params={"n_jobs": 99}), "kernel_params of .*n_jobs"),
+    "grid": (
+        GridSearchCV(CountVectorizer(), [{"input": ["filename"]}]),
+        "param_grid of GridSearchCV must not set input",
+    ),
+    "deep grid": (
+        GridSearchCV(make_pipeline(PCA()), {"pca__n_components": [1], "memory": ["/tmp"]}),
+        "param_grid of GridSearchCV must not set memory",
+    ),
+}
+
+# Places of an estimator in another estimator.
+HOLDERS = {
+    "step": lambda one: FeatureUnion([("a", one)]),
+    "itself": lambda one: one,
+    "frozen": lambda one: FeatureUnion([("a", FrozenEstimator(one))]),
+    "fitted": lambda one: hidden(columns(), transformers_=[("text", one, "colour")]),
+    "list": lambda one: hidden(BaggingRegressor(), estimators_=[one]),
+    "array": lambda one: hidden(BaggingRegressor(), estimators_=objects(one)),
+    "dictionary": lambda one: hidden(BaggingRegressor(), named_estimators_={"a": one}),
+    "private": lambda one: hidden(PCA(), _anything=(one,)),
+}
+
+
+def with_estimator(estimator):
+    """Make a function that replaces the bytes of skops by those of any estimator."""
+    return lambda _: skops.dumps(estimator)
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+@pytest.mark.parametrize("place", HOLDERS)
+def test_rules_hold_wherever_a_step_is(rule, place, tmp_path):
+    broken, message = BROKEN[rule]
+    estimator = HOLDERS[place](broken)
+    content = forged(PCA(), with_estimator(estimator), tmp_path)
+    with pytest.raises(ModelFileError, match=message):
+        load_bytes(content, tmp_path / "forged.ffnb")
+    with pytest.raises(ValueError, match=message):
+        save(estimator if place != "itself" else FeatureUnion([("a", broken)]), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_frozen_vectorizer_of_file_names_opens_no_file(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a secret text")
+    step = CountVectorizer(input="filename").fit([str(secret)])
+    assert "secret" in step.vocabulary_
+    frozen = FeatureUnion([("a", FrozenEstimator(step))])
+    content = forged(PCA(), with_estimator(frozen), tmp_path)
+    with pytest.raises(ModelFileError, match="input of CountVectorizer must be 'content'"):
+        load_bytes(content, tmp_path / "forged.ffnb")
+
+
+def test_steps_of_a_file_start_no_processes(tmp_path):
+    union = FeatureUnion([("axes", PCA(2)), ("best", SelectKBest(k=2))], n_jobs=2)
+    inner = hidden(KMeans(3, n_init=1, random_state=0).fit(X), _n_threads=14)
+    steps = FeatureUnion([("union", union), ("kept", FrozenEstimator(inner))], n_jobs=14)
+    model = make_continual_pipeline(steps, classifier()).set_params(featureunion__n_jobs=None)
+    model.fit(X, CODES % 3)
+    model[0].n_jobs = 14
+    save(model, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb")
+    (_, first), (_, second) = loaded[0].transformer_list
+    assert (loaded[0].n_jobs, first.n_jobs, second.estimator._n_threads) == (None, None, 1)
+    assert model[0].n_jobs == 14
+    assert_array_equal(
+        loaded.predict_proba(X), model.set_params(featureunion__n_jobs=1).predict_proba(X)
+    )
+    # Numbers of processes make no difference between the transformers of two pipelines.
+    model.set_params(featureunion__n_jobs=2)
+    others = learned_labels(load(tmp_path / "model.ffnb"))
+    assert_array_equal(others.merge(model).classes_, [0, 1, 2, 7])
+
+
+def learned_labels(pipe):
+    """Forget the labels of a pipeline, and learn another one."""
+    return pipe.partial_fit(X[:6], [7] * 6).forget([0, 1, 2])
+
+
+def test_constants_of_a_class_may_be_parameters(tmp_path):
+    # The class has a constant of the name of its parameter `positive`.
+    model = LassoLars(positive=False).fit(X, CODES)
+    save(model, tmp_path / "model.ffnb")
+    assert_array_equal(load(tmp_path / "model.ffnb").predict(X), model.predict(X))
+
+
+EXTRACTOR = "ffnb_sklearn.backbones._feature_extractor.TorchFeatureExtractor"
+LINEAR = "torch.nn.modules.linear.Linear"
+
+
+def image_columns(**attributes):
+    """Return columns with an extractor of networks, which skops stores if it is trusted."""
+    parameters = {"in_features": 2, "out_features": 2}
+    extractor = TorchFeatureExtractor(Linear, backbone_params=parameters)
+    made = ColumnTransformer([("network", extractor, [0, 1])]).fit(X)
+    vars(made.transformers_[0][1]).update(attributes)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"weights": "/dev/zero"}, "weights of TorchFeatureExtractor must not be a path"),
+        ({"state_dict_": "/dev/zero"}, "state_dict_ of TorchFeatureExtractor must map names"),
+        ({"state_dict_": None}, "state_dict_ of TorchFeatureExtractor must map names"),
+        ({"backbone": "os:system"}, "backbone of TorchFeatureExtractor must be the factory"),
+        ({"_parameter_constraints": {}}, "must not hide .*_parameter_constraints"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_trusted_extractor_in_a_step_names_no_path_and_no_code(attributes, message, tmp_path):
+    content = forged(PCA(), with_estimator(image_columns(**attributes)), tmp_path)
+    with pytest.raises(ModelFileError, match=message):
+        load_bytes(content, tmp_path / "forged.ffnb", trusted=[EXTRACTOR, LINEAR])
+
+
+def test_a_trusted_extractor_in_a_step_is_kept_and_takes_no_texts(tmp_path):
+    step = image_columns()
+    save(step, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb", trusted=[EXTRACTOR, LINEAR])
+    assert_array_equal(loaded.transform(X), step.transform(X))
+    for extractor in (loaded.transformers_[0][1], loaded.transformers[0][1]):
+        with pytest.raises(ValueError, match=r"X\[0\] is a text"):
+            clone(extractor).fit(["/dev/zero"])
 
 
 NO_SKOPS = """

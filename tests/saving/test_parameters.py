@@ -1,13 +1,17 @@
 """No parameter of a file runs code, opens a path or allocates much at its first use."""
 
 import copy
+import pickle
 from functools import reduce
 from operator import getitem
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from torch import nn
 
 from ffnb_sklearn import (
     SkeletonDescriptor,
@@ -18,6 +22,7 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
 from ffnb_sklearn.exceptions import ModelFileError
+from ffnb_sklearn.pipeline._fingerprint import give_same_output
 from tests.saving.model_files import classifier, closed, load_bytes, opened, places, saved
 from tests.separated_classes import X, learned
 
@@ -52,6 +57,10 @@ def fitted_descriptor():
 def texts():
     model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
     return model.partial_fit(["a parcel", "an invoice"], [0, 1])
+
+
+def unfitted_texts():
+    return make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
 
 
 OWN = f"{ConvNet.__module__}:ConvNet"
@@ -92,6 +101,7 @@ FORGED = [
     (fitted_descriptor, "n_chunks", 10**9),
     (fitted_descriptor, "frame_shape_", {"tuple": [1, 10**6, 3]}),
     (fitted_extractor, "n_features_in_", 2**40),
+    (unfitted_texts, "n_features", 2**30),
 ]
 
 # Texts in the messages that differ from the key.
@@ -117,9 +127,108 @@ def test_hostile_value_is_refused_by_name(make, key, value, tmp_path):
         load_bytes(closed(forged, arrays), tmp_path / "forged.ffnb")
 
 
+LINEAR = f"{nn.Linear.__module__}:Linear"
+STATES = {
+    "path": "/dev/zero",
+    "nothing": None,
+    "list": [1.0],
+    "names of paths": {"dict": [["weight", "/dev/zero"], ["bias", "/dev/zero"]]},
+    "texts": {"dict": [["weight", {"strings": ["/dev/zero"]}]]},
+    "numbers": {"dict": [["weight", 1.0]]},
+    "no names": {"dict": [[1, {"array": 0}]]},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("state", STATES)
+def test_the_state_of_any_network_maps_names_to_arrays_of_numbers(state, tmp_path):
+    parameters = {"in_features": 6, "out_features": 2}
+    network = TorchFeatureExtractor(nn.Linear, backbone_params=parameters).fit(X)
+    content, arrays = opened(saved(network, tmp_path / "model.ffnb"))
+    content["estimator"]["TorchFeatureExtractor"]["fitted"]["state_dict_"] = STATES[state]
+    forged = closed(content, arrays)
+    with pytest.raises(ModelFileError, match="state_dict_ must be a mapping of names to arrays"):
+        load_bytes(forged, tmp_path / "forged.ffnb", factories={LINEAR: nn.Linear})
+    network.state_dict_ = "/dev/zero"
+    with pytest.raises(ValueError, match="state_dict_ must be a mapping of names to arrays"):
+        save(network, tmp_path / "model.ffnb")
+
+
+COPIES = {
+    "itself": lambda one: one,
+    "clone": clone,
+    "copy": copy.copy,
+    "deep copy": copy.deepcopy,
+    "pickle": lambda one: pickle.loads(pickle.dumps(one)),
+    "fitted again": lambda one: one.fit(IMAGES),
+    "frozen": FrozenEstimator,
+    "step": lambda one: make_continual_pipeline(one, classifier()),
+}
+
+
+def image_file(folder):
+    """Write an image, and return its path."""
+    image = pytest.importorskip("PIL.Image")
+    path = folder / "0.png"
+    image.fromarray(IMAGES[0].transpose(1, 2, 0)).save(path)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("forms", [list, np.array, lambda one: [(one[0], 0)]])
+def test_no_text_is_a_path_for_an_extractor_from_a_file(how, forms, tmp_path):
+    path = image_file(tmp_path)
+    texts = forms([str(path)])
+    original = extractor(input_shape=(3, 8, 8)).fit(texts)
+    save(original, tmp_path / "model.ffnb")
+    loaded = COPIES[how](load(tmp_path / "model.ffnb"))
+    calls = [lambda: loaded.fit(texts, [0])]
+    if how not in ("clone", "step"):
+        calls += [lambda: loaded.transform(texts)]
+    if how == "frozen":
+        calls = calls[1:]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"X\[0\] is a text.*pathlib\.Path"):
+            call()
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_path_objects_are_paths_for_an_extractor_from_a_file(tmp_path):
+    path = image_file(tmp_path)
+    original = extractor().fit(IMAGES)
+    save(original, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb")
+    expected = original.transform([str(path)])
+    np.testing.assert_array_equal(loaded.transform([path]), expected)
+    np.testing.assert_array_equal(loaded.transform(IMAGES[:1]), expected)
+    # Later files and merges do not depend on it.
+    save(loaded, tmp_path / "model.ffnb")
+    assert give_same_output(loaded, original)
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_a_forged_first_step_opens_no_text_of_a_service(is_fitted, tmp_path):
+    path = image_file(tmp_path)
+    model = make_continual_pipeline(extractor(), classifier())
+    if is_fitted:
+        model.partial_fit(IMAGES, [0, 1, 0, 1])
+    save(model, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb")
+    texts = [str(path), str(path)]
+    calls = [lambda: loaded.partial_fit(texts, [0, 1]), lambda: loaded.fit(texts, [0, 1])]
+    if is_fitted:
+        calls += [lambda: loaded.predict(texts), lambda: loaded.predict_proba(texts)]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"X\[0\] is a text"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
+        (HashingVectorizer(n_features=2**30), "n_features of HashingVectorizer"),
         (HashingVectorizer(input="filename"), "input of HashingVectorizer .*'content'"),
         (HashingVectorizer(ngram_range=(1, 99)), "ngram_range .*at most 16"),
         (extractor(weights="a.pt"), "TorchFeatureExtractor.weights cannot be saved before fit"),

@@ -20,10 +20,11 @@ from operator import getitem
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from ffnb_sklearn import SkeletonDescriptor, TorchFeatureExtractor, make_continual_pipeline
 from ffnb_sklearn.backbones import ConvNet, MirrorShift, SkeletonGCN
@@ -109,6 +110,14 @@ def word_pipeline():
     return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
 
 
+def kept_words_pipeline():
+    kept = FrozenEstimator(CountVectorizer().fit(["a parcel is late", "an invoice is due"]))
+    model = make_continual_pipeline(
+        make_union(kept, make_pipeline(kept, MaxAbsScaler())), classifier(band_size=0)
+    )
+    return model.partial_fit(["a parcel is late", "an invoice is due"], ["late", "due"])
+
+
 def category_pipeline():
     columns = ColumnTransformer(
         [
@@ -122,13 +131,24 @@ def category_pipeline():
 def samples(canary):
     """Return the function that makes each estimator, and samples for it."""
     texts = ["a" * 30000 + "!", "a " * 3000, str(canary), "x-\u0301" * 3000]
+    paths = [str(canary), *texts]
     return [
         (text_pipeline, texts),
         (image_pipeline, _IMAGES),
+        # A service of texts gets a file with another first step.
+        (image_pipeline, paths),
         (graph_pipeline, _ROWS),
         (skeleton_pipeline, _SEQUENCES),
         (pipeline, X),
-        *([(word_pipeline, texts), (category_pipeline, _ROWS_MIXED)] if find_spec("skops") else []),
+        *(skops_samples(paths) if find_spec("skops") else []),
+    ]
+
+
+def skops_samples(texts):
+    return [
+        (word_pipeline, texts),
+        (kept_words_pipeline, texts),
+        (category_pipeline, _ROWS_MIXED),
     ]
 
 
@@ -188,8 +208,8 @@ def all_forgeries(canary, folder):
             if path[-1:] != ("skops",):
                 continue
             index = reduce(getitem, path, content)[1]["array"]
-            for place, value in _hostile_types(arrays[index].tobytes()):
-                file = partial(_forged_type, content, arrays, index, place, value)
+            for place, value in _hostile_parts(arrays[index].tobytes(), canary):
+                file = partial(_forged_part, content, arrays, index, place, value)
                 parameters.append((file, rows, f"{place}={value!r}"))
     rng = np.random.default_rng(0)
     return [some[i] for some in (parameters, others) for i in rng.permutation(len(some))]
@@ -201,10 +221,10 @@ def _forged(content, arrays, path, value):
     return closed(forged, arrays)
 
 
-def _hostile_types(data):
-    """Yield the places of types in the bytes of skops, and hostile types for each.
+def _hostile_parts(data, canary):
+    """Yield the places of types and texts in the bytes of skops, and hostile values for each.
 
-    The promise for these steps is about types alone.
+    The promise for these steps is about types and paths, and not about numbers.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         text = json.loads(archive.read("schema.json"))
@@ -212,9 +232,12 @@ def _hostile_types(data):
         if place[-1:] in (("__class__",), ("__module__",), ("__loader__",)):
             for value in ("system", "os", "posix", "FunctionNode", "ObjectNode", "TreeNode"):
                 yield place, value
+        elif place[-1:] == ("content",) and isinstance(reduce(getitem, place, text), str):
+            for value in ("filename", "file", str(canary)):
+                yield place, json.dumps(value)
 
 
-def _forged_type(content, arrays, index, place, value):
+def _forged_part(content, arrays, index, place, value):
     """Return a file with another value in the bytes of skops."""
     change = with_text(lambda text: put(text, place, value))
     forged = np.frombuffer(change(arrays[index].tobytes()), np.uint8)
