@@ -3,6 +3,9 @@
 from contextlib import suppress
 
 import numpy as np
+from scipy import sparse
+
+from .._inputs.sparse_format import checked_sparse
 
 __all__ = ["import_dask", "list_of_shards"]
 
@@ -52,6 +55,9 @@ def _blocks(X, per_sample):
         )
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions; got a dask array of {X.ndim}.")
+    if sparse.issparse(X._meta):
+        # Blocks of columns are joined without a check of their indices.
+        X = X.map_blocks(checked_sparse, "X", dtype=X.dtype, meta=X._meta)
     X = X.rechunk({1: -1})
     columns = [_aligned(X, array, name) for name, array in per_sample.items() if array is not None]
     return list(zip(X.to_delayed().ravel(), *(c.to_delayed() for c in columns), strict=True))

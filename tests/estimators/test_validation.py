@@ -100,7 +100,7 @@ def test_what_may_change_between_tasks(change, name):
 
 def test_the_message_on_bands_has_both_numbers():
     before = settings_of(FFNBClassifier(band_size=3), 4, None)
-    with pytest.raises(ValueError, match="band_size cannot change .* was 3 in .* is 0 now"):
+    with pytest.raises(ValueError, match=r"band_size cannot change .* was 3 in .* is 0 now"):
         check_continuation(before, replace(before, band_size=0))
 
 
@@ -111,7 +111,9 @@ def test_the_message_on_bands_has_both_numbers():
 @pytest.mark.parametrize("estimator", [FFNBClassifier, NaiveIncrementalClassifier])
 @pytest.mark.parametrize("row", [X[0], X[0].tolist(), torch.tensor(X[0])], ids=type)
 def test_a_row_without_its_second_dimension_is_told_to_reshape(row, estimator, method):
-    with pytest.raises(ValueError, match="Expected 2D array, got 1D array(.|\n)*Reshape your data"):
+    with pytest.raises(
+        ValueError, match=r"Expected 2D array, got 1D array(.|\n)*Reshape your data"
+    ):
         getattr(estimator(), method)(row, [5])
 
 
