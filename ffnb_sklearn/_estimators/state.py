@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from .._inputs.columns import ColumnRepair
+from .._inputs.labels import check_labels
 from .._inputs.sparse import RandomProjection
 
 __all__ = ["State", "learned_attribute"]
@@ -40,6 +41,13 @@ class State:
     model: object = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
+
+    def __post_init__(self):
+        """Convert labels in files of earlier versions, which kept the dtypes of users."""
+        tasks = tuple(check_labels(task, None, "task_classes") for task in self.task_classes)
+        object.__setattr__(self, "task_classes", tasks)
+        if self.classes is not None:
+            object.__setattr__(self, "classes", check_labels(self.classes, None, "classes"))
 
     @property
     def n_inputs(self):

@@ -45,7 +45,7 @@ def _checked(X):
 
 
 def _check_pointers(X):
-    """Raise for faults that `check_format` passes: pointers that end at zero, or differ too much."""
+    """Raise for faults that `check_format` passes: pointers that end at zero or wrap around."""
     for indices in (X.indptr, X.indices):
         if indices.dtype.kind not in "iu":
             raise ValueError(f"indices must be integers; got {indices.dtype}")

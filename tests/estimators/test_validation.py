@@ -111,9 +111,7 @@ def test_the_message_on_bands_has_both_numbers():
 @pytest.mark.parametrize("estimator", [FFNBClassifier, NaiveIncrementalClassifier])
 @pytest.mark.parametrize("row", [X[0], X[0].tolist(), torch.tensor(X[0])], ids=type)
 def test_a_row_without_its_second_dimension_is_told_to_reshape(row, estimator, method):
-    with pytest.raises(
-        ValueError, match=r"Expected 2D array, got 1D array(.|\n)*Reshape your data"
-    ):
+    with pytest.raises(ValueError, match=r"got 1D array(.|\n)*Reshape your data"):
         getattr(estimator(), method)(row, [5])
 
 
