@@ -44,6 +44,14 @@ def list_of_shards(X, y, sample_weight):
                 f"{name} must be None where X is a list of shards, each of which brings its "
                 f"own; got {type(value).__name__}."
             )
+    for shard in X:
+        for part in shard if isinstance(shard, (list, tuple)) else ():
+            # Delayed objects have every attribute.
+            if hasattr(type(part), "to_dask_array"):
+                raise TypeError(
+                    f"X must hold shards of delayed objects; got a dask {type(part).__name__}, "
+                    "which has several partitions. Pass a shard for each, from to_delayed()."
+                )
     return list(X)
 
 
@@ -68,7 +76,8 @@ def _aligned(X, array, name):
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
         raise TypeError(
             f"{name} must be a dask array of one dimension where X is a dask array; got "
-            f"{type(array).__name__} of shape {np.shape(array)}."
+            f"{type(array).__name__} of shape {np.shape(array)}. For a dask Series pass "
+            f"{name}.to_dask_array(lengths=True)."
         )
     try:
         return array.rechunk((X.chunks[0],))
