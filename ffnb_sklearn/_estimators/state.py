@@ -43,11 +43,13 @@ class State:
     task_classes: tuple = ()
 
     def __post_init__(self):
-        """Convert labels in files of earlier versions, which kept the dtypes of users."""
+        """Convert numbers in files of earlier versions, which kept the dtypes of users, to int64."""
+        classes = self.classes
+        if classes is None or classes.dtype.kind not in "iuf" or classes.dtype == np.int64:
+            return
         tasks = tuple(check_labels(task, None, "task_classes") for task in self.task_classes)
         object.__setattr__(self, "task_classes", tasks)
-        if self.classes is not None:
-            object.__setattr__(self, "classes", check_labels(self.classes, None, "classes"))
+        object.__setattr__(self, "classes", check_labels(classes, None, "classes"))
 
     @property
     def n_inputs(self):
