@@ -43,7 +43,7 @@ class State:
     task_classes: tuple = ()
 
     def __post_init__(self):
-        """Convert numbers in files of earlier versions, which kept the dtypes of users, to int64."""
+        """Convert numbers in files of earlier versions, which kept other dtypes, to int64."""
         classes = self.classes
         if classes is None or classes.dtype.kind not in "iuf" or classes.dtype == np.int64:
             return
