@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,7 +15,9 @@ from sklearn.utils import _safe_indexing, check_random_state, column_or_1d, inde
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 
 from . import metrics
+from ._inputs.arrays import in_memory
 from ._inputs.labels import check_targets
+from .core.messages import level_of_user
 
 __all__ = ["StreamResult", "class_incremental_tasks", "evaluate_stream"]
 
@@ -104,7 +107,7 @@ def class_incremental_tasks(
         shuffles them with `random_state`; for 100 classes, the seed 1993 gives the order in which
         most papers stream CIFAR-100.
     random_state : int, RandomState instance or None, default=None
-        Seed of the "random" class order; otherwise unused.
+        Seed of the "random" class order.
 
     Returns
     -------
@@ -115,6 +118,11 @@ def class_incremental_tasks(
     ------
     ValueError
         If `y` does not contain class labels, or the classes cannot be divided as requested.
+
+    Warns
+    -----
+    UserWarning
+        If `random_state` is given and has no effect, because `class_order` is not "random".
 
     See Also
     --------
@@ -139,6 +147,7 @@ def class_incremental_tasks(
         "y_test": ["array-like"],
         **_SPLIT_CONSTRAINTS,
         "score_future": ["boolean"],
+        "declare_classes": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -154,12 +163,14 @@ def evaluate_stream(
     class_order=None,
     random_state=None,
     score_future=False,
+    declare_classes=False,
 ):
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
     A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. An
     estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn do,
-    gets every label of `y` there.
+    gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
+    require them and still refuses new labels in later calls.
 
     Parameters
     ----------
@@ -178,6 +189,8 @@ def evaluate_stream(
     score_future : bool, default=False
         Whether to score future tasks as well, which
         :func:`~ffnb_sklearn.metrics.forward_transfer` needs.
+    declare_classes : bool, default=False
+        Whether the first call of `partial_fit` gets every label of `y` as ``classes=`` in any case.
 
     Returns
     -------
@@ -210,8 +223,8 @@ def evaluate_stream(
     >>> bool(result.forgetting > 0.5)  # the second task wipes out the first
     True
     """
-    X, y = indexable(X, _check_labels(y, "y"))
-    X_test, y_test = indexable(X_test, _check_labels(y_test, "y_test"))
+    X, y = indexable(in_memory(X, "X"), _check_labels(y, "y"))
+    X_test, y_test = indexable(in_memory(X_test, "X_test"), _check_labels(y_test, "y_test"))
     groups = _deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
     tasks = _samples_of_tasks(y, groups, "y")
     test_tasks = _samples_of_tasks(y_test, groups, "y_test")
@@ -223,15 +236,25 @@ def evaluate_stream(
     n_tasks = len(tasks)
     n_correct = np.full((n_tasks, n_tasks), np.nan)
     fit_seconds, state_bytes, accuracies = np.empty((3, n_tasks))
+    takes_classes = "classes" in inspect.signature(estimator.partial_fit).parameters
     learner = clone(estimator)
     for i, task in enumerate(tasks):
         X_task, y_task = _safe_indexing(X, task), y[task]
+        declared = {"classes": np.unique(y)} if declare_classes and i == 0 else {}
         try:
-            fit_seconds[i] = _seconds_of(learner.partial_fit, X_task, y_task)
-        except (TypeError, ValueError) as error:
-            accepted = inspect.signature(estimator.partial_fit).parameters
-            if i > 0 or "classes" not in str(error) or "classes" not in accepted:
+            fit_seconds[i] = _seconds_of(learner.partial_fit, X_task, y_task, **declared)
+        except Exception as error:
+            if declare_classes or not takes_classes:
                 raise
+            if i > 0:
+                error.add_note(
+                    f"This was task {i + 1} of {n_tasks}. If the estimator fixes its classes at "
+                    "the first call, pass declare_classes=True to evaluate_stream."
+                )
+                raise
+            if "classes" not in str(error):
+                raise
+            declare_classes = True
             learner = clone(estimator)
             fit_seconds[i] = _seconds_of(learner.partial_fit, X_task, y_task, classes=np.unique(y))
         # Measured before the estimator predicts, because a prediction may fill caches.
@@ -266,6 +289,13 @@ def _deal_classes(labels, classes_per_task, first_task_classes, class_order, ran
     """Return the labels of each task, in order of arrival."""
     classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
+    if random_state is not None and not isinstance(class_order, str):
+        warnings.warn(
+            f"random_state={random_state!r} has no effect, because it only draws "
+            f'class_order="random"; got class_order={class_order!r}.',
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
     if isinstance(class_order, str):
         classes = check_random_state(random_state).permutation(classes)
     elif class_order is not None:

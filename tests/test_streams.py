@@ -338,6 +338,50 @@ def test_other_errors_are_passed_on_at_once(blobs):
     assert calls == [None]
 
 
+class FirstClasses(NearestMean):
+    """Learns later only the labels that the first call brought or declared."""
+
+    def partial_fit(self, X, y, classes=None):
+        self.known_ = getattr(self, "known_", set(y) if classes is None else set(classes))
+        if not set(y) <= self.known_:
+            raise KeyError("a label is new")
+        return super().partial_fit(X, y)
+
+
+def test_estimators_that_fix_their_classes_are_told_to_declare_them(blobs):
+    with pytest.raises(KeyError) as caught:
+        evaluate_stream(FirstClasses(), *blobs)
+    (note,) = caught.value.__notes__
+    assert "declare_classes=True" in note
+    assert "task 2 of 5" in note
+    result = evaluate_stream(FirstClasses(), *blobs, declare_classes=True)
+    expected = evaluate_stream(NearestMean(), *blobs)
+    np.testing.assert_array_equal(result.accuracy_matrix, expected.accuracy_matrix)
+
+
+def test_no_note_on_classes_where_they_were_declared(blobs):
+    class Failing(FirstClasses):
+        def partial_fit(self, X, y, classes=None):
+            super().partial_fit(X, y, classes)
+            self.known_ = set()
+
+    with pytest.raises(KeyError) as caught:
+        evaluate_stream(Failing(), *blobs, declare_classes=True)
+    assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("class_order", [None, [4, 3, 2, 1, 0]])
+def test_a_random_state_without_effect_warns(blobs, class_order):
+    arguments = {"class_order": class_order, "random_state": 1993}
+    with pytest.warns(UserWarning, match=r"random_state=1993 has no effect.*\"random\"") as found:
+        evaluate_stream(NearestMean(), *blobs, **arguments)
+    assert [warning.filename for warning in found] == [__file__]
+    with pytest.warns(UserWarning, match="random_state=1993 has no effect"):
+        tasks = class_incremental_tasks(blobs[1], **arguments)
+    expected = class_incremental_tasks(blobs[1], class_order=class_order)
+    assert as_lists(tasks) == as_lists(expected)
+
+
 def test_a_refused_split_leaves_the_generator_of_the_class_order(blobs):
     generator = np.random.RandomState(0)
     arguments = {"class_order": "random", "random_state": generator}

@@ -158,10 +158,11 @@ def given(paths):
     Raises
     ------
     ValueError
-        If a file has other columns.
+        If a file is no .csv, or has other columns.
     """
-    records = read_records(paths)
-    if any(one.keys() != {*KEYS, *FIGURES} for one in records):
+    is_csv = all(path.suffix == ".csv" for path in paths)
+    records = read_records(paths) if is_csv else []
+    if not is_csv or any(one.keys() != {*KEYS, *FIGURES} for one in records):
         raise ValueError(f"--resume and --against take .csv files of this script; got {paths}")
     return [one | {key: float(one[key]) for key in FIGURES} for one in records]
 
@@ -324,6 +325,8 @@ def parse(arguments):
 def find_problems(options):
     """Return pairs of a group and a problem."""
     if options.features is not None:
+        # A wrong file is refused before any run.
+        read_features(options.features)
         own = Problem(
             options.features.stem,
             f"rows of {options.features.name}",

@@ -1,6 +1,7 @@
 """Read feature files into training and test rows."""
 
 import os
+import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +76,9 @@ def read_arrays(path):
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file at {path}; give its folder with --data or --tables")
+    # The content of other files is a single array, a table or a pickle.
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} must be a .npz file of arrays with names")
     with np.load(path) as file:
         return {name: file[name] for name in file.files}
 

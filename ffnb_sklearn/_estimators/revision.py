@@ -76,7 +76,9 @@ class RevisionMixin:
 
     def _known(self, state, classes):
         """Return labels in `classes_` as an array, and the numbers of those that were seen."""
-        labels = check_labels(np.atleast_1d(classes), state.classes, "classes")
+        # An array of the labels of a list could turn all into strings or floats.
+        labels = classes if np.ndim(classes) else [classes]
+        labels = check_labels(labels, state.classes, "classes")
         unknown = np.setdiff1d(labels, state.classes)
         if len(unknown):
             raise ValueError(

@@ -136,7 +136,8 @@ def check_continuation(before, now):
     check_unchanged("n_layers", len(before.p), len(now.p))
     for name in ("shared_band_size", "skip_connection", "scale"):
         check_unchanged(name, getattr(before, name), getattr(now, name))
-    check_unchanged("band_size=0", before.band_size == 0, now.band_size == 0)
+    if (before.band_size == 0) != (now.band_size == 0):
+        check_unchanged("band_size", before.band_size, now.band_size)
 
 
 def check_unchanged(name, before, now):

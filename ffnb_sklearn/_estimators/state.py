@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from .._inputs.columns import ColumnRepair
+from .._inputs.labels import check_labels
 from .._inputs.sparse import RandomProjection
 
 __all__ = ["State", "learned_attribute"]
@@ -40,6 +41,15 @@ class State:
     model: object = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
+
+    def __post_init__(self):
+        """Convert numbers in files of earlier versions, which kept other dtypes, to int64."""
+        classes = self.classes
+        if classes is None or classes.dtype.kind not in "iuf" or classes.dtype == np.int64:
+            return
+        tasks = tuple(check_labels(task, None, "task_classes") for task in self.task_classes)
+        object.__setattr__(self, "task_classes", tasks)
+        object.__setattr__(self, "classes", check_labels(classes, None, "classes"))
 
     @property
     def n_inputs(self):

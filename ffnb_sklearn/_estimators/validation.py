@@ -27,8 +27,14 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     are declared: scikit-learn gives them columns.
     """
     known = None if state is None else state.classes
-    X, y = as_numpy(X, "X"), check_targets(y, known, "y")
-    check_consistent_length(X, y)
+    y = check_targets(y, known, "y")
+    try:
+        check_consistent_length(X, y)
+    except ValueError:
+        if np.ndim(X) == 1:
+            # A sample without its second dimension; the error says how to reshape it.
+            check_inputs(estimator, X, state)
+        raise
     if classes is not None:
         classes = check_labels(classes, y if known is None else known, "classes")
     X, state = check_inputs(estimator, X, state)

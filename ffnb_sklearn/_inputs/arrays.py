@@ -1,17 +1,40 @@
 """Conversion of arrays from users to NumPy."""
 
+import sys
+
 import numpy as np
 import torch
 
-__all__ = ["as_numpy"]
+from .sparse_format import checked_sparse
+
+__all__ = ["as_numpy", "in_memory"]
+
+# Beginnings of the names of dtypes of times, in NumPy, pandas, polars and pyarrow.
+_TIMES = ("date", "time", "duration")
+
+
+def in_memory(array, name):
+    """Return what scikit-learn can read: a dask collection computed, a record batch as a table.
+
+    Return a sparse array after `checked_sparse`, and anything else as it is.
+    """
+    # Delayed objects have every other attribute.
+    if hasattr(type(array), "__dask_graph__"):
+        array = array.compute()
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow and isinstance(array, pyarrow.RecordBatch):
+        # scikit-learn reads the names of columns from tables alone.
+        array = pyarrow.Table.from_batches([array])
+    return checked_sparse(array, name)
 
 
 def as_numpy(array, name):
-    """Convert a tensor of torch, on any device, to NumPy; return anything else as it is.
+    """Convert a tensor of torch, on any device, to NumPy; return anything else `in_memory`.
 
     Raise for arrays that scikit-learn would misread: it uses the entries that a mask hides, and the
     numbers behind dates and durations, which depend on the unit of their dtype.
     """
+    array = in_memory(array, name)
     if isinstance(array, torch.Tensor):
         array = array.detach().cpu()
         # NumPy lacks bfloat16.
@@ -21,11 +44,20 @@ def as_numpy(array, name):
             f"{name} must have no masked entries; got {np.ma.count_masked(array)} of {array.size}. "
             f"Leave their samples out, or fill them by {name}.filled(...)."
         )
-    dtypes = array.dtypes if hasattr(array, "columns") else [getattr(array, "dtype", None)]
-    times = [dtype for dtype in dtypes if getattr(dtype, "kind", None) in ("M", "m")]
+    times = [dtype for dtype in _dtypes(array) if str(dtype).lower().startswith(_TIMES)]
     if times:
         raise ValueError(
             f"{name} must not hold times; got dtype {times[0]}. Convert them to numbers, such as "
             "seconds since a fixed date."
         )
     return array
+
+
+def _dtypes(array):
+    """Return the dtypes of the columns of a table, or of an array."""
+    if hasattr(array, "schema") and hasattr(array, "column_names"):
+        return array.schema.types
+    if hasattr(array, "columns"):
+        return array.dtypes
+    # Arrays of pyarrow have a type.
+    return [getattr(array, "dtype", getattr(array, "type", None))]

@@ -3,6 +3,9 @@
 from contextlib import suppress
 
 import numpy as np
+from scipy import sparse
+
+from .._inputs.sparse_format import checked_sparse
 
 __all__ = ["import_dask", "list_of_shards"]
 
@@ -41,6 +44,14 @@ def list_of_shards(X, y, sample_weight):
                 f"{name} must be None where X is a list of shards, each of which brings its "
                 f"own; got {type(value).__name__}."
             )
+    for shard in X:
+        for part in shard if isinstance(shard, (list, tuple)) else ():
+            # Delayed objects have every attribute.
+            if hasattr(type(part), "to_dask_array"):
+                raise TypeError(
+                    f"X must hold shards of delayed objects; got a dask {type(part).__name__}, "
+                    "which has several partitions. Pass a shard for each, from to_delayed()."
+                )
     return list(X)
 
 
@@ -52,6 +63,9 @@ def _blocks(X, per_sample):
         )
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions; got a dask array of {X.ndim}.")
+    if sparse.issparse(X._meta):
+        # Blocks of columns are joined without a check of their indices.
+        X = X.map_blocks(checked_sparse, "X", dtype=X.dtype, meta=X._meta)
     X = X.rechunk({1: -1})
     columns = [_aligned(X, array, name) for name, array in per_sample.items() if array is not None]
     return list(zip(X.to_delayed().ravel(), *(c.to_delayed() for c in columns), strict=True))
@@ -62,7 +76,8 @@ def _aligned(X, array, name):
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
         raise TypeError(
             f"{name} must be a dask array of one dimension where X is a dask array; got "
-            f"{type(array).__name__} of shape {np.shape(array)}."
+            f"{type(array).__name__} of shape {np.shape(array)}. For a dask Series pass "
+            f"{name}.to_dask_array(lengths=True)."
         )
     try:
         return array.rechunk((X.chunks[0],))

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimators.transactions import learned_in_copies, learning_lock
+from .._inputs.arrays import in_memory
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
 
@@ -39,8 +40,8 @@ def _inherited(name, call):
 
     @available_if(lambda pipeline: hasattr(super(ContinualPipeline, pipeline), name))
     @wraps(inherited)
-    def method(self, *args, **kwargs):
-        return call(self, inherited, *args, **kwargs)
+    def method(self, X, *args, **kwargs):
+        return call(self, inherited, in_memory(X, "X"), *args, **kwargs)
 
     return method
 
@@ -175,6 +176,7 @@ class ContinualPipeline(Pipeline):
         """
         with learning_lock(self):
             self._check()
+            X = in_memory(X, "X")
             routed = self._route(params)
             is_first = not self.__sklearn_is_fitted__()
             changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
 
-from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
+from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
 from ffnb_sklearn._estimators.settings import check_continuation, settings_of
 from ffnb_sklearn._estimators.validation import check_samples
 
@@ -81,7 +82,7 @@ def test_at_least_one_kind_of_feature_is_on(on):
         ({"p": (0.95, 0.95)}, "n_layers"),
         ({"shared_band_size": 9}, "shared_band_size"),
         ({"skip_connection": False}, "skip_connection"),
-        ({"band_size": 0}, "band_size=0"),
+        ({"band_size": 0}, "band_size"),
         ({"band_size": 4}, None),
         ({"p": (3,)}, None),
         ({"epsilon": 9.0, "shrinkage": 0.0, "rank": None, "classifier": "ova"}, None),
@@ -97,7 +98,21 @@ def test_what_may_change_between_tasks(change, name):
             check_continuation(first, second)
 
 
+def test_the_message_on_bands_has_both_numbers():
+    before = settings_of(FFNBClassifier(band_size=3), 4, None)
+    with pytest.raises(ValueError, match=r"band_size cannot change .* was 3 in .* is 0 now"):
+        check_continuation(before, replace(before, band_size=0))
+
+
 # ---- samples
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("estimator", [FFNBClassifier, NaiveIncrementalClassifier])
+@pytest.mark.parametrize("row", [X[0], X[0].tolist(), torch.tensor(X[0])], ids=type)
+def test_a_row_without_its_second_dimension_is_told_to_reshape(row, estimator, method):
+    with pytest.raises(ValueError, match=r"got 1D array(.|\n)*Reshape your data"):
+        getattr(estimator(), method)(row, [5])
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,25 @@
 """Kinds of labels, and where each label stands among those that have arrived."""
 
 import warnings
+from copy import copy
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.preprocessing import FunctionTransformer
 
-from ffnb_sklearn import FFNBClassifier, evaluate_stream
+from ffnb_sklearn import (
+    FFNBClassifier,
+    NaiveIncrementalClassifier,
+    evaluate_stream,
+    load,
+    make_continual_pipeline,
+    partial_fit_shards,
+    save,
+)
 from ffnb_sklearn._inputs.labels import check_labels, label_positions
 
 OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
@@ -18,22 +29,200 @@ OBJECTS = np.array(["b", "a long one", "b"], dtype=object)
     ("labels", "known", "dtype_kind"),
     [
         ([3, 1, 3], [7], "i"),
-        (np.array([3, 1], dtype=np.uint8), [7], "u"),
-        ([3.0, -1.0], [7], "f"),
-        ([1, 2.0], [7], "f"),
+        (np.array([3, 1], dtype=np.uint8), [7], "i"),
+        (np.array([3, 1], dtype=">i2"), [7], "i"),
+        ([3.0, -1.0], [7], "i"),
+        ([1, 2.0], [7], "i"),
+        ([Fraction(4, 2), 3], [7], "i"),
+        (np.array([3.0, -1.0], dtype=np.float32), [7], "i"),
         ([True, False], [True], "b"),
         (["b", "a"], ["x"], "U"),
         (OBJECTS, ["x"], "U"),
         (("b", np.str_("a")), ["x"], "U"),
         (np.array([3, 1], dtype=object), [7], "i"),
-        ([], ["x"], "f"),
     ],
 )
 def test_labels_of_one_kind_pass(labels, known, dtype_kind):
     for before in (None, np.array(known)):
         checked = check_labels(labels, before, "y")
         assert checked.dtype.kind == dtype_kind
-        assert_array_equal(checked, np.asarray(labels))
+        assert checked.dtype == np.int64 or dtype_kind != "i"
+        assert checked.tolist() == list(labels)
+
+
+@pytest.mark.parametrize(
+    ("known", "dtype"), [(None, "i8"), ([7], "i8"), (["x"], "U1"), ([True], "?")]
+)
+def test_no_labels_have_the_type_of_the_known_labels(known, dtype):
+    checked = check_labels([], None if known is None else np.array(known), "y")
+    assert_array_equal(checked, np.empty(0, dtype=dtype), strict=True)
+
+
+# ---- large numbers: each label stays as it is, or is refused
+
+
+ID = 1234567890123456789
+IDS = np.repeat([ID, ID + 1], 3)
+ROWS = np.repeat([[0.0, 0.0], [9.0, 0.0]], 3, axis=0) + np.random.default_rng(0).normal(size=(6, 2))
+
+
+def classifier(**parameters):
+    return FFNBClassifier(band_size=0, shared_band_size=4, random_state=0, **parameters)
+
+
+FEW = {
+    "uint64": np.full(6, ID + 2, dtype=np.uint64),
+    "uint8": np.full(6, 7, dtype=np.uint8),
+    "floats": np.full(6, 7.0),
+    "float32": np.full(6, 7.0, dtype=np.float32),
+    "floats and integers": [7.0, 7, ID + 2, ID + 3, 7.0, 7],
+    "objects": np.array([np.uint64(ID + 2), ID + 3] * 3, dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("model", ["classifier", "pipeline", "naive", "shards", "declared"])
+def test_large_labels_never_merge(model, name, tmp_path):
+    later = FEW[name]
+    labels = sorted({ID, ID + 1, *map(int, later)})
+    made = classifier()
+    if model == "naive":
+        made = NaiveIncrementalClassifier(max_epochs=2, random_state=0)
+    if model == "pipeline":
+        made = make_continual_pipeline(FunctionTransformer(), made)
+    made.partial_fit(ROWS, IDS)
+    if model == "shards":
+        partial_fit_shards(made, [(ROWS[:3] - 20.0, later[:3]), (ROWS[3:] - 20.0, later[3:])])
+    elif model == "declared":
+        made.partial_fit(ROWS, IDS, classes=later)
+    else:
+        made.partial_fit(ROWS - 20.0, later)
+    assert_array_equal(made.classes_, np.array(labels), strict=True)
+    assert set(made.predict(ROWS).tolist()) <= set(labels)
+    assert model == "naive" or made.predict(ROWS).tolist() == IDS.tolist()
+    if model in ("classifier", "shards", "declared"):
+        save(made, tmp_path / "model.ffnb")
+        again = load(tmp_path / "model.ffnb")
+        assert_array_equal(again.classes_, made.classes_, strict=True)
+        assert again.forget(later).classes_.tolist() == [ID, ID + 1]
+        made.decay(0.5, [np.uint64(ID)]).forget(ID)
+        assert made.classes_.tolist() == [label for label in labels if label != ID]
+
+
+REFUSED = {
+    "above int64": ([2**63, 2**63 + 1, -1, -1, 2**63, 2**63], "y must hold integers of int64"),
+    "uint64": (np.full(6, 2**63 + 1, dtype=np.uint64), "y must hold integers of int64"),
+    "below int64": (
+        [-(2**63) - 1] * 6,
+        "y must hold integers of int64, .*; got -9223372036854775809",
+    ),
+    "rounded": (IDS.astype(float), "y must hold floats below 9007199254740992 in magnitude"),
+    "rounded objects": ([float(ID), 1] * 3, "y must hold floats below 9007199254740992"),
+    "the first float": (np.full(6, 2.0**53), "y must hold floats below 9007199254740992"),
+    "float32": (np.full(6, 2.0**24, dtype=np.float32), "y must hold floats below 16777216"),
+    "float16": (np.full(6, 2048.0, dtype=np.float16), "y must hold floats below 2048"),
+    "fractions": ([7.5, 7] * 3, "Unknown label type: continuous"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_numbers_that_fit_no_integer_are_refused(name):
+    labels, message = REFUSED[name]
+    made = classifier().partial_fit(ROWS, IDS)
+    expected = made.predict_proba(ROWS)
+    calls = {
+        "y": lambda: made.partial_fit(ROWS, labels),
+        "y again": lambda: made.fit(ROWS, labels),
+        "y of shards": lambda: partial_fit_shards(made, [(ROWS, labels)]),
+        "y of streams": lambda: evaluate_stream(classifier(), ROWS, labels, ROWS, labels),
+        "classes": lambda: made.partial_fit(ROWS, IDS, classes=labels),
+        "classes to forget": lambda: made.forget(labels),
+        "classes to decay": lambda: made.decay(0.5, labels),
+    }
+    for what, call in calls.items():
+        with pytest.raises(ValueError, match=message.replace("y must", f"{what.split()[0]} must")):
+            call()
+    assert_array_equal(made.predict_proba(ROWS), expected)
+
+
+@pytest.mark.parametrize("name", ["above int64", "below int64", "rounded objects", "fractions"])
+def test_priors_of_numbers_that_fit_no_integer_are_refused(name):
+    labels, message = REFUSED[name]
+    made = classifier(priors={ID: 1.0, ID + 1: 1.0, **dict.fromkeys(labels, 1.0)})
+    with pytest.raises(ValueError, match=message.replace("y must", "priors must")):
+        made.fit(ROWS, IDS)
+
+
+def test_the_largest_labels_of_each_type_are_learned():
+    for labels in (
+        [2**63 - 1, -(2**63)] * 3,
+        np.array([2**53 - 1, 1 - 2**53] * 3, dtype=float),
+        np.array([2**24 - 1, 1 - 2**24] * 3, dtype=np.float32),
+        np.array([2**63 - 1, 0] * 3, dtype=np.uint64),
+    ):
+        classes = classifier().fit(ROWS, labels).classes_
+        assert_array_equal(classes, np.array(sorted(map(int, labels[:2]))), strict=True)
+
+
+def test_labels_without_weight_stay_exact():
+    made = classifier().partial_fit(ROWS, IDS, classes=[], sample_weight=[1, 1, 1, 1, 0, 0])
+    later = np.full(6, ID + 2, dtype=np.uint64)
+    made.partial_fit(ROWS, IDS, classes=later, sample_weight=[0, 0, 0, 1, 1, 1])
+    assert_array_equal(made.classes_, np.array([ID, ID + 1, ID + 2]), strict=True)
+
+
+def test_merged_models_keep_large_labels():
+    other = classifier(scale=False).fit(ROWS, np.array(IDS + 1, dtype=np.uint64))
+    one = classifier(scale=False).fit(ROWS + 1.0, IDS).merge(other)
+    assert_array_equal(one.classes_, np.array([ID, ID + 1, ID + 2]), strict=True)
+
+
+def test_priors_may_have_any_type_of_number():
+    priors = {np.uint64(ID): 1.0, ID + 1: 3.0, 7.0: 1.0}
+    made = classifier(priors=priors).fit(ROWS, IDS)
+    assert made.partial_fit(ROWS - 20.0, np.full(6, 7.0)).classes_.tolist() == [7, ID, ID + 1]
+
+
+def test_files_of_earlier_versions_get_integers(tmp_path):
+    made = classifier().fit(ROWS, [3, 3, 3, 5, 5, 5])
+    for dtype in (float, np.uint8):
+        old = copy(made._state)
+        object.__setattr__(old, "classes", old.classes.astype(dtype))
+        object.__setattr__(old, "task_classes", (old.task_classes[0].astype(dtype),))
+        vars(old).pop("arrived", None)
+        model = classifier()
+        model._state = old
+        save(model, tmp_path / "model.ffnb")
+        again = load(tmp_path / "model.ffnb").partial_fit(ROWS - 20.0, IDS)
+        assert_array_equal(again.classes_, np.array([3, 5, ID, ID + 1]), strict=True)
+
+
+# ---- strings that NumPy shortens
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", "a\0"], np.array(["a\0", "b"], dtype=object), ("\0", "a")]
+)
+def test_strings_that_end_in_a_null_character_are_refused(labels):
+    rows = ROWS[2:4]
+    made = classifier().fit(rows, ["a", "b"])
+    for name, call in {
+        "y": lambda: made.partial_fit(rows, labels),
+        "classes": lambda: made.forget(labels),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} must hold strings that do not end in a null"):
+            call()
+    with pytest.raises(ValueError, match="y must hold strings that do not end in a null"):
+        evaluate_stream(classifier(), rows, labels, rows, labels)
+    assert made.partial_fit(rows, ["a\0b", "a"]).classes_.tolist() == ["a", "a\0b", "b"]
+
+
+@pytest.mark.parametrize("labels", [["a", 1], [1, "a"], [True, 1], ["a", None]])
+def test_labels_to_forget_are_of_one_kind(labels):
+    made = classifier().fit(ROWS[2:4], ["a", "1"])
+    with pytest.raises(ValueError, match=r"all of one kind|contains NaN"):
+        made.forget(labels)
+    assert made.forget("1").classes_.tolist() == ["a"]
 
 
 @pytest.mark.parametrize(

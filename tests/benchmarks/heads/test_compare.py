@@ -164,9 +164,17 @@ def test_own_features_and_tables_of_a_file_are_streamed(tmp_path, capsys):
         (["--sets", "wine", "--against", "none.csv"], "none.csv"),
         (["--sets", "wine", "--resume", OLD_RUNS], "of this script"),
         (["--out", "table.txt"], ".md or .csv"),
+        (["--features", "rows.npy"], "rows.npy must be a .npz file"),
+        (["--sets", "rows", "--tables", "."], "rows.npz must be a .npz file"),
+        (["--sets", "wine", "--resume", "rows.npy"], "take .csv files of this script"),
     ],
 )
-def test_wrong_options_are_refused_before_any_run(arguments, message, tmp_path, capsys):
+def test_wrong_options_are_refused_before_any_run(
+    arguments, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.eye(3))
+    Path("rows.npy").with_suffix(".npz").write_bytes(Path("rows.npy").read_bytes())
     with pytest.raises(SystemExit):
         compare.main(["--data", str(tmp_path), *arguments])
     assert message in capsys.readouterr().err
