@@ -106,3 +106,12 @@ def test_rows_drawn_again_are_rows_of_higher_weight(head):
     repeated = exact(head).fit(X[drawn], Y[drawn])
     weighted = exact(head).fit(X, Y, sample_weight=counts)
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6)
+
+
+def test_columns_that_vary_little_compared_with_their_size():
+    """scikit-learn #19898."""
+    # Numbers near 1e9 in units that differ, such as times in nanoseconds.
+    rows = 1e9 + X * [100.0, 1e-3, 1e-3, 1e-3]
+    for method in ("fit", "partial_fit"):
+        model = getattr(small(scale=True), method)(rows, Y)
+        assert model.score(rows, Y) > 0.9

@@ -158,3 +158,24 @@ def test_explanations_ask_for_any_number_of_rows():
     assert np.isfinite(together.mean(axis=0)).all()
     tensor = torch.tensor(mixed)
     assert_array_equal(model.predict_proba(tensor), together)
+
+
+@heads
+def test_labels_in_chunks_of_arrow(head):
+    """scikit-learn #33993."""
+    arrow = pytest.importorskip("pyarrow")
+    labels = arrow.chunked_array([NAMES[:70], NAMES[70:]])
+    model = small(head).fit(X, labels)
+    assert_array_equal(model.predict_proba(X), small(head).fit(X, NAMES).predict_proba(X))
+
+
+@heads
+def test_frames_of_polars(head):
+    """Polars #7467."""
+    pl = pytest.importorskip("polars")
+    frame, labels = pl.DataFrame(X, schema=list("abcd")), pl.Series(NAMES)
+    model = small(head).fit(frame, labels)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.score(frame, labels) > 0.85
+    out = model.set_output(transform="polars").transform(frame)
+    assert out.columns == model.get_feature_names_out().tolist()

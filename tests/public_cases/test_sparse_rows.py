@@ -42,7 +42,7 @@ def test_indices_of_64_bits_give_the_same_result(rows):
 
 
 @heads
-@pytest.mark.parametrize("scale", ["auto", True, False])
+@pytest.mark.parametrize("scale", [True, False])
 def test_repeated_entries_are_added(head, scale):
     """SciPy #5807."""
     check_repeated_entries(ROWS, small(head, scale=scale))
@@ -77,6 +77,17 @@ def test_repeated_entries_are_added_in_pipelines_and_shards():
         partial_fit_shards(model, [(halves[:70], Y[:70]), (halves[70:], Y[70:])])
         partial_fit_shards(expected, [(ROWS[:70], Y[:70]), (ROWS[70:], Y[70:])])
     assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+@heads
+def test_entries_behind_the_last_row_are_not_read(head):
+    """SciPy #23784."""
+    longer = ROWS.copy()
+    longer.data = np.append(longer.data, np.full(7, 1e60))
+    longer.indices = np.append(longer.indices, np.full(7, 3, longer.indices.dtype))
+    model = small(head).fit(longer, Y)
+    expected = small(head).fit(ROWS, Y).predict_proba(ROWS)
+    assert_array_equal(model.predict_proba(longer), expected)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning")
