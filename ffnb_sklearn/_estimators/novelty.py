@@ -1,5 +1,6 @@
 """Scores for samples of unknown classes, and their threshold."""
 
+from math import isnan
 from numbers import Real
 
 from sklearn.utils.validation import check_scalar
@@ -67,6 +68,8 @@ class NoveltyMixin:
         (True, True)
         """
         check_scalar(rate, "rate", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
+        if isnan(rate):
+            raise ValueError("rate must be a number in (0, 1); got nan.")
         state = self._learned_state()
         left_out = state.model.left_out
         threshold = likeness_threshold(left_out, self._class_priors(state)[: len(left_out)], rate)

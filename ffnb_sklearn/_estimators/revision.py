@@ -1,6 +1,7 @@
 """Changes of what was learned without samples: forget, decay and merge."""
 
 from dataclasses import replace
+from math import isnan
 from numbers import Real
 
 import numpy as np
@@ -66,6 +67,8 @@ class RevisionMixin:
             The estimator. It is unchanged if an error is raised.
         """
         check_scalar(factor, "factor", Real, min_val=0.0, max_val=1.0, include_boundaries="right")
+        if isnan(factor):
+            raise ValueError("factor must be a number in (0, 1]; got nan.")
         with learning_lock(self):
             state, factor = self._learned_state(), float(factor)
             _, fading = self._known(state, state.classes if classes is None else classes)

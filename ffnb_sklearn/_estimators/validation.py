@@ -72,6 +72,8 @@ def check_inputs(estimator, X, state, **checks):
                 "vectorizer if X holds texts, such as HashingVectorizer()."
             )
         raise
+    if issparse(X):
+        X = _without_repeated_entries(X)
     values = X.data if issparse(X) else X
     # Computing absolute values would copy X.
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
@@ -81,3 +83,16 @@ def check_inputs(estimator, X, state, **checks):
             f"largest is {largest:.3e}. Rescale the features."
         )
     return X, state
+
+
+def _without_repeated_entries(X):
+    """Return a CSR matrix with at most one entry per place; X itself if it is of this form.
+
+    SciPy adds entries of the same place, and functions that read the entries alone do not.
+    """
+    if X.has_canonical_format:
+        return X
+    # X may belong to the caller.
+    X = X.copy()
+    X.sum_duplicates()
+    return X

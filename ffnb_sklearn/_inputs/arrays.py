@@ -31,11 +31,17 @@ def in_memory(array, name):
 def as_numpy(array, name):
     """Convert a tensor of torch, on any device, to NumPy; return anything else `in_memory`.
 
-    Raise for arrays that scikit-learn would misread: it uses the entries that a mask hides, and the
-    numbers behind dates and durations, which depend on the unit of their dtype.
+    Raise for sparse tensors, and for arrays that scikit-learn would misread: it uses the entries
+    that a mask hides, and the numbers behind dates and durations, which depend on the unit of their
+    dtype.
     """
     array = in_memory(array, name)
     if isinstance(array, torch.Tensor):
+        if array.layout != torch.strided:
+            raise TypeError(
+                f"{name} must be a dense tensor, or a sparse array of SciPy; got a tensor of "
+                f"layout {array.layout}. Pass {name}.to_dense() instead."
+            )
         array = array.detach().cpu()
         # NumPy lacks bfloat16.
         return (array.float() if array.dtype == torch.bfloat16 else array).numpy()

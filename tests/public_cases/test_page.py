@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-THREAD = re.compile(r"(?:scikit-learn|river|Avalanche|skorch|timm|pandas|PyTorch) #\d+")
+# A thread is named by its project and number.
+THREAD = re.compile(r"[\w-]+ #\d+")
 
 
 def test_the_page_lists_the_threads_of_each_file():
