@@ -26,6 +26,9 @@ _BEFORE_VALUES = b"[{,:"
 
 _SKOPS_TEXT = "schema.json"
 
+# First bytes by which NumPy recognizes an archive of arrays.
+_ARCHIVE_MARK = b"PK"
+
 
 class Budget:
     """Memory in bytes that the parts of a file of a given size share."""
@@ -62,11 +65,13 @@ def spend_on_skops(budget, data):
         budget.spend(archive.getinfo(_SKOPS_TEXT).file_size, "the JSON text of skops")
         text = archive.read(_SKOPS_TEXT)
         spend_on_text(budget, text)
+        sizes = {}
         seen = set()
         for number, name in _references(json.loads(text)):
+            if name not in sizes:
+                sizes[name] = _size_in_memory(archive, name)
             if number not in seen:
-                size = _size_in_memory(archive, name)
-                budget.spend(size, "the arrays of skops")
+                budget.spend(sizes[name], "the arrays of skops")
             if number:
                 seen.add(number)
 
@@ -88,8 +93,8 @@ def _size_in_memory(archive, name):
     """Return the size of a member, or of what it unpacks to: sparse arrays are archives."""
     size = archive.getinfo(name).file_size
     with archive.open(name) as member:
-        if zipfile.is_zipfile(member):
-            member.seek(0)
-            with zipfile.ZipFile(member) as parts:
-                size += sum(part.file_size for part in parts.infolist())
+        is_archive = member.read(len(_ARCHIVE_MARK)) == _ARCHIVE_MARK
+    if is_archive:
+        with zipfile.ZipFile(io.BytesIO(archive.read(name))) as parts:
+            size += sum(part.file_size for part in parts.infolist())
     return size

@@ -16,6 +16,7 @@ from ._schema import FORMAT, UPGRADES
 
 __all__ = ["load", "save"]
 
+
 def save(estimator, path):
     """Save an estimator to a file that can be loaded without running code.
 

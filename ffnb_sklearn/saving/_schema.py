@@ -184,9 +184,7 @@ RECORDS = {
             "further_columns": "inferred",
         },
     ),
-    "LeftOutLikeness": RecordNames(
-        LeftOutLikeness, {"values": "values", "n_classes": "n_classes"}
-    ),
+    "LeftOutLikeness": RecordNames(LeftOutLikeness, {"values": "values", "n_classes": "n_classes"}),
     "NaiveNetwork": RecordNames(
         NaiveNetwork,
         {
@@ -200,9 +198,7 @@ RECORDS = {
         },
     ),
     "Outputs": RecordNames(Outputs, {"weights": "weights", "offsets": "offsets"}),
-    "FlipCrop": RecordNames(
-        FlipCrop, {"padding": "padding", "flip": "flip", "cutout": "cutout"}
-    ),
+    "FlipCrop": RecordNames(FlipCrop, {"padding": "padding", "flip": "flip", "cutout": "cutout"}),
     "Jitter": RecordNames(Jitter, {"noise": "noise", "scale": "scale"}),
     "MirrorShift": RecordNames(MirrorShift, {"shift": "shift", "mirror": "mirror"}),
 }

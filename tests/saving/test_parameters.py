@@ -54,7 +54,7 @@ def texts():
     return model.partial_fit(["a parcel", "an invoice"], [0, 1])
 
 
-OWN = f"{ConvNet.__module__}:ConvNet"
+OWN = "ffnb_sklearn.backbones:ConvNet"
 
 
 # Estimator, the key whose value is forged, and the value. A key that is written as an attribute,
