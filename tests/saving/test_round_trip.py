@@ -409,7 +409,7 @@ def test_hashers_are_kept(transformer, tmp_path):
     assert_array_equal(loaded.predict_proba(texts), pipe.predict_proba(texts))
 
 
-class Name(str, Enum):
+class Name(str, Enum):  # noqa: UP042
     """Strings that parameters accept."""
 
     RELU = "relu"
