@@ -229,7 +229,7 @@ def _types_beyond_skops(data):
 
 
 class Reader(_Walk):
-    """Reads values from JSON and arrays within a budget; the other arguments are those of `load`."""
+    """Reads values from JSON and arrays within a budget; the rest are arguments of `load`."""
 
     def __init__(self, arrays, factories, trusted, budget):
         super().__init__()
@@ -342,7 +342,7 @@ def _known(names, name):
 
 
 def _listed(content):
-    """Return the content of a kind that is a list; a string would take more memory than its size."""
+    """Return the content of a kind that is a list; a string of many characters would expand."""
     if type(content) is not list:
         raise ValueError("the content must be a list")
     return content
