@@ -182,6 +182,6 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         check_seed(model.seed, self.random_state)
         n_new = len(arrived) - model.n_classes
         if n_new > 0:
-            model = grow(model, n_new, int(self.band_size), self.activation)
+            model = grow(model, n_new, int(self.band_size), str.__str__(self.activation))
         model = train_newest(model, samples, task.classes, descent_of(self))
         return replace(state, model=model)

@@ -119,16 +119,29 @@ def _kept_axes(estimator):
 
 def _plain(kind, parameters):
     """Return the parameters that are fields of settings, in plain types; "auto" may be None."""
-    values = {}
-    for one in fields(kind):
-        if one.name in parameters:
-            value = parameters[one.name]
-            value = value.item() if isinstance(value, np.generic) else value
-            if float in (one.type, *get_args(one.type)) and value is not None:
-                # A shrinkage or ridge of None is estimated.
-                value = None if value == "auto" else float(value)
-            values[one.name] = value
-    return values
+    return {
+        one.name: _plain_value(parameters[one.name], one.type)
+        for one in fields(kind)
+        if one.name in parameters
+    }
+
+
+def _plain_value(value, hint):
+    """Return a value as the type of Python that a field has, for a valid value of any subclass.
+
+    scikit-learn's constraints accept False as the integer 0, and members of enumerations.
+    """
+    kinds = get_args(hint) or (hint,)
+    # A boolean of NumPy is no bool.
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None:
+        return None
+    if float in kinds:
+        # A shrinkage or ridge of None is estimated.
+        return None if value == "auto" else float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if int in kinds else value
 
 
 def check_continuation(before, now):

@@ -4,7 +4,7 @@ An augmentation draws only from the generator that it is given, which is on the 
 draws are the same on every run and every device.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 from numbers import Integral, Real
 from typing import Any
@@ -51,6 +51,7 @@ class FlipCrop:
 
     def __post_init__(self):
         _check_pixels(self, "padding", "cutout")
+        _make_plain(self)
 
     def __call__(self, batch, generator):
         """Return the randomly shifted, mirrored and cut images of a batch."""
@@ -108,6 +109,7 @@ class Jitter:
         for name, value in vars(self).items():
             if not isinstance(value, Real) or not 0 <= value < inf:
                 raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
+        _make_plain(self)
 
     def __call__(self, batch, generator):
         """Return the scaled batch with noise."""
@@ -189,6 +191,7 @@ class MirrorShift:
 
     def __post_init__(self):
         _check_pixels(self, "shift")
+        _make_plain(self)
 
     def __call__(self, batch):
         """Yield the views of a batch, the batch itself first."""
@@ -231,6 +234,12 @@ def _check_pixels(owner, *names):
         value = getattr(owner, name)
         if not isinstance(value, Integral) or value < 0:
             raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
+
+
+def _make_plain(owner):
+    """Convert checked fields to their types: True is accepted as a number of pixels."""
+    for field in fields(owner):
+        object.__setattr__(owner, field.name, field.type(getattr(owner, field.name)))
 
 
 def _check_images(batch, name):

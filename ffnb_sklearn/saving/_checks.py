@@ -1,7 +1,8 @@
 """Numbers of an estimator that belong together, and limits on those that allocate memory.
 
-`save` and `load` make the same checks. A forged file that passes them predicts anything, or raises
-an error when it is used; it runs no code, does not crash the interpreter, and takes little memory.
+`load` makes these checks, and `save` makes them by reading what it has written. A forged file that
+passes them predicts anything, or raises an error when it is used; it runs no code, does not crash
+the interpreter, and takes no more memory than the budget of the file.
 """
 
 import math
@@ -12,27 +13,18 @@ import torch
 
 from .._estimators.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
-from ..backbones import ConvNet, SkeletonGCN, TorchFeatureExtractor
+from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
 from ..core.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
+from ._schema import NETWORKS
 
-__all__ = [
-    "OWN_NETWORKS",
-    "check_drawn",
-    "check_estimator",
-    "check_parameters",
-    "is_path",
-    "restrict",
-]
-
-# Networks of this package by their names in files.
-OWN_NETWORKS = {f"{one.__module__}:{one.__qualname__}": one for one in (ConvNet, SkeletonGCN)}
+__all__ = ["check_estimator", "check_parameters", "is_path", "restrict"]
 
 # Values of parameters in a file: a cache holds pickles, and other inputs are paths.
 _ONLY = {"memory": None, "input": "content"}
 
-# Largest number of features. A projection of samples takes 64 bytes per feature, 1 GB.
+# Largest number of features.
 _MOST_FEATURES = 1 << 24
 
 # Largest values of parameters that allocate memory before a sample confirms them.
@@ -51,14 +43,12 @@ _LARGEST = {
     "_n_out_full": _MOST_FEATURES,
 }
 
-# Largest number of weights of a shared band, which is drawn on loading: 1 GB.
-_MOST_DRAWN = 1 << 27
+# Bytes of memory that the first use takes: a feature of a random projection, a pair of positions
+# and chunks of a skeleton, whose distances have indices and names, a label in a few copies per byte
+# of the longest label, and an entry of the pairings of a network.
+_PER_PROJECTED, _PER_PAIR, _PER_LABEL_BYTE, _PER_PAIRING = 64, 8, 4, 8
 
-# Largest number of positions and chunks of a skeleton: the names of its distances take 2 GB.
-_MOST_POSITIONS = 1 << 14
-
-# Largest integer in the arguments of a network of this package, and their largest sum. A network of
-# 1024 nodes with all pairings takes 4 GB.
+# Largest integer in the arguments of a network of this package, and their largest sum.
 _LARGEST_ARGUMENT, _LARGEST_SUM = 1 << 10, 1 << 14
 
 # Values of attributes that start processes or threads, which are not taken from a file.
@@ -99,7 +89,7 @@ def restrict(estimator):
         attributes["_is_from_file"] = True
 
 
-def check_estimator(estimator):
+def check_estimator(estimator, budget):
     """Raise `ValueError` unless a file may hold an estimator, one of `ESTIMATORS`."""
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
@@ -108,28 +98,34 @@ def check_estimator(estimator):
     for name in ("n_features_in_", "n_features_out_"):
         _require(fitted.get(name, 0) <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
-        _check_state(estimator._state)
+        _check_state(estimator._state, budget)
     if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in fitted:
-        _check_extractor(estimator)
+        _check_extractor(estimator, budget)
     if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in fitted:
         n_positions = estimator.n_chunks * math.prod(estimator.frame_shape_)
-        what = "n_chunks times frame_shape_"
-        _require(n_positions <= _MOST_POSITIONS, what, f"at most {_MOST_POSITIONS}")
+        budget.spend(_PER_PAIR * n_positions**2, "n_chunks times frame_shape_")
 
 
-def check_drawn(n_neurons, n_inputs):
-    """Raise `ValueError` if a shared band has too many weights to be drawn on loading."""
-    what = f"the weights of {n_neurons} shared neurons over {n_inputs} inputs"
-    _require(n_neurons * (n_inputs + 1) <= _MOST_DRAWN, what, f"at most {_MOST_DRAWN}")
+def _spend_on_labels(budget, arrays):
+    """Take the memory of labels in one array, in which all are as long as the longest."""
+    n_labels = sum(len(labels) for labels in arrays)
+    sizes = [labels.itemsize for labels in arrays]
+    for labels in arrays:
+        if labels.dtype == object:
+            sizes += [4 * len(label) for label in labels]
+    longest = max(sizes, default=0)
+    budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
 
 
-def _check_state(state):
+def _check_state(state, budget):
     """Raise unless the parts of the learned state of a classifier belong together."""
     n_features, projection = state.n_features_in, state.projection
     _require(n_features <= _MOST_FEATURES, "n_features_in", f"at most {_MOST_FEATURES}")
     if projection is not None:
         fits = projection.n_columns <= n_features == projection.n_features
         _require(fits, "projection", f"that of {n_features} features")
+        budget.spend(_PER_PROJECTED * n_features, f"the projection of {n_features} features")
+    _spend_on_labels(budget, [state.classes, *state.task_classes])
     for labels in (state.arrived, state.classes, *state.task_classes):
         check_labels(labels, state.arrived, "labels")
         _require(0 < len(labels) == len(np.unique(labels)), "labels", "different")
@@ -153,7 +149,7 @@ def _check_state(state):
         _require(counts, "moments", "positive")
 
 
-def _check_extractor(extractor):
+def _check_extractor(extractor, budget):
     """Raise unless the sizes of a fitted network belong together."""
     shape, widths = extractor.input_shape_, getattr(extractor, "layer_widths_", None)
     if shape is not None:
@@ -167,12 +163,12 @@ def _check_extractor(extractor):
         _require(is_sum, "n_features_out_", "the sum of layer_widths_")
         axes = getattr(extractor, "layer_axes_", {})
         _require(axes.keys() == widths.keys(), "layer_axes_", "the axes of the layers")
-    network = OWN_NETWORKS.get(extractor.backbone, extractor.backbone)
-    if network in OWN_NETWORKS.values():
-        _check_weights(extractor, network)
+    network = NETWORKS.get(extractor.backbone, extractor.backbone)
+    if network in NETWORKS.values():
+        _check_weights(extractor, network, budget)
 
 
-def _check_weights(extractor, network):
+def _check_weights(extractor, network, budget):
     """Raise unless the weights are those of a network, without allocating memory for them."""
     arguments = extractor.backbone_params or {}
     values = [value for name, value in arguments.items() if name != "random_state"]
@@ -181,6 +177,10 @@ def _check_weights(extractor, network):
     holds = numbers.max() <= _LARGEST_ARGUMENT and numbers.sum() <= _LARGEST_SUM
     limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
     _require(holds, f"backbone_params of {network.__name__}", limits)
+    if network is SkeletonGCN:
+        n_pairings = arguments.get("n_pairings", 0)
+        n_bytes = _PER_PAIRING * n_pairings * arguments["n_nodes"] ** 2
+        budget.spend(n_bytes, f"backbone_params with {n_pairings} pairings")
     # Some weights are drawn on the CPU in any case.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         module = network(**arguments)

@@ -1,40 +1,17 @@
-"""The classes that a file may name, and the types of their fields.
+"""The types of the fields of the dataclasses in a file.
 
-A file names estimators of a list, and dataclasses: those of the learned state, and settings that
-are values of parameters. The types of the fields of a dataclass name further dataclasses. A field
-that does not take part in comparisons is a cache, and is in no file.
+A field that does not take part in comparisons is a cache, and is in no file.
 """
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
-from .._estimators.bands import Bands
-from .._estimators.state import State
-from ..backbones import FlipCrop, Jitter, MirrorShift, TorchFeatureExtractor
-from ..baselines import NaiveIncrementalClassifier
-from ..classifier import FFNBClassifier
-from ..core.model import Model
-from ..core.tuning.naive import NaiveNetwork
-from ..pipeline import ContinualPipeline
-from ..skeletons import SkeletonDescriptor
-
-__all__ = ["CLASSES", "ESTIMATORS", "fits", "stored_fields"]
-
-ESTIMATORS = [
-    *(FFNBClassifier, NaiveIncrementalClassifier, Bands, ContinualPipeline, Pipeline),
-    *(TorchFeatureExtractor, SkeletonDescriptor, FrozenEstimator, Normalizer),
-    *(StandardScaler, MaxAbsScaler, MinMaxScaler, FeatureHasher, HashingVectorizer),
-]
+__all__ = ["fits", "stored_fields"]
 
 
 @cache
@@ -42,27 +19,6 @@ def stored_fields(made):
     """Return the types of the fields of a dataclass that a file holds, by name."""
     hints = get_type_hints(made)
     return {one.name: hints[one.name] for one in fields(made) if one.init and one.compare}
-
-
-def _dataclasses_in(hint):
-    """Yield the dataclasses in a type, and in the types of their fields."""
-    parts = get_args(hint)
-    if is_dataclass(hint):
-        yield hint
-        parts = stored_fields(hint).values()
-    for part in parts:
-        yield from _dataclasses_in(part)
-
-
-_SETTINGS = (FlipCrop, Jitter, MirrorShift)
-
-CLASSES = {
-    one.__name__: one
-    for one in [
-        *ESTIMATORS,
-        *_dataclasses_in(Union[(State, Model, NaiveNetwork, *_SETTINGS)]),
-    ]
-}
 
 
 def fits(value, hint):

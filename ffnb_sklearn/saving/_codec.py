@@ -1,13 +1,21 @@
 """Write values as JSON and arrays, and read them.
 
 None, booleans, numbers, strings and lists are plain JSON. Any other value is an object with a
-single key: the kind of the value, or the name of a class, with its parameters or fields by name.
-Arrays are numbered in the order in which they are written.
+single key, the kind of the value:
+
+- the name of a class in `_schema`: an object of fields, or of `parameters` and `fitted` attributes;
+- `tuple`: a list; `dict`: a list of pairs;
+- `array`: the number of an array, in the order in which they are written; each has one reference;
+- `strings`: a list of strings, an array of objects; `scalar`: an array without axes;
+- `dtype`: the name of a type of numbers;
+- `generator`: the `words`, `position`, `has_normal` and `normal` of a Mersenne Twister;
+- `drawn_band`: the `n_neurons`, `n_inputs`, `mirrored` and `seed` that draw a shared band;
+- `skops`: a list of the name of a class and an array, the bytes of an estimator.
 """
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import is_dataclass
+from numbers import Integral, Real
 from reprlib import repr as shortened
 
 import numpy as np
@@ -16,23 +24,35 @@ from sklearn.base import BaseEstimator
 
 from ..backbones import TorchFeatureExtractor
 from ..core.features.shared_band import SharedBand, draw_shared_band
-from ._checks import OWN_NETWORKS, check_drawn, check_estimator, is_path
-from ._classes import CLASSES, ESTIMATORS, fits, stored_fields
+from ._budget import spend_on_skops
+from ._checks import check_estimator, is_path
+from ._classes import fits, stored_fields
 from ._container import KINDS
 from ._foreign import read_foreign, write_foreign
+from ._schema import ESTIMATORS, NETWORKS, OF_ALL, RECORDS
 
 __all__ = ["Reader", "Writer"]
 
-# Private attributes of estimators that a file holds; other private attributes are caches,
-# callbacks and metadata requests.
-_PRIVATE = ("_state", "_sklearn_output_config")
-
 _MT_WORDS = 624
 
+# Names in files by class.
+_NAMES = {names.made: name for name, names in (RECORDS | ESTIMATORS).items()}
 
-def _is_fitted_name(name):
-    """Return whether an attribute of an estimator belongs to its learned state."""
-    return name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))
+# Bytes of memory per weight of a band while it is drawn.
+_PER_WEIGHT = 8
+
+
+def _parameters_of(names, given):
+    """Return the names in Python of the parameters of an estimator, by their names in files."""
+    return {name: name for name in given} if names.parameters is None else names.parameters
+
+
+def _fitted_of(names, given):
+    """Return the names in Python of fitted attributes, by their names in files."""
+    if names.fitted is not None:
+        return names.fitted
+    is_public = {name: name for name in given if name.endswith("_") and not name.startswith("_")}
+    return is_public | OF_ALL
 
 
 def _is_backbone(made, name):
@@ -73,6 +93,9 @@ class Writer(_Walk):
     def __init__(self):
         super().__init__()
         self.arrays = []
+        # What `load` needs beside the file: factories by name, and types that skops does not trust.
+        self.factories = {}
+        self.types = set()
 
     def write(self, value):
         """Return the JSON of a value."""
@@ -101,19 +124,31 @@ class Writer(_Walk):
                 raise ValueError(
                     f"{self.path} cannot be saved: a RandomState of another generator."
                 )
-            return {"generator": self.write(state)}
+            words, position = state["state"]["key"], state["state"]["pos"]
+            content = {"words": words, "position": position}
+            content |= {"has_normal": state["has_gauss"], "normal": state["gauss"]}
+            return {"generator": self._each_named(self.write, content)}
         if kind is SharedBand and value.seed is not None:
-            return {"shared_band": self._drawn(value)}
-        if CLASSES.get(kind.__name__) is kind:
-            write = self._fields if is_dataclass(kind) else self._estimator
-            return {kind.__name__: self._at(f".{kind.__name__}", write, value)}
+            return {"drawn_band": self._drawn(value)}
+        if kind in _NAMES:
+            name = _NAMES[kind]
+            write = self._record if name in RECORDS else self._estimator
+            return {name: self._at(f".{name}", write, value)}
         if isinstance(value, BaseEstimator):
-            data = np.frombuffer(write_foreign(value, self.path), np.uint8)
-            return {"skops": [kind.__name__, self._array(data)]}
+            data = write_foreign(value, self.path)
+            self.types |= _types_beyond_skops(data)
+            return {"skops": [kind.__name__, self._array(np.frombuffer(data, np.uint8))]}
+        # Subclasses of numbers and strings, such as members of an enumeration.
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            return float(value)
         raise TypeError(
             f"{self.path} cannot be saved: an instance of {kind.__name__}. A file can hold "
             "numbers, strings, lists, dictionaries, arrays, the estimators "
-            f"{', '.join(one.__name__ for one in ESTIMATORS)}, and with skops other estimators."
+            f"{', '.join(ESTIMATORS)}, and with skops other estimators."
         )
 
     def _array(self, array):
@@ -128,58 +163,82 @@ class Writer(_Walk):
 
     def _drawn(self, band):
         """Return the arguments that draw a shared band."""
-        n_neurons, n_inputs = len(band), band.rows.shape[1] - 1
-        check_drawn(n_neurons, n_inputs)
-        return [n_neurons, n_inputs, band.mirrored, band.seed]
+        return {
+            "n_neurons": len(band),
+            "n_inputs": band.rows.shape[1] - 1,
+            "mirrored": band.mirrored,
+            "seed": band.seed,
+        }
 
-    def _fields(self, value):
+    def _record(self, value):
         """Return the JSON of a dataclass."""
-        names = stored_fields(type(value))
-        return self._each_named(self.write, {name: getattr(value, name) for name in names})
+        fields = RECORDS[_NAMES[type(value)]].fields
+        values = {name: getattr(value, attribute) for name, attribute in fields.items()}
+        return self._each_named(self.write, values)
 
     def _estimator(self, estimator):
         """Return the JSON of an estimator."""
+        names = ESTIMATORS[_NAMES[type(estimator)]]
         # A copy holds a single state, even if another thread fits the estimator in the meantime.
         estimator = copy(estimator)
-        parameters = estimator.get_params(deep=False)
-        attributes = {name: one for name, one in vars(estimator).items() if name not in parameters}
-        fitted = {name: one for name, one in attributes.items() if _is_fitted_name(name)}
+        given = estimator.get_params(deep=False)
+        learned = {name: one for name, one in vars(estimator).items() if name not in given}
+        fitted = {
+            name: learned[attribute]
+            for name, attribute in _fitted_of(names, learned).items()
+            if attribute in learned
+        }
         written = {}
-        for name, value in parameters.items():
-            if is_path(estimator, name, value):
-                if "n_features_in_" not in fitted:
+        for name, attribute in _parameters_of(names, given).items():
+            value = given[attribute]
+            if is_path(estimator, attribute, value):
+                if "n_features_in_" not in learned:
                     raise ValueError(
                         f"{self.path}.{name} cannot be saved before fit: a file holds no path. "
                         "Call fit first, or set it to the arrays."
                     )
                 value = None
-            write = _name_of_factory if _is_backbone(type(estimator), name) else self.write
+            is_backbone = _is_backbone(type(estimator), attribute)
+            write = self._factory if is_backbone else self.write
             written[name] = self._at(f".{name}", write, value)
-        check_estimator(estimator)
         return {"parameters": written, "fitted": self._each_named(self.write, fitted)}
 
+    def _factory(self, factory):
+        """Return the name of a factory of networks."""
+        own = [name for name, network in NETWORKS.items() if network is factory]
+        if own:
+            return own[0]
+        if isinstance(factory, str):
+            name = str.__str__(factory)
+        elif hasattr(factory, "__module__") and hasattr(factory, "__qualname__"):
+            name = f"{factory.__module__}:{factory.__qualname__}"
+        else:
+            raise TypeError(
+                "backbone of TorchFeatureExtractor cannot be saved: it must be a function, a class "
+                f"or a dotted name; got an instance of {type(factory).__name__}."
+            )
+        self.factories[name] = factory
+        return name
 
-def _name_of_factory(factory):
-    """Return the dotted name of a factory of networks."""
-    if isinstance(factory, str):
-        return factory
-    try:
-        return f"{factory.__module__}:{factory.__qualname__}"
-    except AttributeError:
-        raise TypeError(
-            "backbone of TorchFeatureExtractor cannot be saved: it must be a function, a class or "
-            f"a dotted name; got an instance of {type(factory).__name__}."
-        ) from None
+
+def _types_beyond_skops(data):
+    """Return the types in the bytes of an estimator that skops does not trust."""
+    from skops.io import get_untrusted_types
+
+    return set(get_untrusted_types(data=data))
 
 
 class Reader(_Walk):
-    """Reads values from JSON and arrays; the other arguments are those of `load`."""
+    """Reads values from JSON and arrays within a budget; the rest are arguments of `load`."""
 
-    def __init__(self, arrays, factories, trusted):
+    def __init__(self, arrays, factories, trusted, budget):
         super().__init__()
-        self._arrays = arrays
-        self._factories = {**OWN_NETWORKS, **factories}
+        # Each array is read once. An upgrade from an older format may change this list.
+        self.arrays = list(arrays)
+        self._read = set()
+        self._factories = {**NETWORKS, **factories}
         self._trusted = trusted
+        self._budget = budget
 
     def read(self, value):
         """Return a value; an error of any kind can come from JSON that `Writer` has not written."""
@@ -188,57 +247,81 @@ class Reader(_Walk):
         if type(value) is not dict:
             return value
         ((kind, content),) = value.items()
-        if kind in CLASSES:
-            made = CLASSES[kind]
-            read = self._fields if is_dataclass(made) else self._estimator
-            return self._at(f".{kind}", read, made, content)
+        if kind in RECORDS:
+            return self._at(f".{kind}", self._record, RECORDS[kind], content)
+        if kind in ESTIMATORS:
+            return self._at(f".{kind}", self._estimator, ESTIMATORS[kind], content)
         match kind:
             case "tuple":
-                return tuple(self._each(self.read, content))
+                return tuple(self._each(self.read, _listed(content)))
             case "dict":
-                return dict(self._each(self.read, content))
+                return dict(self._each(self.read, _listed(content)))
             case "array":
-                return self._arrays[content]
+                return self._array(content)
             case "strings":
-                return np.array(list(map(str, content)), dtype=object)
+                return np.array(list(map(str, _listed(content))), dtype=object)
             case "scalar":
                 return self.read(content)[()]
             case "dtype":
                 return np.dtype(content).type
             case "generator":
-                return _generator(self.read(content))
-            case "shared_band":
-                n_neurons, n_inputs, mirrored, seed = content
-                check_drawn(n_neurons, n_inputs)
-                return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, seed=seed)
+                return _generator(**self._each_named(self.read, content))
+            case "drawn_band":
+                return self._drawn(**content)
             case "skops":
                 name, data = content
-                return read_foreign(self.read(data).tobytes(), self.path, name, self._trusted)
+                return self._foreign(name, self.read(data).tobytes())
         raise ValueError(f"unknown kind {kind:.40}")
 
-    def _fields(self, made, content):
-        """Return a dataclass whose fields have their declared types."""
-        types = stored_fields(made)
-        values = self._each_named(self.read, content)
-        for name, value in values.items():
-            if not fits(value, types[name]):
-                expected = f"of type {types[name]}, and finite"
-                raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
-        return made(**values)
+    def _array(self, number):
+        """Return an array of the file, which no other value may share."""
+        if not 0 <= number < len(self.arrays) or number in self._read:
+            raise ValueError(f"array {number:.6g} is missing, or has another reference")
+        self._read.add(number)
+        return self.arrays[number]
 
-    def _estimator(self, made, content):
+    def _drawn(self, n_neurons, n_inputs, mirrored, seed):
+        """Return a shared band that is drawn again."""
+        if min(n_neurons, n_inputs) < 0:
+            raise ValueError("a shared band must have neurons and inputs")
+        # Cosines have two numbers beside their weights.
+        n_bytes = _PER_WEIGHT * n_neurons * (n_inputs + 3)
+        self._budget.spend(n_bytes, f"{n_neurons} shared neurons over {n_inputs} inputs")
+        return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, seed=seed)
+
+    def _foreign(self, name, data):
+        """Return an estimator of another package."""
+        spend_on_skops(self._budget, data)
+        return read_foreign(data, self.path, name, self._trusted)
+
+    def _record(self, names, content):
+        """Return a dataclass whose fields have their declared types."""
+        types = stored_fields(names.made)
+        values = {}
+        for name, value in self._each_named(self.read, content).items():
+            attribute = _known(names.fields, name)
+            if not fits(value, types[attribute]):
+                expected = f"of type {types[attribute]}, and finite"
+                raise ValueError(f"{name} must be {expected}; got {shortened(value)}")
+            values[attribute] = value
+        return names.made(**values)
+
+    def _estimator(self, names, content):
         """Return an estimator whose parameters and numbers have been checked."""
+        known = _parameters_of(names, content["parameters"])
         parameters = {}
         for name, value in content["parameters"].items():
-            read = self._factory if _is_backbone(made, name) else self.read
-            parameters[name] = self._at(f".{name}", read, value)
-        estimator = made(**parameters)
-        for name, value in parameters.items():
-            if is_path(made, name, value):
-                raise ValueError(f"{name} must not be a path")
-        fitted = self._each_named(self.read, content["fitted"])
-        vars(estimator).update({n: one for n, one in fitted.items() if _is_fitted_name(n)})
-        check_estimator(estimator)
+            attribute = _known(known, name)
+            read = self._factory if _is_backbone(names.made, attribute) else self.read
+            parameters[attribute] = self._at(f".{name}", read, value)
+        estimator = names.made(**parameters)
+        for attribute, value in parameters.items():
+            if is_path(names.made, attribute, value):
+                raise ValueError(f"{attribute} must not be a path")
+        known = _fitted_of(names, content["fitted"])
+        for name, value in self._each_named(self.read, content["fitted"]).items():
+            vars(estimator)[_known(known, name)] = value
+        check_estimator(estimator, self._budget)
         return estimator
 
     def _factory(self, name):
@@ -251,11 +334,27 @@ class Reader(_Walk):
         return self._factories[name]
 
 
-def _generator(state):
+def _known(names, name):
+    """Return the name in Python of a name in a file."""
+    if name not in names:
+        raise ValueError(f"unknown name {name:.40}")
+    return names[name]
+
+
+def _listed(content):
+    """Return the content of a kind that is a list; a string of many characters would expand."""
+    if type(content) is not list:
+        raise ValueError("the content must be a list")
+    return content
+
+
+def _generator(words, position, has_normal, normal):
     """Return a random generator in a given state."""
     # The generator reads the word at this position without a check.
-    if not 0 <= state["state"]["pos"] <= _MT_WORDS:
-        raise ValueError(f"pos must be at most {_MT_WORDS}")
+    if not 0 <= position <= _MT_WORDS:
+        raise ValueError(f"position must be at most {_MT_WORDS}")
+    state = {"bit_generator": "MT19937", "state": {"key": words, "pos": position}}
+    state |= {"has_gauss": has_normal, "gauss": normal}
     generator = np.random.RandomState(0)
     generator.set_state(state)
     return generator

@@ -10,10 +10,13 @@ import hashlib
 import json
 import math
 import zipfile
+from contextlib import contextmanager
 
 from numpy.lib import format as npy
 
-__all__ = ["KINDS", "ModelFileError", "read_container", "write_container"]
+from ._budget import spend_on_text
+
+__all__ = ["KINDS", "ModelFileError", "read_container", "reread_container", "write_container"]
 
 # Kinds of arrays: booleans, integers, floating-point and complex numbers, strings.
 KINDS = "biufcU"
@@ -47,11 +50,32 @@ def write_container(file, content, arrays):
     file.write(digest)
 
 
-def read_container(file):
+def read_container(file, budget):
     """Return the content of the JSON text and the arrays of a file, which may hold any bytes.
 
-    Raise `ModelFileError` if the file is not a container, or if any bit has changed.
+    Raise `ModelFileError` if the file is not a container, if any bit has changed, or if the text
+    takes more memory than the budget.
     """
+    with _opened(file, budget) as (archive, content):
+        names = map(_array_name, range(len(archive.infolist()) - 1))
+        return content, [_read_array(archive, name) for name in names]
+
+
+def reread_container(file, budget):
+    """Return the content of the JSON text of a file that has been written.
+
+    Raise `ModelFileError` if the bytes of the file are not those that were written. No memory is
+    allocated for the arrays: the archive has a check sum of each, made as it was written.
+    """
+    with _opened(file, budget) as (archive, content):
+        if archive.testzip() is not None:
+            raise ModelFileError("the file differs from what was written.")
+        return content
+
+
+@contextmanager
+def _opened(file, budget):
+    """Open the archive in a file, once its digest is verified; yield it with its content."""
     size = file.seek(0, 2)
     n_end = len(_MARK) + _DIGEST_LENGTH
     file.seek(max(0, size - n_end))
@@ -69,14 +93,22 @@ def read_container(file):
             is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
             if not is_plain or sum(one.file_size for one in members) > size:
                 raise ModelFileError("the archive is compressed, or larger than the file.")
-            content = json.loads(archive.read(_TEXT))
-            names = map(_array_name, range(len(members) - 1))
-            return content, [_read_array(archive, name) for name in names]
+            yield archive, _read_text(archive, budget)
     except (ModelFileError, MemoryError):
         raise
     except Exception as error:
         # A forged archive with a valid digest can raise an error of nearly any kind.
         raise ModelFileError("the file is a damaged archive.") from error
+
+
+def _read_text(archive, budget):
+    """Return the content of the JSON text."""
+    text = archive.read(_TEXT)
+    try:
+        spend_on_text(budget, text)
+    except ValueError as error:
+        raise ModelFileError(f"{error}.") from error
+    return json.loads(text)
 
 
 def _array_name(index):

@@ -9,16 +9,14 @@ from sklearn.base import BaseEstimator
 
 from .._atomic import replaced_file
 from .._version import __version__
+from ._budget import Budget
 from ._checks import restrict
 from ._codec import Reader, Writer
-from ._container import ModelFileError, read_container, write_container
-from ._parts import check_nesting, estimators_in
+from ._container import ModelFileError, read_container, reread_container, write_container
+from ._parts import estimators_in
+from ._schema import FORMAT, UPGRADES
 
 __all__ = ["load", "save"]
-
-# Version of the content. After the first release, a change of its meaning requires a higher
-# version, a `load` that reads all older versions, and a file of the new version in tests/saving.
-_VERSION = 1
 
 
 def save(estimator, path):
@@ -46,7 +44,9 @@ def save(estimator, path):
         If the estimator, a step or a parameter has another type.
     ValueError
         If a parameter is not valid, or a value cannot be stored: a cache of a pipeline, labels
-        that are objects other than strings, or estimators nested more than 8 levels deep.
+        that are objects other than strings, estimators nested more than 8 levels deep, or parts
+        that take more than the memory of a file. The file is read again before it replaces an old
+        file, so `load` accepts every file that was saved.
     OSError
         If the file cannot be written.
 
@@ -75,7 +75,7 @@ def save(estimator, path):
         raise TypeError(f"estimator must be an estimator; got {type(estimator).__name__}.")
     writer = Writer()
     content = {
-        "format": _VERSION,
+        "format": FORMAT,
         "written_by": {
             "ffnb_sklearn": __version__,
             "numpy": numpy.__version__,
@@ -84,9 +84,23 @@ def save(estimator, path):
         },
         "estimator": writer.write(estimator),
     }
-    check_nesting(estimator)
     with replaced_file(path) as file:
         write_container(file, content, writer.arrays)
+        _check_written(file, writer)
+
+
+def _check_written(file, writer):
+    """Raise `ValueError` unless `load` accepts a file that was written."""
+    try:
+        budget = Budget(file.tell())
+        content = reread_container(file, budget)
+        # The arrays are those in memory, which the check sums have compared with the file.
+        reader = Reader(writer.arrays, writer.factories, writer.types, budget)
+        _estimator_of(content, reader)
+    except ModelFileError as error:
+        raise ValueError(
+            f"the estimator cannot be saved, because load would refuse its file: {error}"
+        ) from error
 
 
 def load(path, *, factories=None, trusted=()):
@@ -137,8 +151,10 @@ def load(path, *, factories=None, trusted=()):
     names = {one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted}
     with open(path, "rb") as file:
         try:
-            content, arrays = read_container(file)
-            return _estimator_of(content, Reader(arrays, dict(factories or {}), names))
+            budget = Budget(file.seek(0, 2))
+            content, arrays = read_container(file, budget)
+            reader = Reader(arrays, dict(factories or {}), names, budget)
+            return _estimator_of(content, reader)
         except ModelFileError as error:
             raise ModelFileError(f"{str(path)!r}: {error}") from error
 
@@ -147,15 +163,13 @@ def _estimator_of(content, reader):
     """Return the estimator in a container."""
     try:
         version = content["format"]
-        if version > _VERSION:
+        if version > FORMAT:
             raise ModelFileError(
-                f"the file has format {version:.6g}, which is newer than {_VERSION}, the newest "
+                f"the file has format {version:.6g}, which is newer than {FORMAT}, the newest "
                 "that this version of ffnb_sklearn reads. Version "
                 f"{content['written_by']['ffnb_sklearn']:.40} has written it."
             )
-        if version != _VERSION:
-            raise ValueError(f"the format must be {_VERSION}")
-        estimator = reader.read(content["estimator"])
+        estimator = reader.read(_upgraded(content["estimator"], version, reader.arrays))
         if not isinstance(estimator, BaseEstimator):
             raise ValueError("the file must hold an estimator")
         for part in estimators_in(estimator):
@@ -166,3 +180,13 @@ def _estimator_of(content, reader):
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error)[:300]}"
         raise ModelFileError(f"{reader.path} cannot be read ({reason}).") from error
+
+
+def _upgraded(estimator, version, arrays):
+    """Return the JSON of an estimator in the present format."""
+    while version != FORMAT:
+        if version not in UPGRADES:
+            raise ValueError(f"the format must be {FORMAT}")
+        estimator = UPGRADES[version](estimator, arrays)
+        version += 1
+    return estimator

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["check_nesting", "estimators_in"]
+__all__ = ["estimators_in"]
 
 # Largest number of estimators in one another. Nested pipelines ask each other for their methods: a
 # row takes 20 ms with 8 levels, and 2.7 times as long with each further level.
@@ -41,12 +41,6 @@ def estimators_in(estimator):
         if id(value) not in found:
             found[id(value)] = [part for part in _parts(value) if not isinstance(part, _PLAIN)]
         waiting += [(part, level) for part in found[id(value)]]
-
-
-def check_nesting(estimator):
-    """Raise `ValueError` if an estimator holds others too deeply or too often for a file."""
-    for _ in estimators_in(estimator):
-        pass
 
 
 def _parts(value):

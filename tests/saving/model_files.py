@@ -18,6 +18,7 @@ from ffnb_sklearn import (
     load,
     save,
 )
+from ffnb_sklearn.saving._budget import Budget
 from ffnb_sklearn.saving._container import read_container, write_container
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -67,7 +68,7 @@ def saved(estimator, path):
 
 def opened(content):
     """Return the JSON content and the arrays of a file."""
-    return read_container(io.BytesIO(content))
+    return read_container(io.BytesIO(content), Budget(len(content)))
 
 
 def closed(content, arrays):

@@ -108,7 +108,7 @@ def test_model_of_arrays_that_do_not_belong_together_is_refused(original, tmp_pa
         index = reduce(getitem, path, content)
         array = arrays[index]
         forgeries = [array[None], array.astype("U9"), array.astype(int)]
-        if "moments" in path and "blocks" not in path:
+        if "moments" in path and "further_columns" not in path:
             forgeries += [np.concatenate([array, array[..., :1]], axis=-1)]
         if array.size:
             forgeries += [np.where(array == array.flat[-1], bad, array) for bad in (np.nan, np.inf)]
@@ -129,18 +129,14 @@ FIELDS = {
     "weight": [0.0, -1.0, float("nan"), "1", True],
     "layer": [1.0, None],
     "settings": [None, {"Settings": {}}, {"StandardScaler": {"parameters": {}, "fitted": {}}}],
-    "shared_band": [
-        [10**9, 6, True, 0],
-        [7, 10**9, True, 0],
-        [8, 6, True, 0],
-        [7, 6, True, -1],
-        [],
-    ],
+    "drawn_band": [[], None, {}],
+    "n_neurons": [10**9, -1, 8],
+    "n_inputs": [10**9, -1, 5],
     "model": [None, 3, {"Bands": {"parameters": {}, "fitted": {}}}],
     "gamma": [-1.0, "x", [1.0]],
     "random_state": [-1, {"generator": {"dict": []}}, {"number": 0}],
     "parameters": [None, [], {"another": 1}],
-    "fitted": [None, {"_state": 3}],
+    "fitted": [None, {"state": 3}, {"_state": None}],
 }
 
 

@@ -1,8 +1,12 @@
 """The file of each version of the format loads for ever, and holds what it held.
 
+This command records the file and the names in files anew, and prints the numbers below:
+
 python -m tests.saving.test_golden
 """
 
+import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from ffnb_sklearn import ContinualPipeline, FFNBClassifier, load, save
+from tests.saving.test_schema import KEYS, written_keys
 from tests.separated_classes import CODES, NAMES, X, learned
 
 # Written by the command above while the format is not released, and never again.
@@ -68,5 +73,8 @@ def test_file_goes_on_learning():
 if __name__ == "__main__":
     golden = golden_pipeline()
     save(golden, FILE)
+    with tempfile.TemporaryDirectory() as folder:
+        keys = json.dumps(written_keys(Path(folder)), indent=1)
+    KEYS.write_text(keys + "\n", encoding="utf-8")
     print("FEATURES, SCATTERS =", contents(golden))
     print("THRESHOLD =", golden[-1].novelty_threshold(0.1))

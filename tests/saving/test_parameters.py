@@ -63,7 +63,7 @@ def unfitted_texts():
     return make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
 
 
-OWN = f"{ConvNet.__module__}:ConvNet"
+OWN = "ffnb_sklearn.backbones:ConvNet"
 
 
 # Estimator, the key whose value is forged, and the value. A key that is written as an attribute,

@@ -1,6 +1,8 @@
 """What is loaded is what was saved: parameters, predictions, and all that is learned later."""
 
 import pickle
+from dataclasses import replace
+from enum import Enum, IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,9 +35,12 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
-from ffnb_sklearn.backbones import ConvNet, FlipCrop, MirrorShift
+from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
+from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.exceptions import ModelFileError
+from ffnb_sklearn.saving import _files
 from ffnb_sklearn.saving._classes import fits
+from ffnb_sklearn.saving._container import write_container
 from tests.saving.model_files import classifier, saved, scores
 from tests.separated_classes import CODES, NAMES, X, learned
 
@@ -411,6 +416,113 @@ def test_hashers_are_kept(transformer, tmp_path):
     loaded = round_trip(pipe, tmp_path)
     assert same_values(pipe, loaded)
     assert_array_equal(loaded.predict_proba(texts), pipe.predict_proba(texts))
+
+
+class Name(str, Enum):  # noqa: UP042
+    """Strings that parameters accept."""
+
+    RELU = "relu"
+    AUTO = "auto"
+    PAIRS = "ovo"
+
+
+class Number(IntEnum):
+    """Integers that parameters accept."""
+
+    TWO = 2
+
+
+class Word(str):
+    """A string of another type."""
+
+
+ACCEPTED = [
+    *({"band_size": False}, {"rank": True}, {"bands__gamma": True}, {"bands__max_epochs": True}),
+    *({"bands__patience": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
+    *(
+        {"n_layers": True, "p": True},
+        {"p": [True]},
+        {"chunk_size": True},
+        {"shared_band_size": True},
+    ),
+    *({"band_size": np.int8(1)}, {"bands__gamma": np.float16(0.5)}, {"rank": np.uint8(2)}),
+    *({"novelty": np.True_}, {"scale": np.False_}, {"bands__batch_norm": np.True_}),
+    *({"rank": Number.TWO}, {"rank": Name.AUTO}, {"classifier": Name.PAIRS}, {"scale": Name.AUTO}),
+    *(
+        {"bands__activation": Name.RELU},
+        {"bands__init": np.str_("mono")},
+        {"covariance": Word("identity")},
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("parameters", ACCEPTED, ids=str)
+def test_numbers_and_strings_of_any_type_are_kept(parameters, tmp_path):
+    model = learned(classifier(**parameters), [0, 1], [2])
+    loaded = round_trip(model, tmp_path)
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    for name, value in parameters.items():
+        assert loaded.get_params()[name] == value
+    # What was learned holds plain values, which every file holds.
+    settings = model._state.model.settings
+    for value in (*vars(settings).values(), *vars(settings.descent).values(), *settings.p):
+        assert type(value) in (bool, int, float, str, tuple, type(None), Descent)
+    check_equal(learned(model, [3]).set_params(**loaded.get_params()), learned(loaded, [3]))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"band_size": True, "max_epochs": True}, {"activation": Name.RELU, "learning_rate": True}],
+    ids=str,
+)
+def test_numbers_of_any_type_are_kept_by_the_naive_classifier(parameters, tmp_path):
+    parameters = {"max_epochs": 2, **parameters}
+    model = learned(NaiveIncrementalClassifier(random_state=0, **parameters), [0, 1])
+    assert {type(band.activation) for band in model._state.model.features.bands} == {str}
+    assert_array_equal(round_trip(model, tmp_path).predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(FlipCrop(padding=True), FlipCrop(flip=np.True_), FlipCrop(cutout=np.int64(3))),
+        *(MirrorShift(shift=True, mirror=1), Jitter(noise=True), Jitter(scale=np.float32(0.5))),
+    ],
+    ids=str,
+)
+def test_numbers_of_any_type_are_kept_by_augmentations(value, tmp_path):
+    loaded = round_trip(TorchFeatureExtractor(ConvNet, augment=value), tmp_path)
+    assert loaded.augment == value
+    assert {type(one) for one in vars(loaded.augment).values()} <= {bool, int, float}
+
+
+def test_a_file_that_load_would_refuse_replaces_no_file(tmp_path):
+    model = learned(classifier(), [0, 1])
+    before = saved(model, tmp_path / "model.ffnb")
+    moments = replace(model._state.model.moments[0], weight=True)
+    broken = replace(model._state.model, moments=(moments, *model._state.model.moments[1:]))
+    model._state = replace(model._state, model=broken)
+    with pytest.raises(ValueError, match=r"cannot be saved, because load would refuse.*weight"):
+        save(model, tmp_path / "model.ffnb")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.ffnb"]
+    assert (tmp_path / "model.ffnb").read_bytes() == before
+
+
+@pytest.mark.parametrize("position", [200, -2000, -100, -30])
+def test_bytes_that_the_disk_has_changed_are_noticed(position, tmp_path, monkeypatch):
+    def write_and_damage(file, content, arrays):
+        write_container(file, content, arrays)
+        file.seek(position, 0 if position > 0 else 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+        file.seek(0, 2)
+
+    monkeypatch.setattr(_files, "write_container", write_and_damage)
+    with pytest.raises(ValueError, match="the file is damaged"):
+        save(learned(classifier(), [0, 1]), tmp_path / "model.ffnb")
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_file_is_no_damage(tmp_path):

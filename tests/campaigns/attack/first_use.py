@@ -60,7 +60,7 @@ _FORBIDDEN = re.compile(
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
-_OWN = f"{ConvNet.__module__}:ConvNet"
+_OWN = "ffnb_sklearn.backbones:ConvNet"
 
 # Calls of `ran`, and events that no file may cause.
 _EVENTS = []

@@ -1,0 +1,352 @@
+"""The names in a model file: this table is the written schema of the format.
+
+Each entry gives the name of a class in files, the class, and the names in files of what it holds,
+beside their names in Python. A name of Python may change: then the right column changes, and files
+stay as they are. A new field of a class gets a line here. Names in files never change within a
+format; CONTRIBUTING.md says how to change the format.
+
+The values themselves are written by `_codec`, whose docstring lists the other kinds of values.
+"""
+
+from typing import NamedTuple
+
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+
+from .._estimators.bands import Bands
+from .._estimators.state import State
+from .._inputs.columns import ColumnRepair
+from .._inputs.sparse import RandomProjection
+from ..backbones import (
+    ConvNet,
+    FlipCrop,
+    Jitter,
+    MirrorShift,
+    SkeletonGCN,
+    TorchFeatureExtractor,
+)
+from ..baselines import NaiveIncrementalClassifier
+from ..classifier import FFNBClassifier
+from ..core.features.batch_norm import BatchNorm
+from ..core.features.feature_map import Band, FeatureMap
+from ..core.features.shared_band import SharedBand
+from ..core.likeness import LeftOutLikeness
+from ..core.model import Model
+from ..core.settings import Descent, Settings
+from ..core.statistics import ClassMoments
+from ..core.tuning.naive import NaiveNetwork, Outputs
+from ..pipeline import ContinualPipeline
+from ..skeletons import SkeletonDescriptor
+
+__all__ = [
+    "ESTIMATORS",
+    "FORMAT",
+    "NETWORKS",
+    "OF_ALL",
+    "RECORDS",
+    "UPGRADES",
+    "EstimatorNames",
+    "RecordNames",
+]
+
+# Format of the files that `save` writes.
+FORMAT = 1
+
+# Functions by the number of the format that they read. A function takes the JSON of the estimator
+# and the list of arrays, and returns the JSON of the next format; it may append arrays.
+UPGRADES = {}
+
+
+class RecordNames(NamedTuple):
+    """A dataclass, and the names of its fields: in files on the left, in Python on the right."""
+
+    made: type
+    fields: dict
+
+
+class EstimatorNames(NamedTuple):
+    """An estimator, and the names of its parameters and of its fitted attributes.
+
+    None stands for the public names of scikit-learn, as they are: parameters, and attributes whose
+    names end with an underscore.
+    """
+
+    made: type
+    parameters: dict | None
+    fitted: dict | None
+
+
+# Fitted attributes that every estimator may have.
+OF_ALL = {"set_output": "_sklearn_output_config"}
+
+RECORDS = {
+    "State": RecordNames(
+        State,
+        {
+            "n_features_in": "n_features_in",
+            "feature_names_in": "feature_names_in",
+            "projection": "projection",
+            "repair": "repair",
+            "model": "model",
+            "classes": "classes",
+            "task_classes": "task_classes",
+        },
+    ),
+    "RandomProjection": RecordNames(
+        RandomProjection,
+        {"n_features": "n_features", "seed": "seed", "n_columns": "n_columns"},
+    ),
+    "ColumnRepair": RecordNames(ColumnRepair, {"offset": "offset", "scale": "scale"}),
+    "Model": RecordNames(
+        Model,
+        {
+            "settings": "settings",
+            "seed": "seed",
+            "features": "features",
+            "moments": "moments",
+            "null_space_dims": "null_space_dims",
+            "n_newest": "n_newest",
+            "loss_curve": "loss_curve",
+            "left_out": "left_out",
+        },
+    ),
+    "Settings": RecordNames(
+        Settings,
+        {
+            "p": "p",
+            "band_size": "band_size",
+            "shared_band_size": "shared_band_size",
+            "skip_connection": "skip_connection",
+            "activation": "activation",
+            "init": "init",
+            "gamma": "gamma",
+            "null_space": "null_space",
+            "covariance": "covariance",
+            "shrinkage": "shrinkage",
+            "epsilon": "epsilon",
+            "rank": "rank",
+            "classifier": "classifier",
+            "old_statistics": "old_statistics",
+            "scale": "scale",
+            "batch_norm": "batch_norm",
+            "chunk_size": "chunk_size",
+            "units": "units",
+            "half_bias": "half_bias",
+            "left_out": "left_out",
+            "novelty": "novelty",
+            "descent": "descent",
+        },
+    ),
+    "Descent": RecordNames(
+        Descent,
+        {
+            "max_epochs": "max_epochs",
+            "learning_rate": "learning_rate",
+            "momentum": "momentum",
+            "weight_decay": "weight_decay",
+            "batch_size": "batch_size",
+            "adaptive_rate": "adaptive_rate",
+            "patience": "patience",
+            "n_folds": "n_folds",
+            "draws": "draws",
+            "standard_errors": "standard_errors",
+        },
+    ),
+    "FeatureMap": RecordNames(
+        FeatureMap,
+        {"n_inputs": "n_inputs", "shared_band": "shared", "bands": "bands"},
+    ),
+    "SharedBand": RecordNames(
+        SharedBand,
+        {"rows": "rows", "mirrored": "mirrored", "frequencies": "frequencies", "seed": "seed"},
+    ),
+    "Band": RecordNames(
+        Band,
+        {
+            "layer": "layer",
+            "weights": "weights",
+            "activation": "activation",
+            "batch_norm": "batch_norm",
+            "scale": "scale",
+        },
+    ),
+    "BatchNorm": RecordNames(BatchNorm, {"mean": "mean", "variance": "variance"}),
+    "ClassMoments": RecordNames(
+        ClassMoments,
+        {
+            "weight": "weight",
+            "mean": "mean",
+            "factor": "factor",
+            "residual": "residual",
+            "further_columns": "inferred",
+        },
+    ),
+    "LeftOutLikeness": RecordNames(LeftOutLikeness, {"values": "values", "n_classes": "n_classes"}),
+    "NaiveNetwork": RecordNames(
+        NaiveNetwork,
+        {
+            "seed": "seed",
+            "n_layers": "n_layers",
+            "scale": "scale",
+            "features": "features",
+            "outputs": "outputs",
+            "n_trainings": "n_trainings",
+            "loss_curve": "loss_curve",
+        },
+    ),
+    "Outputs": RecordNames(Outputs, {"weights": "weights", "offsets": "offsets"}),
+    "FlipCrop": RecordNames(FlipCrop, {"padding": "padding", "flip": "flip", "cutout": "cutout"}),
+    "Jitter": RecordNames(Jitter, {"noise": "noise", "scale": "scale"}),
+    "MirrorShift": RecordNames(MirrorShift, {"shift": "shift", "mirror": "mirror"}),
+}
+
+ESTIMATORS = {
+    "FFNBClassifier": EstimatorNames(
+        FFNBClassifier,
+        {
+            "classes_per_task": "classes_per_task",
+            "shared_band_size": "shared_band_size",
+            "band_size": "band_size",
+            "p": "p",
+            "n_layers": "n_layers",
+            "bands": "bands",
+            "skip_connection": "skip_connection",
+            "classifier": "classifier",
+            "covariance": "covariance",
+            "shrinkage": "shrinkage",
+            "epsilon": "epsilon",
+            "rank": "rank",
+            "priors": "priors",
+            "scale": "scale",
+            "novelty": "novelty",
+            "chunk_size": "chunk_size",
+            "device": "device",
+            "random_state": "random_state",
+            "verbose": "verbose",
+        },
+        {"state": "_state", **OF_ALL},
+    ),
+    "Bands": EstimatorNames(
+        Bands,
+        {
+            "activation": "activation",
+            "init": "init",
+            "gamma": "gamma",
+            "null_space": "null_space",
+            "old_statistics": "old_statistics",
+            "batch_norm": "batch_norm",
+            "units": "units",
+            "half_bias": "half_bias",
+            "max_epochs": "max_epochs",
+            "learning_rate": "learning_rate",
+            "momentum": "momentum",
+            "weight_decay": "weight_decay",
+            "batch_size": "batch_size",
+            "left_out": "left_out",
+            "n_folds": "n_folds",
+            "draws": "draws",
+            "patience": "patience",
+            "standard_errors": "standard_errors",
+            "adaptive_rate": "adaptive_rate",
+        },
+        OF_ALL,
+    ),
+    "NaiveIncrementalClassifier": EstimatorNames(
+        NaiveIncrementalClassifier,
+        {
+            "band_size": "band_size",
+            "n_layers": "n_layers",
+            "activation": "activation",
+            "max_epochs": "max_epochs",
+            "learning_rate": "learning_rate",
+            "momentum": "momentum",
+            "weight_decay": "weight_decay",
+            "batch_size": "batch_size",
+            "classes_per_task": "classes_per_task",
+            "device": "device",
+            "random_state": "random_state",
+            "verbose": "verbose",
+        },
+        {"state": "_state", **OF_ALL},
+    ),
+    "TorchFeatureExtractor": EstimatorNames(
+        TorchFeatureExtractor,
+        {
+            "backbone": "backbone",
+            "backbone_params": "backbone_params",
+            "weights": "weights",
+            "head": "head",
+            "layers": "layers",
+            "pooling": "pooling",
+            "channel_axis": "channel_axis",
+            "views": "views",
+            "input_shape": "input_shape",
+            "resize": "resize",
+            "crop_mode": "crop_mode",
+            "interpolation": "interpolation",
+            "mean": "mean",
+            "std": "std",
+            "batch_size": "batch_size",
+            "dtype": "dtype",
+            "device": "device",
+            "mixed_precision": "mixed_precision",
+            "epochs": "epochs",
+            "optimizer": "optimizer",
+            "learning_rate": "learning_rate",
+            "weight_decay": "weight_decay",
+            "train_batch_size": "train_batch_size",
+            "augment": "augment",
+            "frozen": "frozen",
+            "random_state": "random_state",
+            "verbose": "verbose",
+        },
+        {
+            "n_features_in_": "n_features_in_",
+            "feature_names_in_": "feature_names_in_",
+            "input_shape_": "input_shape_",
+            "image_values_": "image_values_",
+            "state_dict_": "state_dict_",
+            "n_features_out_": "n_features_out_",
+            "layer_widths_": "layer_widths_",
+            "layer_axes_": "layer_axes_",
+            "layer_scales_": "layer_scales_",
+            "loss_curve_": "loss_curve_",
+            "classes_": "classes_",
+            **OF_ALL,
+        },
+    ),
+    "SkeletonDescriptor": EstimatorNames(
+        SkeletonDescriptor,
+        {
+            "blocks": "blocks",
+            "n_chunks": "n_chunks",
+            "root": "root",
+            "persons": "persons",
+            "frame_shape": "frame_shape",
+        },
+        {
+            "n_features_in_": "n_features_in_",
+            "feature_names_in_": "feature_names_in_",
+            "frame_shape_": "frame_shape_",
+            **OF_ALL,
+        },
+    ),
+    "ContinualPipeline": EstimatorNames(ContinualPipeline, None, None),
+    "Pipeline": EstimatorNames(Pipeline, None, None),
+    "FrozenEstimator": EstimatorNames(FrozenEstimator, None, None),
+    "Normalizer": EstimatorNames(Normalizer, None, None),
+    "StandardScaler": EstimatorNames(StandardScaler, None, None),
+    "MaxAbsScaler": EstimatorNames(MaxAbsScaler, None, None),
+    "MinMaxScaler": EstimatorNames(MinMaxScaler, None, None),
+    "FeatureHasher": EstimatorNames(FeatureHasher, None, None),
+    "HashingVectorizer": EstimatorNames(HashingVectorizer, None, None),
+}
+
+# Networks of this package, by the value of `backbone` in files.
+NETWORKS = {
+    "ffnb_sklearn.backbones:ConvNet": ConvNet,
+    "ffnb_sklearn.backbones:SkeletonGCN": SkeletonGCN,
+}

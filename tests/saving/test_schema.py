@@ -1,0 +1,201 @@
+"""Names in files: recorded, complete, and independent of the names in Python."""
+
+import json
+from dataclasses import make_dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, load, make_continual_pipeline
+from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
+from ffnb_sklearn.exceptions import ModelFileError
+from ffnb_sklearn.saving import _schema
+from ffnb_sklearn.saving._classes import stored_fields
+from ffnb_sklearn.saving._codec import Writer
+from ffnb_sklearn.saving._schema import ESTIMATORS, RECORDS, UPGRADES, RecordNames
+from tests.saving.model_files import (
+    classifier,
+    closed,
+    deep_classifier,
+    load_bytes,
+    naive_classifier,
+    opened,
+    pipeline,
+    places,
+    put,
+    saved,
+)
+from tests.saving.test_parameters import fitted_descriptor, layered_extractor
+from tests.separated_classes import X, learned
+
+# Names in the files of format 1, recorded by `python -m tests.saving.test_golden`.
+KEYS = Path(__file__).parent / "keys_1.json"
+
+# Names of scikit-learn, which may change with its version.
+OWN = {name for name, names in ESTIMATORS.items() if names.parameters is not None}
+
+
+def wide_classifier():
+    """Return a classifier with a projection."""
+    model = make_continual_pipeline(HashingVectorizer(n_features=4096), classifier(band_size=0))
+    return model.partial_fit(["a parcel", "an invoice"], [0, 1])
+
+
+def repaired_classifier():
+    """Return a classifier that divides its columns, with a form of outputs."""
+    rows = X * np.array([1.0, 1e6, 1.0, 1.0, 1e6, 1.0])
+    model = FFNBClassifier(scale=True, random_state=0).fit(rows, np.arange(len(X)) % 2)
+    return model.set_output(transform="default")
+
+
+def trained_extractor():
+    """Return an extractor that was trained."""
+    images = np.random.default_rng(0).integers(256, size=(8, 3, 8, 8), dtype=np.uint8)
+    small = {"stem_width": 2, "widths": (2, 3), "blocks": (1, 1)}
+    model = TorchFeatureExtractor(ConvNet, backbone_params=small, epochs=1, views=MirrorShift())
+    return model.set_params(augment=FlipCrop()).fit(images, np.arange(8) % 2)
+
+
+def jittered_extractor():
+    """Return an extractor that is not fitted."""
+    return TorchFeatureExtractor(ConvNet, augment=Jitter())
+
+
+MODELS = [
+    *(deep_classifier, naive_classifier, pipeline, wide_classifier, repaired_classifier),
+    *(trained_extractor, jittered_extractor, layered_extractor, fitted_descriptor),
+]
+
+
+def written_keys(folder):
+    """Return the sorted keys of each kind of object in the files of all models."""
+    found = {}
+    for make in MODELS:
+        content, _ = opened(saved(make(), folder / "model.ffnb"))
+        found.setdefault("file", set()).update(content)
+        _collect(content["estimator"], found)
+    return {kind: sorted(found[kind]) for kind in sorted(found)}
+
+
+def _collect(value, found):
+    """Collect the keys of the objects in a value, by kind."""
+    if isinstance(value, list):
+        for part in value:
+            _collect(part, found)
+    if not isinstance(value, dict):
+        return
+    for part in value.values():
+        _collect(part, found)
+    if len(value) != 1:
+        return
+    ((kind, content),) = value.items()
+    if kind in OWN:
+        for place in ("parameters", "fitted"):
+            found.setdefault(f"{kind}.{place}", set()).update(content[place])
+    elif kind in (*RECORDS, "generator", "drawn_band"):
+        found.setdefault(kind, set()).update(content)
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_keys_of_files_are_the_recorded_keys(tmp_path):
+    recorded = json.loads(KEYS.read_text(encoding="utf-8"))
+    assert written_keys(tmp_path) == recorded
+    # The models above hold each record and each name of the schema.
+    for name, names in RECORDS.items():
+        assert recorded[name] == sorted(names.fields)
+    for name in OWN:
+        assert recorded[f"{name}.parameters"] == sorted(ESTIMATORS[name].parameters)
+
+
+def unnamed(names):
+    """Return the fields of a dataclass and the attributes in its names that are not in both."""
+    return set(stored_fields(names.made)) ^ set(names.fields.values())
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_table_names_each_stored_field(name):
+    assert not unnamed(RECORDS[name])
+    assert name == RECORDS[name].made.__name__
+
+
+def test_a_field_that_is_renamed_or_added_is_noticed():
+    fields = RECORDS["ClassMoments"].fields
+    present = [fields[name] for name in fields if name != "further_columns"]
+    present = [(name, object) for name in [*present, "blocks", "n_effective"]]
+    renamed = make_dataclass("ClassMoments", present)
+    assert unnamed(RecordNames(renamed, fields)) == {"inferred", "blocks", "n_effective"}
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_table_names_each_parameter_of_an_estimator(name):
+    names = ESTIMATORS[name]
+    assert set(names.parameters.values()) == set(names.made._get_param_names())
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("make", MODELS)
+def test_table_names_each_fitted_attribute(make):
+    model = make()
+    names = ESTIMATORS[type(model).__name__]
+    if names.fitted is not None:
+        learned_names = {name for name in vars(model) if name.endswith("_")}
+        assert learned_names <= set(names.fitted.values())
+
+
+def test_names_in_files_do_not_depend_on_names_in_python(monkeypatch):
+    made, fields = RECORDS["LeftOutLikeness"]
+    model = deep_classifier()
+    before = Writer().write(model)
+    renamed = property(lambda likeness: likeness.n_classes)
+    monkeypatch.setattr(made, "n_known", renamed, raising=False)
+    names = RecordNames(made, {**fields, "n_classes": "n_known"})
+    monkeypatch.setitem(RECORDS, "LeftOutLikeness", names)
+    assert Writer().write(model) == before
+
+
+def in_format_0(content):
+    """Return content in a made-up older format, with another name and without residuals."""
+    older = json.loads(json.dumps(content).replace('"further_columns"', '"blocks"'))
+    older["format"] = 0
+    for path in list(places(older)):
+        if path[-1:] == ("residual",):
+            older = put(older, path, None)
+    return older
+
+
+def upgrade_0(estimator, arrays):
+    """Return the JSON of an estimator in format 1, with an array for each residual."""
+    upgraded = json.loads(json.dumps(estimator).replace('"blocks"', '"further_columns"'))
+    for path in list(places(upgraded)):
+        if path[-1:] == ("ClassMoments",):
+            arrays.append(np.full(13, 0.5))
+            upgraded = put(upgraded, (*path, "residual"), {"array": len(arrays) - 1})
+    return upgraded
+
+
+def test_older_formats_are_upgraded(tmp_path, monkeypatch):
+    model = learned(classifier(band_size=0), [1, 2])
+    content, arrays = opened(saved(model, tmp_path / "model.ffnb"))
+    file = closed(in_format_0(content), arrays)
+    with pytest.raises(ModelFileError, match="the format must be 1"):
+        load_bytes(file, tmp_path / "older.ffnb")
+    monkeypatch.setitem(UPGRADES, 0, upgrade_0)
+    loaded = load_bytes(file, tmp_path / "older.ffnb")
+    for old, new in zip(model._state.model.moments, loaded._state.model.moments, strict=True):
+        np.testing.assert_array_equal(new.factor, old.factor)
+        np.testing.assert_array_equal(new.residual, np.full(13, 0.5))
+
+
+def test_each_format_has_its_files_and_its_upgrade():
+    assert sorted(UPGRADES) == list(range(1, _schema.FORMAT))
+    for number in range(1, _schema.FORMAT + 1):
+        load(KEYS.parent / f"golden_{number}.ffnb")
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_networks_of_this_package_have_public_names(tmp_path):
+    content, _ = opened(saved(layered_extractor(), tmp_path / "model.ffnb"))
+    parameters = content["estimator"]["TorchFeatureExtractor"]["parameters"]
+    assert parameters["backbone"] == "ffnb_sklearn.backbones:ConvNet"
