@@ -11,7 +11,7 @@ from ..core.device import resolve_device
 from ..core.revision import decay_classes, forget_classes, merge_models
 from .priors import check_priors
 from .settings import check_mergeable
-from .transactions import learning_lock
+from .transactions import exclusive
 
 __all__ = ["RevisionMixin"]
 
@@ -22,6 +22,7 @@ _LIGHTEST = 1e-20
 class RevisionMixin:
     """Methods of `FFNBClassifier` that change its moments without samples."""
 
+    @exclusive
     def forget(self, classes):
         """Forget classes, as if they had never been seen.
 
@@ -39,13 +40,13 @@ class RevisionMixin:
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        with learning_lock(self):
-            state = self._learned_state()
-            gone, lost = self._known(state, classes)
-            is_all = len(lost) == len(state.arrived)
-            self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
+        state = self._learned_state()
+        gone, lost = self._known(state, classes)
+        is_all = len(lost) == len(state.arrived)
+        self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
         return self
 
+    @exclusive
     def decay(self, factor, classes=None):
         """Let the samples learned so far count less, compared with later samples.
 
@@ -66,12 +67,11 @@ class RevisionMixin:
             The estimator. It is unchanged if an error is raised.
         """
         check_scalar(factor, "factor", Real, min_val=0.0, max_val=1.0, include_boundaries="right")
-        with learning_lock(self):
-            state, factor = self._learned_state(), float(factor)
-            _, fading = self._known(state, state.classes if classes is None else classes)
-            moments = state.model.moments
-            fading = [label for label in fading if factor * moments[label].weight >= _LIGHTEST]
-            self._keep(replace(state, model=decay_classes(state.model, factor, fading)))
+        state, factor = self._learned_state(), float(factor)
+        _, fading = self._known(state, state.classes if classes is None else classes)
+        moments = state.model.moments
+        fading = [label for label in fading if factor * moments[label].weight >= _LIGHTEST]
+        self._keep(replace(state, model=decay_classes(state.model, factor, fading)))
         return self
 
     def _known(self, state, classes):
@@ -85,6 +85,7 @@ class RevisionMixin:
             )
         return labels, np.flatnonzero(np.isin(state.arrived, labels)).tolist()
 
+    @exclusive
     def merge(self, other):
         """Merge in everything that another estimator has learned from other samples.
 
@@ -105,13 +106,12 @@ class RevisionMixin:
         """
         if not isinstance(other, RevisionMixin):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        with learning_lock(self):
-            mine, theirs = self._learned_state(), other._learned_state()
-            check_mergeable(mine, theirs)
-            merged = mine.merged(theirs)
-            check_priors(self.priors, merged.arrived)
-            positions, _ = label_positions(theirs.arrived, merged.arrived)
-            device = resolve_device(self.device)
-            model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-            self._keep(replace(merged, model=model))
+        mine, theirs = self._learned_state(), other._learned_state()
+        check_mergeable(mine, theirs)
+        merged = mine.merged(theirs)
+        check_priors(self.priors, merged.arrived)
+        positions, _ = label_positions(theirs.arrived, merged.arrived)
+        device = resolve_device(self.device)
+        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+        self._keep(replace(merged, model=model))
         return self

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from .._estimators.priors import check_priors
-from .._estimators.transactions import learning_lock
+from .._estimators.transactions import exclusive
 from .._estimators.validation import check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
@@ -90,18 +90,22 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     import_dask()
     if not isinstance(estimator, FFNBClassifier):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
-    shards = list_of_shards(X, y, sample_weight)
-    with learning_lock(estimator):
-        estimator._validate_params()
-        if estimator.band_size:
-            raise ValueError(
-                "partial_fit_shards trains no bands, which need all samples of a task at once; got "
-                f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
-                "partial_fit."
-            )
-        state = _learned_by_all(estimator, shards, classes)
-        estimator._keep(state, is_first=estimator._state is None)
+    _learn(estimator, list_of_shards(X, y, sample_weight), classes)
     return estimator
+
+
+@exclusive
+def _learn(estimator, shards, classes):
+    """Validate the parameters, learn all shards, and store the result."""
+    estimator._validate_params()
+    if estimator.band_size:
+        raise ValueError(
+            "partial_fit_shards trains no bands, which need all samples of a task at once; got "
+            f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
+            "partial_fit."
+        )
+    state = _learned_by_all(estimator, shards, classes)
+    estimator._keep(state, is_first=estimator._state is None)
 
 
 def _learned_by_all(estimator, shards, classes):
