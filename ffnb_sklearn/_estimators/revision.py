@@ -99,19 +99,57 @@ class RevisionMixin:
             Estimator fitted on samples that this estimator has not seen, with equal parameters of
             learning, seed and repair of columns. It is not changed.
 
+            An estimator that contains samples of this one, such as a copy that has learned more,
+            would count them twice. This is refused where a class has exactly the same moments in
+            both, also if different samples happen to be equal; other repetitions leave no trace.
+
         Returns
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not an `FFNBClassifier`.
+        ValueError
+            If the estimators differ in features, parameters or seed, or a class has the same
+            moments in both.
         """
         if not isinstance(other, RevisionMixin):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
         mine, theirs = self._learned_state(), other._learned_state()
         check_mergeable(mine, theirs)
+        _check_different_samples(mine, theirs)
+        self._keep(self._merged(mine, theirs))
+        return self
+
+    def _merged(self, mine, theirs):
+        """Return the state with everything that two mergeable states have learned."""
         merged = mine.merged(theirs)
         check_priors(self.priors, merged.arrived)
         positions, _ = label_positions(theirs.arrived, merged.arrived)
         device = resolve_device(self.device)
         model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-        self._keep(replace(merged, model=model))
-        return self
+        return replace(merged, model=model)
+
+
+def _check_different_samples(mine, theirs):
+    """Raise if a class has the same moments in two states: they have learned the same samples."""
+    features = mine.model.features
+    # Trained bands differ, and moments keep their first columns if further bands are appended.
+    n_shared = features.n_inputs + len(features.shared)
+    known = dict(zip(mine.arrived.tolist(), mine.model.moments, strict=True))
+    repeated = [
+        label
+        for label, moments in zip(theirs.arrived.tolist(), theirs.model.moments, strict=True)
+        if label in known and known[label].equals(moments, n_shared)
+    ]
+    if repeated:
+        raise ValueError(
+            "other must have learned other samples than this estimator; the moments of classes "
+            f"{repeated} are the same in both, so a merge would count the same samples twice. "
+            "Merge each estimator once, and let an estimator that is merged again begin without "
+            "these classes (forget), or empty. Equal samples that are to count twice can be "
+            "learned by partial_fit."
+        )

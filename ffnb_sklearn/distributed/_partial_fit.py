@@ -220,13 +220,8 @@ def _learned(plan, X, y, weights):
 
 def _merged(plan, states):
     """Merge the states of several groups of shards."""
-
-    def of_both(first, second):
-        models = copy(plan[0]), copy(plan[0])
-        models[0]._state, models[1]._state = first, second
-        return models[0].merge(models[1])._state
-
-    return reduce(of_both, states)
+    # Shards may hold equal samples, so classes may have equal moments.
+    return reduce(plan[0]._merged, states)
 
 
 def _truncated(plan, states):

@@ -85,6 +85,13 @@ def test_a_stream_of_tasks_with_weights(parameters):
         assert_same(model, alone)
 
 
+def test_shards_may_hold_equal_samples():
+    rows, codes = np.vstack([X, X]), np.r_[CODES, CODES]
+    pieces = [*shards(X, CODES, n_shards=1), *shards(X, CODES, n_shards=1)]
+    model = partial_fit_shards(estimator(scale=False), pieces)
+    assert_same(model, estimator(scale=False).partial_fit(rows, codes))
+
+
 def test_one_machine_goes_on_where_shards_ended():
     first = CODES < 3
     model = partial_fit_shards(estimator(), shards(X[first], CODES[first]))
