@@ -141,6 +141,9 @@ class Writer(_Walk):
         """Return the JSON of an estimator."""
         # A copy holds a single state, even if another thread fits the estimator in the meantime.
         estimator = copy(estimator)
+        if isinstance(estimator, TorchFeatureExtractor):
+            # Parameters that were set later belong to the next fit.
+            estimator = estimator._as_fitted()
         parameters = estimator.get_params(deep=False)
         attributes = {name: one for name, one in vars(estimator).items() if name not in parameters}
         fitted = {name: one for name, one in attributes.items() if _is_fitted_name(name)}
@@ -238,6 +241,8 @@ class Reader(_Walk):
                 raise ValueError(f"{name} must not be a path")
         fitted = self._each_named(self.read, content["fitted"])
         vars(estimator).update({n: one for n, one in fitted.items() if _is_fitted_name(n)})
+        if "state_dict_" in fitted and isinstance(estimator, TorchFeatureExtractor):
+            estimator._fitted_params = estimator._fixed_params()
         check_estimator(estimator)
         return estimator
 
