@@ -1,16 +1,25 @@
 """FFNBClassifier: its parameters, forgetting and merging."""
 
 import copy
+import pickle
 import re
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from ffnb_sklearn import Bands, FFNBClassifier, classifier
+from ffnb_sklearn import (
+    Bands,
+    FFNBClassifier,
+    classifier,
+    load,
+    make_continual_pipeline,
+    save,
+)
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of, unchanged
 
@@ -261,6 +270,37 @@ def test_what_cannot_be_merged(other, error, message):
         model.merge(other())
     with pytest.raises(NotFittedError):
         estimator().merge(model)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"band_size": 0}, {"band_size": 0, "rank": None}])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_samples_that_both_have_learned_are_not_merged(parameters, form, tmp_path):
+    def model(*codes):
+        now = np.isin(CODES, codes)
+        return estimator(**parameters).partial_fit(form(X[now]), CODES[now])
+
+    first, now = model(0, 1), np.isin(CODES, [2, 3])
+    save(first, tmp_path / "first.ffnb")
+    more = copy.deepcopy(first).partial_fit(form(X[now]), CODES[now])
+    same = (first, copy.deepcopy(first), pickle.loads(pickle.dumps(first)), more)
+    message = r"moments of classes \[0, 1\] are the same in both"
+    for other in (*same, load(tmp_path / "first.ffnb")):
+        with unchanged(first), pytest.raises(ValueError, match=message):
+            first.merge(other)
+    # A file is merged once.
+    hub = model(4).merge(load(tmp_path / "first.ffnb"))
+    with unchanged(hub), pytest.raises(ValueError, match=message):
+        hub.merge(load(tmp_path / "first.ffnb"))
+    # The remedy of the message.
+    hub.merge(more.forget([0, 1]))
+    assert_array_equal(hub.classes_, range(5))
+
+
+def test_a_pipeline_is_not_merged_with_its_copy():
+    pipeline = make_continual_pipeline(estimator()).partial_fit(X, CODES)
+    for other in (pipeline, copy.deepcopy(pipeline)):
+        with unchanged(pipeline), pytest.raises(ValueError, match="count the same samples twice"):
+            pipeline.merge(other)
 
 
 def test_merging_other_feature_names():

@@ -19,7 +19,7 @@ from ..core.model import Task
 from ..streams import class_incremental_tasks
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
-from .transactions import learning_lock
+from .transactions import exclusive
 from .validation import check_inputs, check_samples
 
 __all__ = ["ClassIncrementalClassifier", "task_on"]
@@ -39,8 +39,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     Everything that a classifier has learned is in its attribute `_state`, which is replaced and
     never changed. A prediction reads it once. A call that learns replaces it when nothing can fail
-    any more, and holds the `learning_lock`. Subclasses define how the model learns a task
-    (`_taught`).
+    any more, and is `exclusive`. Subclasses define how the model learns a task (`_taught`).
     """
 
     # Parameters that all subclasses have.
@@ -55,21 +54,21 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     # None before the estimator is fitted.
     _state = None
 
+    @exclusive
     def _learn(self, X, y, *, classes=None, sample_weight=None, reset=False):
         """Validate the samples, learn them task by task, and store the result."""
-        with learning_lock(self):
-            self._validate_params()
-            state = None if reset else self._state
-            is_first = state is None
-            X, y, classes, weights, state = check_samples(
-                self, X, y, classes=classes, sample_weight=sample_weight, state=state
-            )
-            tasks = [slice(None)]
-            if reset and self.classes_per_task is not None:
-                tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
-            for task in tasks:
-                state = self._after_samples(state, X[task], y[task], weights[task])
-            self._keep(state.declaring(classes), is_first=is_first)
+        self._validate_params()
+        state = None if reset else self._state
+        is_first = state is None
+        X, y, classes, weights, state = check_samples(
+            self, X, y, classes=classes, sample_weight=sample_weight, state=state
+        )
+        tasks = [slice(None)]
+        if reset and self.classes_per_task is not None:
+            tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
+        for task in tasks:
+            state = self._after_samples(state, X[task], y[task], weights[task])
+        self._keep(state.declaring(classes), is_first=is_first)
         return self
 
     def _keep(self, state, *, is_first=False):

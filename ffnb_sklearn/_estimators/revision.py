@@ -12,7 +12,7 @@ from ..core.device import resolve_device
 from ..core.revision import decay_classes, forget_classes, merge_models
 from .priors import check_priors
 from .settings import check_mergeable
-from .transactions import learning_lock
+from .transactions import exclusive
 
 __all__ = ["RevisionMixin"]
 
@@ -23,6 +23,7 @@ _LIGHTEST = 1e-20
 class RevisionMixin:
     """Methods of `FFNBClassifier` that change its moments without samples."""
 
+    @exclusive
     def forget(self, classes):
         """Forget classes, as if they had never been seen.
 
@@ -40,13 +41,13 @@ class RevisionMixin:
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        with learning_lock(self):
-            state = self._learned_state()
-            gone, lost = self._known(state, classes)
-            is_all = len(lost) == len(state.arrived)
-            self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
+        state = self._learned_state()
+        gone, lost = self._known(state, classes)
+        is_all = len(lost) == len(state.arrived)
+        self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
         return self
 
+    @exclusive
     def decay(self, factor, classes=None):
         """Let the samples learned so far count less, compared with later samples.
 
@@ -69,12 +70,11 @@ class RevisionMixin:
         check_scalar(factor, "factor", Real, min_val=0.0, max_val=1.0, include_boundaries="right")
         if isnan(factor):
             raise ValueError("factor must be a number in (0, 1]; got nan.")
-        with learning_lock(self):
-            state, factor = self._learned_state(), float(factor)
-            _, fading = self._known(state, state.classes if classes is None else classes)
-            moments = state.model.moments
-            fading = [label for label in fading if factor * moments[label].weight >= _LIGHTEST]
-            self._keep(replace(state, model=decay_classes(state.model, factor, fading)))
+        state, factor = self._learned_state(), float(factor)
+        _, fading = self._known(state, state.classes if classes is None else classes)
+        moments = state.model.moments
+        fading = [label for label in fading if factor * moments[label].weight >= _LIGHTEST]
+        self._keep(replace(state, model=decay_classes(state.model, factor, fading)))
         return self
 
     def _known(self, state, classes):
@@ -90,6 +90,7 @@ class RevisionMixin:
             )
         return labels, np.flatnonzero(np.isin(state.arrived, labels)).tolist()
 
+    @exclusive
     def merge(self, other):
         """Merge in everything that another estimator has learned from other samples.
 
@@ -103,20 +104,57 @@ class RevisionMixin:
             Estimator fitted on samples that this estimator has not seen, with equal parameters of
             learning, seed and repair of columns. It is not changed.
 
+            An estimator that contains samples of this one, such as a copy that has learned more,
+            would count them twice. This is refused where a class has exactly the same moments in
+            both, also if different samples happen to be equal; other repetitions leave no trace.
+
         Returns
         -------
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not an `FFNBClassifier`.
+        ValueError
+            If the estimators differ in features, parameters or seed, or a class has the same
+            moments in both.
         """
         if not isinstance(other, RevisionMixin):
             raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
-        with learning_lock(self):
-            mine, theirs = self._learned_state(), other._learned_state()
-            check_mergeable(mine, theirs)
-            merged = mine.merged(theirs)
-            check_priors(self.priors, merged.arrived)
-            positions, _ = label_positions(theirs.arrived, merged.arrived)
-            device = resolve_device(self.device)
-            model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
-            self._keep(replace(merged, model=model))
+        mine, theirs = self._learned_state(), other._learned_state()
+        check_mergeable(mine, theirs)
+        _check_different_samples(mine, theirs)
+        self._keep(self._merged(mine, theirs))
         return self
+
+    def _merged(self, mine, theirs):
+        """Return the state with everything that two mergeable states have learned."""
+        merged = mine.merged(theirs)
+        check_priors(self.priors, merged.arrived)
+        positions, _ = label_positions(theirs.arrived, merged.arrived)
+        device = resolve_device(self.device)
+        model = merge_models(mine.model, theirs.model, positions.tolist(), device=device)
+        return replace(merged, model=model)
+
+
+def _check_different_samples(mine, theirs):
+    """Raise if a class has the same moments in two states: they have learned the same samples."""
+    features = mine.model.features
+    # Trained bands differ, and moments keep their first columns if further bands are appended.
+    n_shared = features.n_inputs + len(features.shared)
+    known = dict(zip(mine.arrived.tolist(), mine.model.moments, strict=True))
+    repeated = [
+        label
+        for label, moments in zip(theirs.arrived.tolist(), theirs.model.moments, strict=True)
+        if label in known and known[label].equals(moments, n_shared)
+    ]
+    if repeated:
+        raise ValueError(
+            "other must have learned other samples than this estimator; the moments of classes "
+            f"{repeated} are the same in both, so a merge would count the same samples twice. "
+            "Merge each estimator once, and let an estimator that is merged again begin without "
+            "these classes (forget), or empty. Equal samples that are to count twice can be "
+            "learned by partial_fit."
+        )

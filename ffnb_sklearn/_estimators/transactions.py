@@ -1,7 +1,8 @@
 """Calls that change an estimator: one at a time, and all changes or none."""
 
-import threading
 from copy import copy, deepcopy
+from functools import wraps
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 from sklearn.base import BaseEstimator
@@ -9,25 +10,28 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
 from .._inputs.seeds import advance
-from .._locks import after_fork
+from .._locks import ForkSafeLock, after_fork
 
 __all__ = [
     "COLUMNS",
     "ConcurrentLearningError",
     "columns_of",
+    "exclusive",
     "learned_in_copies",
-    "learning_lock",
     "replace_fitted",
 ]
 
 # Attributes that describe the columns of a table.
 COLUMNS = ("n_features_in_", "feature_names_in_")
 
-# Locks of the estimators that learn. They are not attributes of the estimators, because a lock can
-# be neither pickled nor copied.
-_LOCKS: WeakKeyDictionary = WeakKeyDictionary()
+# For each estimator, the lock of the last call that changed it, which is held until the call ends.
+# The locks are not attributes of the estimators, because a lock can be neither pickled nor copied.
+_LAST_CALLS: WeakKeyDictionary = WeakKeyDictionary()
 
-after_fork(_LOCKS.clear)
+# Lock of the table.
+_TABLE = ForkSafeLock()
+
+after_fork(_LAST_CALLS.clear)
 
 
 class ConcurrentLearningError(RuntimeError):
@@ -38,23 +42,43 @@ class ConcurrentLearningError(RuntimeError):
     """
 
 
-def learning_lock(estimator):
-    """Return the lock for calls that change one estimator; raise if it is held."""
-    lock = _LOCKS.setdefault(estimator, threading.Lock())
-    if lock.locked():
-        raise ConcurrentLearningError(
-            f"This {type(estimator).__name__} is being changed by another call. This call has "
-            "changed nothing: repeat it after the other call has ended. Let only one thread at a "
-            "time learn."
-        )
-    return lock
+def exclusive(function):
+    """Make a function raise if another such call is changing its first argument, an estimator.
+
+    A call never waits for another call that learns, so calls on several estimators cannot block
+    each other.
+    """
+
+    @wraps(function)
+    def call(estimator, /, *args, **kwargs):
+        # Every call has a lock of its own, which is held in the block and at no other time: an
+        # interrupt can separate neither the acquisition nor the release from the block.
+        lock = Lock()
+        with lock:
+            _register(estimator, lock)
+            return function(estimator, *args, **kwargs)
+
+    return call
+
+
+def _register(estimator, lock):
+    """Register the lock of a call that changes an estimator; raise if another call is going on."""
+    with _TABLE.held:
+        last = _LAST_CALLS.get(estimator)
+        if last is not None and last.locked():
+            raise ConcurrentLearningError(
+                f"This {type(estimator).__name__} is being changed by another call. This call has "
+                "changed nothing: repeat it after the other call has ended. Let only one thread at "
+                "a time learn."
+            )
+        _LAST_CALLS[estimator] = lock
 
 
 def learned_in_copies(pipeline, changed, call):
     """Let a call change copies of some steps, then replace the steps of the pipeline at once.
 
     `call` takes a pipeline that has the copies; return its result. Frozen steps are not copied.
-    The `learning_lock` of the pipeline is held.
+    The caller is `exclusive`.
     """
     copies, memo = {}, {}
     for step in changed:

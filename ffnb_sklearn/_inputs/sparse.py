@@ -161,6 +161,15 @@ class WideSamples(SparseSamples, SparseInputs):
             inputs.sum_duplicates()
         return inputs
 
+    def row_bytes(self):
+        """Yield the nonzero inputs of each sample, with their columns, as bytes."""
+        X = self.matrix.copy()
+        X.eliminate_zeros()
+        X.sort_indices()
+        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+            columns = X.indices[start:stop].astype(np.int64)
+            yield columns.tobytes() + X.data[start:stop].tobytes()
+
     def times(self, columns):
         """Return the product of the inputs with dense columns."""
         return _product(self.matrix, columns)

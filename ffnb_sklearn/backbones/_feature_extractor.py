@@ -30,6 +30,9 @@ from ffnb_sklearn.backbones._resizing import CROP_MODES, FILTERS
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
 _REPLACED = (*_OPTIONAL, *COLUMNS)
 
+# Parameters that may change after `fit`. All others belong to what was fitted.
+_FREE = frozenset({"batch_size", "device", "dtype", "mixed_precision"})
+
 # Constraints of the parameters that only pretraining uses.
 _PRETRAINING = {
     "epochs": [Interval(Integral, 0, None, closed="left")],
@@ -183,8 +186,8 @@ class TorchFeatureExtractor(
     *Pretraining* on the CPU gives the same weights for the same `random_state`, data and number of
     threads. On CUDA devices, results can differ.
 
-    *Other parameters* than `dtype`, `device`, `batch_size` and `mixed_precision` need another call
-    of `fit` if they change.
+    *Other parameters* than `dtype`, `device`, `batch_size` and `mixed_precision` have an effect at
+    the next call of `fit` if they change. A file holds the parameters of the last call of `fit`.
 
     Examples
     --------
@@ -365,7 +368,20 @@ class TorchFeatureExtractor(
         state = state_to_arrays(module)
         learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
         learned["_built"] = (self.dtype, state, module)
+        learned["_fitted_params"] = self._fixed_params()
         return seen | learned
+
+    def _fixed_params(self):
+        """Return the parameters that determine the features and have an effect in `fit` alone."""
+        fixed = self.get_params(deep=False).keys() - _FREE - _PRETRAINING.keys() - {"weights"}
+        return {name: getattr(self, name) for name in sorted(fixed)}
+
+    def _as_fitted(self):
+        """Return a copy with the parameters that `fit` has read, but for those in `_FREE`."""
+        fitted = copy(self)
+        # Pickles of earlier versions lack them.
+        vars(fitted).update(vars(fitted).get("_fitted_params", {}))
+        return fitted
 
     def _pretrained(self, rows, y, inputs):
         """Train the network; return it with the fitted attributes that describe the training."""
@@ -404,24 +420,26 @@ class TorchFeatureExtractor(
             If rows or images do not match those of `fit`, or features are not finite.
         """
         check_is_fitted(self)
-        rows = more_samples(self, X)
-        inputs = Inputs(self.input_shape_, self.mean, self.std)
-        layers, widths, scales, axes = None, [self.n_features_out_], None, None
-        if hasattr(self, "layer_widths_"):
-            layers, widths = zip(*self.layer_widths_.items(), strict=True)
-            scales = [self.layer_scales_[layer] for layer in layers]
-            axes = self.layer_axes_
-        extraction = Extraction.of(self, self._frozen_module(), inputs, layers, axes)
-        return extraction.features(rows, self.batch_size, widths, scales)
+        fitted = self._as_fitted()
+        rows = more_samples(fitted, X)
+        inputs = Inputs(fitted.input_shape_, fitted.mean, fitted.std)
+        layers, widths, scales, axes = None, [fitted.n_features_out_], None, None
+        if hasattr(fitted, "layer_widths_"):
+            layers, widths = zip(*fitted.layer_widths_.items(), strict=True)
+            scales = [fitted.layer_scales_[layer] for layer in layers]
+            axes = fitted.layer_axes_
+        module = self._frozen_module(fitted)
+        extraction = Extraction.of(fitted, module, inputs, layers, axes)
+        return extraction.features(rows, fitted.batch_size, widths, scales)
 
-    def _frozen_module(self):
-        """Return the network; rebuild it if it is missing, or has another dtype or fit."""
-        state = self.state_dict_
+    def _frozen_module(self, fitted):
+        """Return the network of `_as_fitted`; rebuild it if it is missing, or has another dtype."""
+        state = fitted.state_dict_
         dtype, weights, module = getattr(self, "_built", (None,) * 3)
-        if dtype != self.dtype or weights is not state:
-            module = freeze(build_network(self, state))
+        if dtype != fitted.dtype or weights is not state:
+            module = freeze(build_network(fitted, state))
             # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
-            self._built = (self.dtype, state, module)
+            self._built = (fitted.dtype, state, module)
         return module
 
     def get_feature_names_out(self, input_features=None):

@@ -32,6 +32,9 @@ class SparseInputs(Protocol):
     def sparse(self, rows: Any) -> "SparseInputs":
         """Return the inputs of some samples: a slice, or an array of sample numbers."""
 
+    def row_bytes(self) -> Iterator[bytes]:
+        """Yield the inputs of each sample as bytes, which are equal for equal inputs."""
+
     def times(self, columns: torch.Tensor) -> torch.Tensor:
         """Return X M for M of shape (n_inputs, k)."""
 

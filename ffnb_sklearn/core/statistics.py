@@ -89,6 +89,16 @@ class ClassMoments:
         dense: Array = factor.T @ factor + np.diag(self.residual)
         return dense
 
+    def equals(self, other: "ClassMoments", n_columns: int) -> bool:
+        """Return whether the moments of the first columns equal those of other samples exactly."""
+        columns = slice(n_columns)
+        return (
+            self.weight == other.weight
+            and np.array_equal(self.mean[columns], other.mean[columns])
+            and np.array_equal(self.residual[columns], other.residual[columns])
+            and np.array_equal(self.columns(columns), other.columns(columns))
+        )
+
     def take(self, columns: Columns) -> "ClassMoments":
         """Return the moments of some features, or of all features in another order."""
         factor = np.ascontiguousarray(self.columns(columns))

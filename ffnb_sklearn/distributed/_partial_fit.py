@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from .._estimators.priors import check_priors
-from .._estimators.transactions import learning_lock
+from .._estimators.transactions import exclusive
 from .._estimators.validation import check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
@@ -28,6 +28,10 @@ __all__ = ["partial_fit_shards"]
 
 # Number of results that one step of the reduction merges.
 _FAN_IN = 4
+
+# Seconds between two looks at a cluster that has not finished. Lost workers are often replaced, so
+# only a cluster that has no workers at two looks in succession is given up.
+_PATIENCE = 30.0
 
 _NOTHING = (
     "X must hold at least one sample, and sample_weight a positive weight; all shards are empty or "
@@ -74,6 +78,8 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
         once, or if `FFNBClassifier.partial_fit` would raise this error.
     ConcurrentLearningError
         If another call is changing the estimator.
+    RuntimeError
+        If the cluster has no workers for a while.
 
     Examples
     --------
@@ -90,18 +96,22 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     import_dask()
     if not isinstance(estimator, FFNBClassifier):
         raise TypeError(f"estimator must be an FFNBClassifier; got {type(estimator).__name__}.")
-    shards = list_of_shards(X, y, sample_weight)
-    with learning_lock(estimator):
-        estimator._validate_params()
-        if estimator.band_size:
-            raise ValueError(
-                "partial_fit_shards trains no bands, which need all samples of a task at once; got "
-                f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
-                "partial_fit."
-            )
-        state = _learned_by_all(estimator, shards, classes)
-        estimator._keep(state, is_first=estimator._state is None)
+    _learn(estimator, list_of_shards(X, y, sample_weight), classes)
     return estimator
+
+
+@exclusive
+def _learn(estimator, shards, classes):
+    """Validate the parameters, learn all shards, and store the result."""
+    estimator._validate_params()
+    if estimator.band_size:
+        raise ValueError(
+            "partial_fit_shards trains no bands, which need all samples of a task at once; got "
+            f"band_size={estimator.band_size!r}. Use FFNBClassifier(band_size=0), or "
+            "partial_fit."
+        )
+    state = _learned_by_all(estimator, shards, classes)
+    estimator._keep(state, is_first=estimator._state is None)
 
 
 def _learned_by_all(estimator, shards, classes):
@@ -113,7 +123,7 @@ def _learned_by_all(estimator, shards, classes):
     model = replace(model, settings=settings, loss_curve=())
     blank = _blank(estimator, start, model)
     found = _map_reduce((blank, settings.rank), shards, _learned, _merged, _truncated)
-    if found is None:
+    if found is None or found.arrived is None:
         raise ValueError(_NOTHING)
     positions, arrived = label_positions(found.arrived, start.arrived)
     check_priors(estimator.priors, arrived)
@@ -131,7 +141,7 @@ def _first_state(estimator, shards):
         # The shard is needed again, and would be computed again.
         (shards[number],) = dask.persist(shard)
         described = dask.delayed(_of_shard, pure=False)(_described, (blank, None), shards[number])
-        found = described.compute()
+        found = _computed(described)
         if found is not None:
             break
     else:
@@ -170,7 +180,31 @@ def _map_reduce(plan, shards, of_shard, merged, whole=None):
         while len(level) > _FAN_IN:
             groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
             level = [dask.delayed(_of_some, pure=False)(merged, plan, list(one)) for one in groups]
-        return dask.delayed(_of_some, pure=False)(whole or merged, plan, list(level)).compute()
+        return _computed(dask.delayed(_of_some, pure=False)(whole or merged, plan, list(level)))
+
+
+def _computed(delayed):
+    """Compute a delayed object; raise if the cluster has no workers for a while."""
+    # The scheduler is a function, or a method of the client of a cluster.
+    client = getattr(import_dask().base.get_scheduler(collections=[delayed]), "__self__", None)
+    if not hasattr(client, "scheduler_info"):
+        return delayed.compute()
+    from distributed import wait
+
+    future, n_empty = client.compute(delayed), 0
+    while n_empty < 2:
+        try:
+            wait(future, timeout=_PATIENCE)
+        except TimeoutError:
+            n_empty = 0 if client.scheduler_info()["workers"] else n_empty + 1
+        else:
+            return future.result()
+    future.cancel()
+    raise RuntimeError(
+        f"The dask cluster has no workers: the scheduler {client.scheduler.address} has had none "
+        f"for at least {_PATIENCE:g} seconds, so the shards cannot be learned. Start workers, "
+        "wait for them with client.wait_for_workers(1), and repeat the call."
+    )
 
 
 # ---- the tasks of the workers, whose plan is an estimator and a parameter
@@ -183,7 +217,7 @@ def _of_some(merged, plan, parts):
 
 
 def _of_shard(function, plan, shard):
-    """Return a function of the plan and the parts of a shard; None without a sample to learn."""
+    """Return a function of the plan and the parts of a shard; None without a sample."""
     is_sequence = isinstance(shard, (list, tuple))
     if not is_sequence or len(shard) not in (2, 3):
         size = f" of {len(shard)}" if is_sequence else ""
@@ -191,16 +225,25 @@ def _of_shard(function, plan, shard):
             f"a shard must be (X, y) or (X, y, sample_weight); got {type(shard).__name__}{size}."
         )
     X, y, weights = (*shard, None)[:3]
-    is_empty = _num_samples(X) == 0 or (weights is not None and not np.any(weights))
-    return None if is_empty else function(plan, X, y, weights)
+    return None if _num_samples(X) == 0 else function(plan, X, y, weights)
 
 
 def _described(plan, X, y, weights):
-    """Return a state of the features and labels of a shard, and the spreads of its columns."""
+    """Return a state of the features and labels of a shard, and the spreads of its columns.
+
+    Return None if all weights are 0.
+    """
+    if _have_no_weight(weights):
+        return None
     X, y, _, weights, state = check_samples(
         plan[0], X, y, classes=None, sample_weight=weights, state=plan[1]
     )
     return state.declaring(y), ColumnSpreads.of(X, weights)
+
+
+def _have_no_weight(weights):
+    """Return whether the samples of a shard have weights of 0 alone."""
+    return weights is not None and not np.any(weights)
 
 
 def _merged_descriptions(plan, parts):
@@ -210,19 +253,23 @@ def _merged_descriptions(plan, parts):
 
 
 def _learned(plan, X, y, weights):
-    """Return the state after a shard alone."""
+    """Return the state after a shard alone; a shard with weights of 0 alone declares its labels."""
+    if _have_no_weight(weights):
+        state = plan[0]._state
+        # scikit-learn refuses weights that are all 0.
+        _, y, *_ = check_samples(plan[0], X, y, classes=None, sample_weight=None, state=state)
+        return state.declaring(y)
     return copy(plan[0]).partial_fit(X, y, sample_weight=weights)._state
 
 
 def _merged(plan, states):
     """Merge the states of several groups of shards."""
-
-    def of_both(first, second):
-        models = copy(plan[0]), copy(plan[0])
-        models[0]._state, models[1]._state = first, second
-        return models[0].merge(models[1])._state
-
-    return reduce(of_both, states)
+    # Shards may hold equal samples, so classes may have equal moments.
+    learned = [state for state in states if state.task_classes]
+    whole = reduce(plan[0]._merged, learned) if learned else states[0]
+    for state in states:
+        whole = whole.declaring(state.classes)
+    return whole
 
 
 def _truncated(plan, states):

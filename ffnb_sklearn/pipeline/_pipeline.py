@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimators.transactions import learned_in_copies, learning_lock
+from .._estimators.transactions import exclusive, learned_in_copies
 from .._inputs.arrays import in_memory
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
@@ -51,6 +51,7 @@ def _of_one_state(pipeline, inherited, *args, **kwargs):
     return inherited(copy(pipeline), *args, **kwargs)
 
 
+@exclusive
 def _in_copies(pipeline, inherited, *args, **kwargs):
     """Fit copies of all steps, then replace the steps at once."""
 
@@ -58,10 +59,9 @@ def _in_copies(pipeline, inherited, *args, **kwargs):
         result = inherited(draft, *args, **kwargs)
         return pipeline if result is draft else result
 
-    with learning_lock(pipeline):
-        pipeline._check()
-        # No call may follow the exchange of the steps.
-        return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
+    pipeline._check()
+    # No call may follow the exchange of the steps.
+    return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
 
 
 class ContinualPipeline(Pipeline):
@@ -140,6 +140,7 @@ class ContinualPipeline(Pipeline):
         self.verbose = verbose
 
     @available_if(_last_step_has("partial_fit"))
+    @exclusive
     def partial_fit(self, X, y=None, classes=None, **params):
         """Learn one more batch or task.
 
@@ -174,22 +175,21 @@ class ContinualPipeline(Pipeline):
         FrozenTransformerWarning
             At the first call, if a transformer learns from the samples of this call alone.
         """
-        with learning_lock(self):
-            self._check()
-            X = in_memory(X, "X")
-            routed = self._route(params)
-            is_first = not self.__sklearn_is_fitted__()
-            changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
-            if is_first:
-                warn_of_frozen(self.steps[:-1])
-            last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
-            if classes is not None:
-                last_params["classes"] = classes
+        self._check()
+        X = in_memory(X, "X")
+        routed = self._route(params)
+        is_first = not self.__sklearn_is_fitted__()
+        changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
+        if is_first:
+            warn_of_frozen(self.steps[:-1])
+        last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+        if classes is not None:
+            last_params["classes"] = classes
 
-            def learn(draft):
-                draft[-1].partial_fit(draft._mapped(X, y, routed, is_first), y, **last_params)
+        def learn(draft):
+            draft[-1].partial_fit(draft._mapped(X, y, routed, is_first), y, **last_params)
 
-            learned_in_copies(self, changed, learn)
+        learned_in_copies(self, changed, learn)
         return self
 
     def _check(self):
@@ -244,11 +244,11 @@ class ContinualPipeline(Pipeline):
     def _change_last_step(self, method, *args):
         """Call a method that changes the last step, on a copy of it."""
         check_is_fitted(self)
-        with learning_lock(self):
-            learned_in_copies(self, [self[-1]], lambda draft: getattr(draft[-1], method)(*args))
+        learned_in_copies(self, [self[-1]], lambda draft: getattr(draft[-1], method)(*args))
         return self
 
     @available_if(_last_step_has("forget"))
+    @exclusive
     def forget(self, classes):
         """Forget classes in the last step.
 
@@ -265,6 +265,7 @@ class ContinualPipeline(Pipeline):
         return self._change_last_step("forget", classes)
 
     @available_if(_last_step_has("decay"))
+    @exclusive
     def decay(self, factor, classes=None):
         """Let the samples that the last step has learned so far count less.
 
@@ -283,6 +284,7 @@ class ContinualPipeline(Pipeline):
         return self._change_last_step("decay", factor, classes)
 
     @available_if(_last_step_has("merge"))
+    @exclusive
     def merge(self, other):
         """Merge what another pipeline has learned into the last step.
 
@@ -308,6 +310,8 @@ class ContinualPipeline(Pipeline):
             raise TypeError(
                 f"other must be a ContinualPipeline; got an instance of {type(other).__name__}."
             )
+        # Another thread may replace its steps meanwhile: read them once.
+        other = copy(other)
         check_is_fitted(other)
         own, others = ([step for *_, step in p._iter(with_final=False)] for p in (self, other))
         if len(own) != len(others) or not all(map(give_same_output, own, others)):

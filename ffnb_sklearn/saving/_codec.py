@@ -181,6 +181,9 @@ class Writer(_Walk):
         names = ESTIMATORS[_NAMES[type(estimator)]]
         # A copy holds a single state, even if another thread fits the estimator in the meantime.
         estimator = copy(estimator)
+        if isinstance(estimator, TorchFeatureExtractor):
+            # Parameters that were set later belong to the next fit.
+            estimator = estimator._as_fitted()
         given = estimator.get_params(deep=False)
         learned = {name: one for name, one in vars(estimator).items() if name not in given}
         fitted = {
@@ -321,6 +324,8 @@ class Reader(_Walk):
         known = _fitted_of(names, content["fitted"])
         for name, value in self._each_named(self.read, content["fitted"]).items():
             vars(estimator)[_known(known, name)] = value
+        if "state_dict_" in content["fitted"] and isinstance(estimator, TorchFeatureExtractor):
+            estimator._fitted_params = estimator._fixed_params()
         check_estimator(estimator, self._budget)
         return estimator
 

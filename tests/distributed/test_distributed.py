@@ -85,6 +85,13 @@ def test_a_stream_of_tasks_with_weights(parameters):
         assert_same(model, alone)
 
 
+def test_shards_may_hold_equal_samples():
+    rows, codes = np.vstack([X, X]), np.r_[CODES, CODES]
+    pieces = [*shards(X, CODES, n_shards=1), *shards(X, CODES, n_shards=1)]
+    model = partial_fit_shards(estimator(scale=False), pieces)
+    assert_same(model, estimator(scale=False).partial_fit(rows, codes))
+
+
 def test_one_machine_goes_on_where_shards_ended():
     first = CODES < 3
     model = partial_fit_shards(estimator(), shards(X[first], CODES[first]))
@@ -233,6 +240,16 @@ def test_shards_without_weight_or_samples():
     nothing, empty = np.zeros(180), (X[:0], CODES[:0])
     pieces = [dask.delayed(empty), *shards(X, CODES), *shards(X, CODES % 7, nothing)]
     assert_same(partial_fit_shards(estimator(), pieces), estimator().partial_fit(X, CODES))
+    # Labels of weight 0 are declared, wherever their shards stand.
+    unused = shards(X, CODES + 3, nothing)
+    for pieces in ([*unused, *shards(X, CODES)], [*shards(X, CODES), *unused]):
+        for scale in (False, "auto"):
+            model = partial_fit_shards(estimator(scale=scale), pieces)
+            assert_array_equal(model.classes_, range(9))
+            assert_same(model, estimator(scale=scale).partial_fit(X, CODES, classes=range(3, 9)))
+    # They are checked as in partial_fit.
+    with pytest.raises(ValueError, match="y must hold labels of the kind seen before"):
+        partial_fit_shards(estimator(), [*shards(X, CODES), *shards(X, CODES.astype(str), nothing)])
     for one in (estimator(), estimator().partial_fit(X, CODES)):
         for pieces in (shards(X, CODES, nothing), [dask.delayed(empty)] * 2):
             with pytest.raises(ValueError, match="X must hold at least one sample, and sample_wei"):

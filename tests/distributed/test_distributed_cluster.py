@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.distributed import partial_fit_shards
+from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 
 RNG = np.random.default_rng(0)
@@ -209,6 +209,25 @@ def test_two_clients_lose_no_task_of_one_estimator(cluster):
     order = [list(model.classes_).index(label) for label in alone.classes_]
     found = model.decision_function(X)[:, order]
     assert_allclose(found, alone.decision_function(X), rtol=0, atol=1e-7)
+
+
+def test_a_cluster_without_workers_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(_partial_fit, "_PATIENCE", 0.05)
+    model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
+    expected = model.predict_proba(X)
+    settings = {"temporary-directory": str(tmp_path)}
+    options = {"n_workers": 0, "processes": False, "dashboard_address": ":0"}
+    # The client is not the default client of other tests.
+    with (
+        dask.config.set(settings),
+        LocalCluster(**options, silence_logs=logging.CRITICAL) as empty,
+        Client(empty, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        for one in (model, estimator()):
+            with pytest.raises(RuntimeError, match="has no workers: the scheduler inproc://"):
+                partial_fit_shards(one, [(X, CODES)])
+    assert_array_equal(model.predict_proba(X), expected)
 
 
 @pytest.mark.usefixtures("cluster")

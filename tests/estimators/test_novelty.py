@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array, hstack
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -19,6 +20,11 @@ PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
 
 def estimator(**parameters):
     return FFNBClassifier().set_params(**{"shared_band_size": 10, "random_state": 0, **parameters})
+
+
+def wide(rows):
+    """Rows as wide sparse samples, which the model never makes dense."""
+    return hstack([csr_array(rows), csr_array((len(rows), 3000))], format="csr")
 
 
 def left_out(model):
@@ -210,7 +216,9 @@ def test_left_out_scores_follow_their_classes():
     parameters = {"band_size": 0, "novelty": True}
     model = learned(estimator(**parameters), [0, 1], [2])
     first, second, third = left_out(model)
-    other = learned(estimator(**parameters), [4, 1])
+    # Other samples of class 1.
+    now = np.isin(CODES, [1, 4])
+    other = estimator(**parameters).partial_fit(1.01 * X[now], CODES[now])
     merged = learned(estimator(**parameters), [0, 1], [2]).merge(other)
     assert_array_equal(left_out(merged)[0], first)
     assert_array_equal(left_out(merged)[3], left_out(other)[1])
@@ -249,6 +257,23 @@ def test_sample_weights_count():
     assert [len(values) for values in left_out(model)] == [20, 19]
     plain = estimator(band_size=0, novelty=True).fit(X[:40], CODES[:40])
     assert model.novelty_threshold(0.2) != plain.novelty_threshold(0.2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array, wide], ids=["dense", "sparse", "wide"])
+def test_rows_that_occur_five_times_are_left_out_together(form):
+    A, B, a, _ = DIGITS
+    A, a = A[:500], a[:500]
+    parameters = {"shared_band_size": 0, "novelty": True, "random_state": 0}
+    model = FFNBClassifier(**parameters).fit(form(np.tile(A, (5, 1))), np.tile(a, 5))
+    scores = model.score_samples(form(B))
+    for rate in (0.05, 0.1, 0.2):
+        assert np.mean(scores < model.novelty_threshold(rate)) < 2.0 * rate
+
+
+def test_a_new_class_of_equal_rows_is_not_left_out():
+    rows, labels = np.vstack([X[:40], np.tile(X[50], (5, 1))]), np.r_[CODES[:40], [2] * 5]
+    model = estimator(band_size=0, novelty=True).fit(rows, labels)
+    assert [len(values) for values in left_out(model)] == [20, 20, 0]
 
 
 def test_files_and_pipelines_have_the_threshold(tmp_path):

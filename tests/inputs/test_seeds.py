@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
 from ffnb_sklearn._estimators.base import ClassIncrementalClassifier
-from ffnb_sklearn._estimators.transactions import learning_lock
+from ffnb_sklearn._estimators.transactions import exclusive
 from ffnb_sklearn._inputs.seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
@@ -86,8 +86,8 @@ def test_a_failing_call_leaves_the_generator(make, learn, place, monkeypatch):
 def test_a_refused_call_leaves_the_generator(learn):
     generator = draws(5)
     estimator = FFNBClassifier(random_state=generator)
-    with learning_lock(estimator), pytest.raises(ConcurrentLearningError):
-        learn(estimator)
+    with pytest.raises(ConcurrentLearningError):
+        exclusive(learn)(estimator)
     assert same(generator, draws(5))
 
 

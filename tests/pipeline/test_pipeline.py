@@ -24,8 +24,8 @@ from sklearn.random_projection import GaussianRandomProjection
 from torch import nn
 
 from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor
-from ffnb_sklearn.exceptions import FrozenTransformerWarning
-from ffnb_sklearn.pipeline import ContinualPipeline, make_continual_pipeline
+from ffnb_sklearn.exceptions import ConcurrentLearningError, FrozenTransformerWarning
+from ffnb_sklearn.pipeline import ContinualPipeline, _pipeline, make_continual_pipeline
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):
@@ -528,6 +528,44 @@ def test_forget_and_merge_need_a_fitted_pipeline(tasks):
         empty.merge(fitted)
     with pytest.raises(NotFittedError):
         fitted.merge(empty)
+
+
+def scaled_pipeline(X, y):
+    last = FFNBClassifier(shared_band_size=5, scale=False, random_state=0)
+    return make_continual_pipeline(StandardScaler(), last).fit(X, y)
+
+
+def test_merge_refuses_a_fit_while_it_compares_the_transformers(tasks, monkeypatch):
+    (X1, y1), (X2, y2) = tasks
+    pipe, other = scaled_pipeline(X1, y1), scaled_pipeline(X1, y1 + 5)
+    expected = scaled_pipeline(X1, y1).merge(other).predict_proba(X2)
+    errors, give_same_output = [], _pipeline.give_same_output
+
+    def fit_and_compare(one, another):
+        with pytest.raises(ConcurrentLearningError) as error:
+            pipe.fit(10.0 * X2, y2)
+        errors.append(error)
+        return give_same_output(one, another)
+
+    monkeypatch.setattr(_pipeline, "give_same_output", fit_and_compare)
+    assert_array_equal(pipe.merge(other).predict_proba(X2), expected)
+    assert len(errors) == 1
+
+
+def test_merge_reads_the_steps_of_the_other_pipeline_once(tasks, monkeypatch):
+    (X1, y1), (X2, y2) = tasks
+    pipe, other = scaled_pipeline(X1, y1), scaled_pipeline(X1, y1 + 5)
+    expected = scaled_pipeline(X1, y1).merge(other).predict_proba(X2)
+    give_same_output = _pipeline.give_same_output
+
+    def compare_and_fit(one, another):
+        is_same = give_same_output(one, another)
+        # Another thread lets the other pipeline learn features of another scale.
+        other.fit(10.0 * X2, y2)
+        return is_same
+
+    monkeypatch.setattr(_pipeline, "give_same_output", compare_and_fit)
+    assert_array_equal(pipe.merge(other).predict_proba(X2), expected)
 
 
 class Plain:

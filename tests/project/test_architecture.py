@@ -50,7 +50,9 @@ ARROWS = {
     "bound": {"device", "linalg", "features", "model"},
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "likeness", "model"},
-    "learning": {"settings", "device", "features", "likeness", "model", "drafts", "tuning"},
+    "learning": {
+        *("settings", "device", "features", "likeness", "model", "sparse", "drafts", "tuning"),
+    },
 }
 
 # The rooms of the package, and those of the classifier in the core.
