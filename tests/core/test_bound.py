@@ -29,7 +29,7 @@ def stream(d=12, n_tasks=3, seed=0, unit=1.0):
     return tasks
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("null_space", [True, False])
 @pytest.mark.parametrize("max_epochs", [0, 3])
 @pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1.0), (2, 1.0), (0, 1e-9)])
@@ -139,7 +139,7 @@ def random_path(rng, n_steps):
 
 def drift_and_printed_bound(X, layers, activation):
     """Squared change of the last layer from first to last step, and the sum of Proposition 1."""
-    g, n_steps = ACTIVATIONS[activation], layers[0][2].shape[0] - 1
+    g, n_steps = ACTIVATIONS[activation].value, layers[0][2].shape[0] - 1
     outputs, bounds = [X] * (n_steps + 1), np.zeros(n_steps)
     for axes, old, steps in layers:
         beta = [psi @ axes for psi in outputs]

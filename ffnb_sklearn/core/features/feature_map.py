@@ -57,7 +57,7 @@ class Band:
         """Compute the outputs of the neurons from their responses, of the same shape."""
         if self.batch_norm is not None:
             response = self.batch_norm(response)
-        outputs = ACTIVATIONS[self.activation](response)
+        outputs = ACTIVATIONS[self.activation].value(response)
         return outputs if self.scale == 1.0 else self.scale * outputs
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
