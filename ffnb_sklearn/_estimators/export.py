@@ -38,8 +38,9 @@ class ExportMixin:
         Raises
         ------
         ValueError
-            If `dtype` is another one, or if the first samples were sparse and had more than 2000
-            features, which the classifier keeps sparse or projects.
+            If `dtype` is another one, if the model has numbers beyond the range of `dtype`, or if
+            the first samples were sparse and had more than 2000 features, which the classifier
+            keeps sparse or projects.
         """
         if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
@@ -51,7 +52,21 @@ class ExportMixin:
                 f"{state.n_features_in} features."
             )
         module = TorchHead(state, self._head(state), self._class_priors(state)).eval()
-        return module.double() if dtype == "float64" else module.float()
+        if dtype == "float64":
+            return module
+        if not all(map(_fits_float32, module.buffers())):
+            raise ValueError(
+                "to_torch needs dtype='float64' for this model, or features of another unit: some "
+                "of its numbers are beyond the range of float32, 1e-38 to 3e38."
+            )
+        return module.float()
+
+
+def _fits_float32(buffer):
+    """Return whether float32 has all entries of a buffer, and not only zeros of a column."""
+    largest = buffer.abs().amax(0) if buffer.ndim > 1 and len(buffer) else buffer.abs()
+    is_lost = (buffer.ndim > 1) & (largest > 0.0) & (largest < torch.finfo(torch.float32).tiny)
+    return not bool(torch.any(is_lost | (largest > torch.finfo(torch.float32).max)))
 
 
 class TorchHead(nn.Module):

@@ -94,7 +94,8 @@ def _norms(X: torch.Tensor) -> torch.Tensor:
     """Return the norms of rows, of shape (n_samples, 1), whose squares may leave the range."""
     largest = X.abs().amax(1, keepdim=True)
     largest = torch.where(largest > 0.0, largest, torch.ones_like(largest))
-    return largest * torch.linalg.vector_norm(X / largest, dim=1, keepdim=True)
+    norms: torch.Tensor = torch.linalg.vector_norm(X / largest, dim=1, keepdim=True)
+    return largest * norms
 
 
 def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> SharedBand:

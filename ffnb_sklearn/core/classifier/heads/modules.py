@@ -5,11 +5,11 @@ becomes a constant, and nothing is written into a part of a tensor, which the ol
 """
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import nn
-
-from ...statistics import Array
 
 __all__ = ["AsinhLogits", "DistanceScores", "LossLogits", "PlaneScores"]
 
@@ -17,7 +17,7 @@ __all__ = ["AsinhLogits", "DistanceScores", "LossLogits", "PlaneScores"]
 class _Buffers(nn.Module):
     """A module that holds arrays, by name."""
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().__init__()
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array, device="cpu"))
@@ -26,10 +26,15 @@ class _Buffers(nn.Module):
 class PlaneScores(_Buffers):
     """An affine function of the responses of planes, or of their tanh.
 
-    The arrays are `planes`, `offsets`, and the `mixing` and `shift` of the function.
+    The `mixing` matrix and the `shift` are those of the function.
     """
 
-    def __init__(self, arrays: Mapping[str, Array], *, has_tanh: bool) -> None:
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    mixing: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], *, has_tanh: bool) -> None:
         super().__init__(arrays)
         self._has_tanh = has_tanh
 
@@ -48,8 +53,16 @@ class DistanceScores(_Buffers):
     which are the scores, are not. All are divided by the square of the row's `size`.
     """
 
+    centre: torch.Tensor
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    rows: torch.Tensor
+    shifts: torch.Tensor
+    class_of: torch.Tensor
+    shift: torch.Tensor
+
     def __init__(
-        self, arrays: Mapping[str, Array], *, temperature: float, own_temperature: float
+        self, arrays: Mapping[str, npt.NDArray[Any]], *, temperature: float, own_temperature: float
     ) -> None:
         super().__init__(arrays)
         self._temperature = temperature
