@@ -30,6 +30,7 @@ from ._estimators.state import learned_attribute
 from ._inputs.columns import ColumnSpreads
 from ._inputs.seeds import next_seed
 from ._inputs.sparse import WideSamples
+from .core.classifier.heads import HEADS
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.learning import learn
@@ -181,7 +182,7 @@ class FFNBClassifier(
         "p": [Real, list, tuple],
         "bands": [Bands, None],
         "skip_connection": ["boolean"],
-        "classifier": [StrOptions({"gaussian", "ovo", "ova"})],
+        "classifier": [StrOptions(set(HEADS))],
         "covariance": [StrOptions({"class", "identity"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "epsilon": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],

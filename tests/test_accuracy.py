@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
 
 
 def streamed(X, y, classes_per_task, **parameters):
@@ -61,7 +62,7 @@ def test_interactions_of_two_people_one_per_task(shared_data):
 BANDS_ONLY = {"skip_connection": False, "shared_band_size": 0, "p": 0.8, "shrinkage": 0.5}
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("max_epochs", [0, 5])
 def test_the_bound_on_forgetting_holds_for_interactions(shared_data, activation, max_epochs):
     data = archive(shared_data / "sbu_features.npz")

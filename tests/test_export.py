@@ -13,6 +13,7 @@ from sklearn.datasets import make_classification
 from torch import nn
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.classifier.heads import HEADS
 
 # Six classes that overlap, far enough from zero and from each other in unit to be repaired.
 X, Y = make_classification(
@@ -21,7 +22,6 @@ X, Y = make_classification(
 X[:, 3] += 100.0
 X, Y, NEW = X[:1000], Y[:1000], X[1000:]
 NAMES = np.array(["b", "a", "z", "y", "c", "x"])[Y]
-HEADS = ["gaussian", "ovo", "ova"]
 TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
 
 
@@ -126,23 +126,92 @@ class Both(nn.Module):
         return scores, self.head.probabilities(scores)
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_onnx_runs_without_torch(head, tmp_path):
+EXPORTERS = {
+    "older": {"dynamo": False},
+    "newer": {"dynamo": True, "verbose": False},
+}
+
+
+def exported(head, example, exporter, path):
+    """Session of a runtime of ONNX for the scores and probabilities of a module."""
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    model, path = learned(classifier=head), tmp_path / "head.onnx"
-    samples, batch = torch.tensor(NEW[:50], dtype=torch.float32), {0: torch.export.Dim("batch")}
+    names = {"input_names": ["X"], "output_names": ["scores", "probabilities"]}
+    axes = {name: {0: "batch"} for name in ("X", "scores", "probabilities")}
     with warnings.catch_warnings():
-        # The exporter uses deprecated functions of torch.
+        # The exporters use deprecated functions of torch, and the older one is deprecated itself.
         warnings.simplefilter("ignore")
-        both = Both(model.to_torch()).eval()
-        torch.onnx.export(both, (samples,), path, dynamo=True, dynamic_shapes=(batch,))
-    session = runtime.InferenceSession(path)
-    found = session.run(None, {session.get_inputs()[0].name: NEW.astype(np.float32)})
-    scores, probabilities = found
-    assert_allclose(scores, model.decision_function(NEW), atol=1e-4, rtol=1e-4)
-    # Large scores of samples between two classes differ by less than they round to.
-    assert_allclose(probabilities, model.predict_proba(NEW), atol=1e-3)
+        both = Both(head).eval()
+        torch.onnx.export(both, (example,), path, **names, dynamic_axes=axes, **EXPORTERS[exporter])
+    return runtime.InferenceSession(path)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("head", HEADS)
+def test_onnx_runs_without_torch_from_an_example_of_one_row(head, exporter, dtype, tmp_path):
+    # Cosines, two layers of bands, and priors.
+    parameters = {"shared_band_size": 200, "band_size": 1, "n_layers": 2, "priors": "empirical"}
+    model = learned(classifier=head, **parameters)
+    assert len(model._state.model.features.shared.frequencies) > 0
+    module = model.to_torch(dtype)
+    example = torch.tensor(NEW[:1], dtype=getattr(torch, dtype))
+    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    # The newer exporter stores constants in single precision.
+    tolerance = 1e-10 if (exporter, dtype) == ("older", "float64") else 1e-4
+    for n_samples in (1, 7, 1000):
+        scores, probabilities = session.run(None, {"X": NEW[:n_samples].astype(dtype)})
+        expected = model.decision_function(NEW[:n_samples])
+        assert_allclose(scores, expected, atol=tolerance, rtol=tolerance)
+        # Large scores of samples between two classes differ by less than they round to.
+        expected = model.predict_proba(NEW[:n_samples])
+        assert_allclose(probabilities, expected, atol=20 * tolerance)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("unit", [1e-30, 1e-26, 1e26, 1e30])
+def test_rows_of_any_unit_have_labels_in_single_precision(head, unit):
+    centred = X - X.mean(axis=0)
+    rows = (unit * (NEW[:1000] - X.mean(axis=0))).astype(np.float32)
+    # Rows like all that were learned, and rows of another unit.
+    for scale in (unit, 1.0):
+        model = FFNBClassifier(random_state=0, classifier=head, shared_band_size=200)
+        model.fit(scale * centred, NAMES)
+        module = model.to_torch()
+        with torch.inference_mode():
+            scores = module(torch.tensor(rows))
+            probabilities = module.probabilities(scores)
+        expected = model.decision_function(rows.astype(float))
+        best, second = np.sort(expected, axis=1)[:, :-3:-1].T
+        is_clear = best - second > 1e-3 * np.abs(best)
+        assert is_clear.mean() > (0.95 if scale == unit else 0.5)
+        labels = module.classes_[scores.argmax(1)]
+        assert_array_equal(labels[is_clear], model.classes_[expected.argmax(1)][is_clear])
+        assert torch.isfinite(scores).all()
+        assert_allclose(probabilities.sum(1), np.ones(1000), rtol=1e-5)
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_onnx_has_labels_of_rows_of_any_unit(exporter, tmp_path):
+    centred = X - X.mean(axis=0)
+    model = FFNBClassifier(random_state=0).fit(centred, NAMES)
+    module = model.to_torch()
+    example = torch.tensor(centred[:1], dtype=torch.float32)
+    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    for unit in (1e-26, 1e26):
+        rows = (unit * centred).astype(np.float32)
+        scores = session.run(None, {"X": rows})[0]
+        assert np.mean(module.classes_[scores.argmax(1)] == model.predict(rows)) > 0.995
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_numbers_beyond_single_precision_are_refused(head, unit):
+    model = FFNBClassifier(random_state=0, classifier=head).fit(unit * X, NAMES)
+    with pytest.raises(ValueError, match=r"to_torch needs dtype='float64' .* range of float32"):
+        model.to_torch()
+    scores = run(model.to_torch("float64"), unit * NEW[:100], "float64")
+    assert_allclose(scores, model.decision_function(unit * NEW[:100]), rtol=1e-8, atol=1e-8)
 
 
 def test_what_cannot_be_a_module_is_refused_by_name():

@@ -7,6 +7,8 @@ from typing import ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..core.features.activations import ACTIVATIONS
+
 __all__ = ["Bands"]
 
 
@@ -112,7 +114,7 @@ class Bands(BaseEstimator):
     adaptive_rate: bool = True
 
     _parameter_constraints: ClassVar[dict] = {
-        "activation": [StrOptions({"relu", "tanh", "sigmoid"})],
+        "activation": [StrOptions(set(ACTIVATIONS))],
         "init": [StrOptions({"multi", "mono", "random"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "null_space": ["boolean"],

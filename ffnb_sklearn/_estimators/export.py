@@ -7,8 +7,6 @@ import torch
 from torch import nn
 
 from .._inputs.sparse import N_COLUMNS
-from ..core.classifier.heads.pairs import _SURE, PairwiseFisher
-from ..core.classifier.heads.ridge import _LINEAR, OneVsAllRidge
 from ..core.device import with_tensors
 from ..core.features.feature_map import classifier_columns
 
@@ -40,8 +38,9 @@ class ExportMixin:
         Raises
         ------
         ValueError
-            If `dtype` is another one, or if the first samples were sparse and had more than 2000
-            features, which the classifier keeps sparse or projects.
+            If `dtype` is another one, if the model has numbers beyond the range of `dtype`, or if
+            the first samples were sparse and had more than 2000 features, which the classifier
+            keeps sparse or projects.
         """
         if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
@@ -53,7 +52,21 @@ class ExportMixin:
                 f"{state.n_features_in} features."
             )
         module = TorchHead(state, self._head(state), self._class_priors(state)).eval()
-        return module.double() if dtype == "float64" else module.float()
+        if dtype == "float64":
+            return module
+        if not all(map(_fits_float32, module.buffers())):
+            raise ValueError(
+                "to_torch needs dtype='float64' for this model, or features of another unit: some "
+                "of its numbers are beyond the range of float32, 1e-38 to 3e38."
+            )
+        return module.float()
+
+
+def _fits_float32(buffer):
+    """Return whether float32 has all entries of a buffer, and not only zeros of a column."""
+    largest = buffer.abs().amax(0) if buffer.ndim > 1 and len(buffer) else buffer.abs()
+    is_lost = (buffer.ndim > 1) & (largest > 0.0) & (largest < torch.finfo(torch.float32).tiny)
+    return not bool(torch.any(is_lost | (largest > torch.finfo(torch.float32).max)))
 
 
 class TorchHead(nn.Module):
@@ -63,7 +76,7 @@ class TorchHead(nn.Module):
     ----------
     state : State
         State of an estimator, whose inputs are the features of X.
-    head : GaussianDistances, PairwiseFisher or OneVsAllRidge
+    head : Head
         Solved head of its model.
     priors : ndarray of shape (n_arrived,)
         Priors of the classes.
@@ -86,20 +99,10 @@ class TorchHead(nn.Module):
         self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
         self._repair = None if state.repair is None else _Stored(state.repair)
         self._features = _Stored(features)
-        if isinstance(head, PairwiseFisher | OneVsAllRidge):
-            self._responses = _Planes(head)
-        else:
-            self._responses = _Distances(head)
-        # The adjustment for priors is affine, and its columns are sorted by label.
-        n_classes = len(order)
-        shift = head.with_priors(np.zeros((1, n_classes)), priors)
-        mixing = head.with_priors(np.eye(n_classes), priors) - shift
-        if isinstance(head, PairwiseFisher):
-            mixing = head.pooling() @ mixing
-        self.register_buffer("_mixing", torch.tensor(mixing.take(order, 1), device="cpu"))
-        self.register_buffer("_shift", torch.tensor(shift.take(order, 1), device="cpu"))
+        self._scores = head.scores_module(priors)
+        self.register_buffer("_order", torch.tensor(order, device="cpu"))
         n_samples = sum(one.n_samples for one in model.moments)
-        self.probabilities = _Probabilities(head, n_samples, n_classes)
+        self.probabilities = _Probabilities(head.logits_module(), n_samples, len(order))
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_arrived)."""
@@ -108,7 +111,7 @@ class TorchHead(nn.Module):
             X = X if repair.offset is None else X - repair.offset
             X = X if repair.scale is None else X / repair.scale
         features = self._features.value()(X)[:, self._columns]
-        return self._responses(features) @ self._mixing + self._shift
+        return self._scores(features)[:, self._order]
 
 
 class _Stored(nn.Module):
@@ -129,58 +132,18 @@ class _Stored(nn.Module):
         return with_tensors(self._without_arrays, lambda _: next(buffers))
 
 
-class _Planes(nn.Module):
-    """Responses of the planes of a head: the scores of `OneVsAllRidge`, or outputs of pairs."""
-
-    def __init__(self, head):
-        super().__init__()
-        self._is_of_pairs = isinstance(head, PairwiseFisher)
-        self.register_buffer("_planes", torch.tensor(head.planes, device="cpu"))
-        self.register_buffer("_offsets", torch.tensor(head.offsets, device="cpu"))
-
-    def forward(self, features):
-        responses = torch.addmm(self._offsets, features, self._planes.T)
-        return responses.tanh() if self._is_of_pairs else responses
-
-
-class _Distances(nn.Module):
-    """Scores of `GaussianDistances`, see there."""
-
-    def __init__(self, head):
-        super().__init__()
-        self._head = _Stored(head)
-        class_of = np.repeat(np.arange(len(head.planes)), head.lengths)
-        self.register_buffer("_class_of", torch.tensor(class_of, device="cpu"))
-
-    def forward(self, features):
-        head = self._head.value()
-        x = features[:, : head.centre.shape[0]] - head.centre
-        scores = torch.addmm(head.offsets, x, head.planes.T)
-        squares = torch.addmm(-head.shifts, x, head.rows.T).square()
-        classes = self._class_of.expand(squares.shape[0], -1)
-        own = torch.zeros_like(scores).scatter_add(1, classes, squares)
-        scores = scores + 0.5 * own
-        nearest = own.gather(1, scores.argmax(1, keepdim=True))
-        return scores / (head.temperature + head.own_temperature * nearest)
-
-
 class _Probabilities(nn.Module):
     """Probabilities of scores, with room for samples unlike all that were learned.
 
-    See `ffnb_sklearn._estimators.priors.with_unforeseen`, and `logits` of the heads.
+    See `ffnb_sklearn._estimators.priors.with_unforeseen`.
     """
 
-    def __init__(self, head, n_samples, n_classes):
+    def __init__(self, logits, n_samples, n_classes):
         super().__init__()
-        self._kind, self._n_classes = type(head), n_classes
-        self._power = getattr(head, "power", None)
+        self._logits = logits
         self._share = 1.0 / (n_samples + 2.0)
+        self._n_classes = n_classes
 
     def forward(self, scores):
-        if self._kind is PairwiseFisher:
-            logits = -torch.log(0.5 * (self._n_classes - 1 - scores) + _SURE)
-        elif self._kind is OneVsAllRidge:
-            logits = self._power * torch.asinh(scores * (self._n_classes / _LINEAR))
-        else:
-            logits = scores
-        return (1.0 - self._share) * logits.softmax(1) + self._share / self._n_classes
+        probabilities = self._logits(scores).softmax(1)
+        return (1.0 - self._share) * probabilities + self._share / self._n_classes

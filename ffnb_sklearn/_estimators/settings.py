@@ -94,8 +94,11 @@ def solved_settings(estimator, settings, given):
 
 
 def descent_of(source):
-    """Return the parameters of the descent of an estimator or of bands, in plain types."""
-    return Descent(**_plain(Descent, vars(source)))
+    """Return the parameters of the descent of an estimator or of bands, in plain types.
+
+    Parameters that the estimator lacks have the defaults of `Bands`.
+    """
+    return Descent(**_plain(Descent, vars(Bands()) | vars(source)))
 
 
 def _kept_axes(estimator):

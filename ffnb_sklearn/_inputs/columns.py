@@ -52,12 +52,6 @@ class ColumnRepair:
             X = X / as_tensor(self.scale, device=X.device)
         return X
 
-    def equals(self, other):
-        """Return whether another repair, or None, changes all samples alike."""
-        mine = (self.offset, self.scale)
-        others = (None, None) if other is None else (other.offset, other.scale)
-        return all(map(np.array_equal, mine, others))
-
 
 @dataclass(frozen=True, eq=False)
 class ColumnSpreads:

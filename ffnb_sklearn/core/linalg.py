@@ -60,12 +60,15 @@ def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     return gram
 
 
-def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
+def cholesky(
+    matrix: torch.Tensor, *, name: str, remedy: str = "a larger `epsilon`"
+) -> torch.Tensor:
     """Compute the lower Cholesky factors of one or many symmetric matrices, of shape (..., d, d).
 
     A matrix whose factorisation fails gets a growing shift of its diagonal, with an
     `IllConditionedWarning`. Raise `NotPositiveDefiniteError`, with the `name` of the matrix, if an
-    entry is not finite, or no shift up to 1e-6 of the mean diagonal helps.
+    entry is not finite, or no shift up to 1e-6 of the mean diagonal helps. Both messages name the
+    `remedy`.
     """
     factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
@@ -84,15 +87,14 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
         if not bool(failed.any()):
             warnings.warn(
                 f"{name} was not positive definite to working precision; "
-                f"{jitter:.0e} of its mean diagonal was added. A larger ridge, `epsilon`, avoids "
-                "this.",
+                f"{jitter:.0e} of its mean diagonal was added. The remedy is {remedy}.",
                 IllConditionedWarning,
                 stacklevel=level_of_user(),
             )
             return factor
     raise NotPositiveDefiniteError(
         f"{name} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean "
-        "diagonal added; a larger ridge, `epsilon`, is needed."
+        f"diagonal added. The remedy is {remedy}."
     )
 
 
@@ -110,7 +112,7 @@ class DiagonalPlusGram:
     If R, of shape (m, d), has fewer rows than columns, the Woodbury identity needs only the Gram
     matrix of the rows. Columns are scaled by :math:`\delta^{-1/2}`, which keeps the conditioning
     independent of the scales of the features. The entries of the diagonal are positive and the
-    scale c is not negative; `name` is that of the matrix in messages.
+    scale c is not negative; `name` and `remedy` are those of the matrix in messages.
 
     `gram` is :math:`R^\top R` or, if R has fewer rows than columns,
     :math:`R \, \mathrm{diag}(\delta)^{-1} R^\top`; None computes it.
@@ -122,6 +124,7 @@ class DiagonalPlusGram:
         rows: torch.Tensor,
         *,
         name: str,
+        remedy: str = "a larger `epsilon`",
         scale: float = 1.0,
         gram: torch.Tensor | None = None,
     ) -> None:
@@ -136,7 +139,7 @@ class DiagonalPlusGram:
         else:
             inner = (gram / self._root).mul_(scale / self._root[:, None])
         inner.diagonal().add_(1.0)
-        self._factor = cholesky(inner, name=name)
+        self._factor = cholesky(inner, name=name, remedy=remedy)
         self._rows = scaled if self.is_wide else None
         if self._rows is None:
             self._factor *= self._root[:, None]
@@ -163,15 +166,6 @@ class DiagonalPlusGram:
             return torch.zeros_like(self._root), inverse, 1.0
         inner = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
         return self._root.square().reciprocal(), inner.div_(self._root), -1.0
-
-    def solve_own(self, rows: torch.Tensor, index: torch.Tensor | None = None) -> torch.Tensor:
-        """Return ``rows[index] @ inv(A)``."""
-        return self.solve(rows if index is None else rows[index])
-
-    def own_lengths(self, rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        """Return the diagonal of ``rows[index] @ inv(A) @ rows[index].T``."""
-        own = rows[index]
-        return (self.solve(own) * own).sum(1)
 
 
 def longest_rows(

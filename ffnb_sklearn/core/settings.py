@@ -1,6 +1,6 @@
 """The estimator's parameters in the form of the core."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 
@@ -11,16 +11,16 @@ class Descent:
     `n_folds`, `draws` and `standard_errors` belong to `ffnb_sklearn.core.tuning.finetune` alone.
     """
 
-    max_epochs: int = 0
-    learning_rate: float = 0.01
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch_size: int = 50
-    adaptive_rate: bool = True
-    patience: int | None = 10
-    n_folds: int = 4
-    draws: bool = True
-    standard_errors: float | None = 2.0
+    max_epochs: int
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    batch_size: int
+    adaptive_rate: bool
+    patience: int | None
+    n_folds: int
+    draws: bool
+    standard_errors: float | None
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Settings:
     rank: int | Literal["auto"] | None
     classifier: str
     old_statistics: str
-    scale: bool | Literal["auto"] = "auto"
-    batch_norm: bool = False
-    chunk_size: int = 4096
-    units: str = "relative"
-    half_bias: bool = True
-    left_out: bool = True
-    novelty: bool = False
-    descent: Descent = field(default_factory=Descent)
+    scale: bool | Literal["auto"]
+    batch_norm: bool
+    chunk_size: int
+    units: str
+    half_bias: bool
+    left_out: bool
+    novelty: bool
+    descent: Descent
 
     @property
     def sees_past(self) -> bool:

@@ -113,10 +113,6 @@ class SparseRows:
         product = self._inputs.times(columns)
         return product if self._centre is None else product.sub_(self._centre @ columns)
 
-    def split(self, size: int) -> "tuple[SparseRows]":
-        """Return all rows together, because a product copies the columns."""
-        return (self,)
-
     def to(self, dtype: torch.dtype) -> "SparseRows":
         """Return the rows, which are float64."""
         return self

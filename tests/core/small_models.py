@@ -7,10 +7,25 @@ import torch
 
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.statistics import Scatter
 
 CPU = torch.device("cpu")
 D = 6
+
+# The paper's descent with this package's additions, and no epoch.
+DESCENT = Descent(
+    max_epochs=0,
+    learning_rate=0.01,
+    momentum=0.9,
+    weight_decay=0.0,
+    batch_size=50,
+    adaptive_rate=True,
+    patience=10,
+    n_folds=4,
+    draws=True,
+    standard_errors=2.0,
+)
 
 # Two layers of bands beside inputs and a small shared band, exact moments.
 SETTINGS = Settings(
@@ -28,6 +43,14 @@ SETTINGS = Settings(
     rank=None,
     classifier="ovo",
     old_statistics="gaussian",
+    scale="auto",
+    batch_norm=False,
+    chunk_size=4096,
+    units="relative",
+    half_bias=True,
+    left_out=True,
+    novelty=False,
+    descent=DESCENT,
 )
 
 

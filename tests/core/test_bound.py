@@ -12,8 +12,7 @@ from ffnb_sklearn.core.bound import forgetting_bound
 from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.settings import Descent
-from tests.core.small_models import SETTINGS, learnt
+from tests.core.small_models import DESCENT, SETTINGS, learnt
 
 BANDS_ONLY = replace(SETTINGS, p=(0.9,) * 3, band_size=2, shared_band_size=0, skip_connection=False)
 
@@ -29,13 +28,13 @@ def stream(d=12, n_tasks=3, seed=0, unit=1.0):
     return tasks
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("null_space", [True, False])
 @pytest.mark.parametrize("max_epochs", [0, 3])
 @pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1.0), (2, 1.0), (0, 1e-9)])
 def test_the_drift_is_within_the_bound(activation, null_space, max_epochs, seed, unit):
     tasks = stream(seed=seed, unit=unit)
-    descent = Descent(max_epochs=max_epochs, learning_rate=0.1)
+    descent = replace(DESCENT, max_epochs=max_epochs, learning_rate=0.1)
     model = learnt(tasks, BANDS_ONLY, activation=activation, null_space=null_space, descent=descent)
 
     found = forgetting_bound(model, torch.cat([task.X for task in tasks[:2]]))
@@ -139,7 +138,7 @@ def random_path(rng, n_steps):
 
 def drift_and_printed_bound(X, layers, activation):
     """Squared change of the last layer from first to last step, and the sum of Proposition 1."""
-    g, n_steps = ACTIVATIONS[activation], layers[0][2].shape[0] - 1
+    g, n_steps = ACTIVATIONS[activation].value, layers[0][2].shape[0] - 1
     outputs, bounds = [X] * (n_steps + 1), np.zeros(n_steps)
     for axes, old, steps in layers:
         beta = [psi @ axes for psi in outputs]

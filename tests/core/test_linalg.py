@@ -74,16 +74,16 @@ def test_entries_that_are_not_finite_are_named():
         matrix = positive_definite(3)
         matrix[1, 1] = bad
         with pytest.raises(NotPositiveDefiniteError, match="the moment has entries that are NaN"):
-            cholesky(matrix, name="the moment")
+            cholesky(matrix, name="the moment", remedy="a larger `bands__gamma`")
 
 
 @pytest.mark.parametrize(("lowest", "jitter"), [(-1e-13, 1e-12), (-1e-9, 1e-8), (-3e-7, 1e-6)])
 def test_the_shift_that_was_needed_is_warned_about_and_used(lowest, jitter):
     matrix = torch.diag(torch.tensor([1.0, 1.0, lowest], dtype=torch.float64))
 
-    message = f"the moment .* {jitter:.0e} of its mean .* A larger ridge, `epsilon`"
+    message = f"the moment .* {jitter:.0e} of its mean .* The remedy is a larger `bands__gamma`"
     with pytest.warns(IllConditionedWarning, match=message) as caught:
-        factor = cholesky(matrix, name="the moment")
+        factor = cholesky(matrix, name="the moment", remedy="a larger `bands__gamma`")
     assert caught[0].filename == __file__
 
     shifted = matrix + jitter * matrix.diagonal().mean() * torch.eye(3, dtype=torch.float64)
@@ -104,7 +104,7 @@ def test_only_the_matrices_of_a_batch_that_need_it_are_shifted():
 
 def test_a_matrix_beyond_help_is_an_error_that_names_it():
     with pytest.raises(
-        NotPositiveDefiniteError, match=r"the moment is not positive definite.*ridge"
+        NotPositiveDefiniteError, match=r"the moment is not positive definite.*a larger `epsilon`"
     ):
         cholesky(-torch.eye(3, dtype=torch.float64), name="the moment")
 
@@ -119,23 +119,6 @@ def test_solving_is_multiplication_by_the_dense_inverse(n_rows):
 
     expected = right @ np.linalg.inv(np.diag(diagonal) + rows.T @ rows)
     assert_allclose(system.solve(torch.as_tensor(right)), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])
-def test_own_rows_are_multiplied_by_the_dense_inverse(n_rows):
-    rng = np.random.default_rng(0)
-    diagonal, rows = rng.uniform(0.1, 5.0, size=8), rng.normal(size=(n_rows, 8))
-
-    system = DiagonalPlusGram(
-        torch.as_tensor(diagonal), torch.as_tensor(rows), name="it", scale=0.3
-    )
-
-    expected = rows @ np.linalg.inv(np.diag(diagonal) + 0.3 * rows.T @ rows)
-    assert_allclose(system.solve_own(torch.as_tensor(rows)), expected, rtol=1e-10)
-    index = torch.tensor([2, 0])
-    assert_allclose(system.solve_own(torch.as_tensor(rows), index), expected[[2, 0]], rtol=1e-10)
-    lengths = np.einsum("ij,ij->i", expected, rows)[[2, 0]]
-    assert_allclose(system.own_lengths(torch.as_tensor(rows), index), lengths, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])

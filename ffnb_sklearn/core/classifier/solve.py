@@ -11,7 +11,7 @@ from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
 from .choice import Choice, choose, with_choice
 from .gaussians import ClassGaussians
-from .heads import Head, head_named
+from .heads import HEADS, Head
 
 __all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
 
@@ -39,7 +39,7 @@ def solve(
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
-    head = head_named(settings.classifier).solved(gaussians, choice, settings)
+    head = HEADS[settings.classifier].solved(gaussians, choice, settings)
     return Solution(head, choice)
 
 
@@ -56,9 +56,7 @@ def chosen_gaussians(
     blocks = classifier_blocks(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
-        choice = choose(
-            gaussians, blocks, settings, features.shared, head_named(settings.classifier)
-        )
+        choice = choose(gaussians, blocks, settings, features.shared, HEADS[settings.classifier])
     gaussians = with_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
 
@@ -77,4 +75,4 @@ def n_classifier_weights(
             most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
             # By weights: how many axes rounding leaves to a class depends on how its samples came.
             n_axes += max(0, min(d, most, round(one.weight) - 1))
-    return head_named(settings.classifier).n_weights(d, n_classes, n_axes)
+    return HEADS[settings.classifier].n_weights(d, n_classes, n_axes)

@@ -129,7 +129,8 @@ def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
 def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
     """Return the matrix that the regression of codes inverts, given R in the residual axes."""
     name = "the moment of a band's initialisation"
-    return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name)
+    remedy = "a larger `bands__gamma`"
+    return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name, remedy=remedy)
 
 
 def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Tensor) -> bool:

@@ -57,7 +57,7 @@ class Band:
         """Compute the outputs of the neurons from their responses, of the same shape."""
         if self.batch_norm is not None:
             response = self.batch_norm(response)
-        outputs = ACTIVATIONS[self.activation](response)
+        outputs = ACTIVATIONS[self.activation].value(response)
         return outputs if self.scale == 1.0 else self.scale * outputs
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
@@ -135,19 +135,18 @@ class FeatureMap:
         """Compute all features of samples, inputs first, newest band last; X without neurons."""
         if self.n_features == self.n_inputs:
             return X
-        stop = self.n_inputs + len(self.shared)
-        # A length would be a constant in an exported module.
-        features = X.new_empty((X.shape[0], self.n_features))
-        features[:, : self.n_inputs] = X
-        features[:, self.n_inputs : stop] = self.shared(X)
+        blocks = [X]
+        if len(self.shared):
+            blocks.append(self.shared(X))
+        # The features of each layer so far; a band sees those that came before it.
+        layers: dict[int, list[torch.Tensor]] = {0: [X]}
         # A product of its own for each band rounds its neurons the same whatever else comes.
         for band in self.bands:
-            start, stop = stop, stop + len(band.weights)
-            below = X
-            if band.layer > 1:
-                below = features[:, torch.as_tensor(self.inputs_of(band), device=X.device)]
-            features[:, start:stop] = band(below)
-        return features
+            outputs = band(torch.cat(layers[band.layer - 1], dim=1))
+            layers.setdefault(band.layer, []).append(outputs)
+            blocks.append(outputs)
+        # The older exporter to ONNX would lose blocks that are written into one tensor.
+        return torch.cat(blocks, dim=1)
 
 
 class Blocks(NamedTuple):

@@ -15,7 +15,6 @@ __all__ = [
     "NullSpace",
     "Past",
     "above_rounding",
-    "largest_useful_p",
     "null_space",
 ]
 
@@ -135,15 +134,6 @@ def null_space(past: torch.Tensor, p: int | float) -> NullSpace:
     # Without the slack, rounding of the sum could ask for one axis too many.
     n_short = int((sums < p * sums[-1] * (1.0 - SUM_ROUNDING)).sum())
     return NullSpace(past[: min(n_short + 1, past.shape[1] - 1)])
-
-
-def largest_useful_p(past: torch.Tensor, features: torch.Tensor) -> int:
-    """Return the largest number of kept axes that leaves new samples more than rounding.
-
-    The samples lie in the span of the past, principal rows of which the longest come first.
-    """
-    energies = (features @ NullSpace(past).kept.T).square().sum(0)
-    return int(torch.nonzero(energies > SUM_ROUNDING * energies.sum())[-1])
 
 
 def above_rounding(rows: torch.Tensor) -> torch.Tensor:

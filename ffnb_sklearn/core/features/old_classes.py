@@ -7,7 +7,7 @@ import torch
 
 from ..device import as_array, as_tensor
 from ..statistics import ClassMoments, check_finite
-from .activations import ACTIVATIONS, gaussian_moments
+from .activations import ACTIVATIONS
 from .feature_map import Band, Index, as_slice
 
 __all__ = ["extend_moments"]
@@ -25,15 +25,16 @@ def extend_moments(
 
     "zero" follows the paper: the null-space silences the new neurons, so their output is the
     constant g(0), after any batch normalisation. "gaussian" assumes that the class is Gaussian
-    below the band (`gaussian_moments`). The rest of the variance is stored as the residual of each
-    neuron. Raise `ValueError` if a new moment is not finite.
+    below the band (`Activation.gaussian_moments`). The rest of the variance is stored as the
+    residual of each neuron. Raise `ValueError` if a new moment is not finite.
     """
+    activation = ACTIVATIONS[band.activation]
     rows, offset = band.weights, np.zeros(len(band.weights))
     if band.batch_norm is not None:
         rows = band.batch_norm.scale[:, None] * rows
         offset = -band.batch_norm.scale * band.batch_norm.mean
     if old_statistics == "zero":
-        constant = band.scale * as_array(ACTIVATIONS[band.activation](as_tensor(offset)))
+        constant = band.scale * as_array(activation.value(as_tensor(offset)))
         silent = np.zeros_like(constant)
         return tuple(
             one.append(constant, np.zeros((one.rank, len(silent))), silent) for one in moments
@@ -52,7 +53,7 @@ def extend_moments(
     mean = means @ weights.T + as_tensor(offset, device=device)
     scatter = residuals @ weights.square().T
     scatter.index_add_(0, owners, responses.square())
-    output = gaussian_moments(band.activation, mean, scatter / masses)
+    output = activation.gaussian_moments(mean, scatter / masses)
     output_mean = band.scale * output.mean
     coupled = responses * (band.scale * output.slope)[owners]
     along = torch.zeros_like(scatter).index_add_(0, owners, coupled.square())

@@ -71,20 +71,31 @@ class SharedBand:
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""
-        norms = torch.linalg.vector_norm(X, dim=1, keepdim=True)
-        outputs = torch.cat([X, norms], dim=1) @ as_tensor(self.rows, device=X.device).T
-        rectified, cosines = outputs[:, : self.n_rectified], outputs[:, self.n_rectified :]
+        norms = _norms(X)
+        inputs = torch.cat([X, norms], dim=1)
+        rows = as_tensor(self.rows, device=X.device)
+        rectified = inputs @ rows[: self.n_rectified].T
         if self.mirrored:
             # The factor gives |z| the mean energy of a ReLU.
             rectified.abs_().mul_(0.5**0.5)
         else:
             rectified.relu_()
-        if len(self.frequencies):
-            divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
-            frequencies = as_tensor(self.frequencies, device=X.device)
-            angles = cosines.div_(divisors).addmm_(divisors.log(), frequencies[None])
-            angles.cos_().mul_(norms * (2.0 / len(self)) ** 0.5)
-        return outputs
+        if not len(self.frequencies):
+            return rectified
+        cosines = inputs @ rows[self.n_rectified :].T
+        divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
+        frequencies = as_tensor(self.frequencies, device=X.device)
+        angles = cosines.div_(divisors).addmm_(divisors.log(), frequencies[None])
+        angles.cos_().mul_(norms * (2.0 / len(self)) ** 0.5)
+        return torch.cat([rectified, cosines], dim=1)
+
+
+def _norms(X: torch.Tensor) -> torch.Tensor:
+    """Return the norms of rows, of shape (n_samples, 1), whose squares may leave the range."""
+    largest = X.abs().amax(1, keepdim=True)
+    largest = torch.where(largest > 0.0, largest, torch.ones_like(largest))
+    norms: torch.Tensor = torch.linalg.vector_norm(X / largest, dim=1, keepdim=True)
+    return largest * norms
 
 
 def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> SharedBand:

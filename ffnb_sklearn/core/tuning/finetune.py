@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ..classifier.choice import Choice
-from ..classifier.heads import Head, head_named
+from ..classifier.heads import HEADS, Head
 from ..classifier.solve import solve
 from ..device import as_tensor
 from ..drafts import Draft, append_drafts
@@ -108,7 +108,7 @@ class _Tuning:
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
         # The descent uses a linear head, whichever head predicts.
-        linear = head_named(model.settings.classifier).tuned_as
+        linear = HEADS[model.settings.classifier].tuned_as
         self._model = replace(model, settings=replace(model.settings, classifier=linear))
         self._task, self._start, self._descent = task, list(drafts), model.settings.descent
         # Streams with two keys belong to the start of the bands.

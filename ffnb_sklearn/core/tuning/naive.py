@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
+from ..features.activations import ACTIVATIONS
 from ..features.feature_map import Band, FeatureMap
 from ..features.shared_band import SharedBand
 from ..settings import Descent
@@ -88,12 +89,12 @@ def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
 def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> NaiveNetwork:
     """Append a random band to every layer, and a random output for each new class.
 
-    Weights are normal. Their variance is 1 / (mean square norm of a neuron's inputs), twice that
-    under a ReLU (K. He et al. Delving deep into rectifiers. ICCV 2015), so that neurons are of
-    order one. Old rows are the same arrays, with zero weight on the new neurons.
+    Weights are normal. Their variance is the gain of the activation over the mean square norm of a
+    neuron's inputs, so that neurons are of order one. Old rows are the same arrays, with zero
+    weight on the new neurons.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 0])
-    gain = 2.0 if activation == "relu" else 1.0
+    gain = ACTIVATIONS[activation].gain
     bands = []
     for layer in range(1, network.n_layers + 1):
         width = len(network.features.layer(layer - 1)) + (layer > 1) * n_new * band_size

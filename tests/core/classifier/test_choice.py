@@ -12,7 +12,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.classifier.choice import Choice, choose, separation_energy, with_choice
 from ffnb_sklearn.core.classifier.gaussians import ClassGaussians
-from ffnb_sklearn.core.classifier.heads import head_named
+from ffnb_sklearn.core.classifier.heads import HEADS
 from ffnb_sklearn.core.classifier.heads.distances import fit_distances
 from ffnb_sklearn.core.classifier.judge import LeftOutSamples
 from ffnb_sklearn.core.classifier.solve import solve
@@ -77,7 +77,7 @@ def classes_of(model, moments=None, seed=0):
 
 
 def choice_of(model, moments=None, seed=0):
-    head = head_named(model.settings.classifier)
+    head = HEADS[model.settings.classifier]
     return choose(*classes_of(model, moments, seed), model.settings, model.features.shared, head)
 
 

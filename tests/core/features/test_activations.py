@@ -1,33 +1,34 @@
 """Moments of activations under a Gaussian, against adaptive quadrature."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from ffnb_sklearn.core.features.activations import ACTIVATIONS, gaussian_moments
+from ffnb_sklearn import Bands, NaiveIncrementalClassifier
+from ffnb_sklearn.core.features.activations import ACTIVATIONS, Activation
 
 
 def moments(activation, mean, variance):
-    result = gaussian_moments(
-        activation, *(torch.as_tensor(one, dtype=torch.float64) for one in (mean, variance))
-    )
-    return [one.numpy() for one in result]
+    mean, variance = (torch.as_tensor(one, dtype=torch.float64) for one in (mean, variance))
+    return [one.numpy() for one in ACTIVATIONS[activation].gaussian_moments(mean, variance)]
 
 
 def slope(activation, z):
-    if activation == "relu":
-        return float(z > 0)
-    value = ACTIVATIONS[activation](torch.tensor(z, dtype=torch.float64)).item()
-    return 1.0 - value**2 if activation == "tanh" else value * (1.0 - value)
+    """Slope of an activation by autograd."""
+    z = torch.tensor(z, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(ACTIVATIONS[activation].value(z).sum(), z)
+    return gradient.numpy()
 
 
 def by_quadrature(activation, mean, deviation):
     """Mean, variance and mean slope by adaptive integration, split where ReLU has its corner."""
 
     def value(z):
-        return ACTIVATIONS[activation](torch.tensor(z, dtype=torch.float64)).item()
+        return ACTIVATIONS[activation].value(torch.tensor(z, dtype=torch.float64)).item()
 
     def expectation(f):
         corner = np.clip(-mean / deviation, -12.0, 12.0)
@@ -43,7 +44,7 @@ def by_quadrature(activation, mean, deviation):
     return average, variance, expectation(lambda z: slope(activation, z))
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(
     ("mean", "deviation"), [(0.0, 1.0), (0.7, 0.2), (-1.3, 0.9), (2.5, 1.4), (-0.1, 0.01)]
 )
@@ -56,17 +57,17 @@ def test_moments_are_those_of_adaptive_quadrature(activation, mean, deviation):
     assert_allclose(np.ravel(result), expected, rtol=tolerance, atol=1e-12)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_without_variance_the_moments_are_those_of_a_constant(activation):
     mean = np.array([-3.0, -1e-8, 0.0, 0.4, 1e8])
 
     average, variance, derivative = moments(activation, mean, np.zeros(5))
 
-    expected = ACTIVATIONS[activation](torch.as_tensor(mean)).numpy()
+    expected = ACTIVATIONS[activation].value(torch.as_tensor(mean)).numpy()
     assert_allclose(average, expected, rtol=1e-14, atol=1e-16)
     assert_allclose(variance, np.zeros(5), atol=1e-25)
     inner = np.flatnonzero(mean)  # ReLU has no slope at its corner
-    assert_allclose(derivative[inner], [slope(activation, mean[i]) for i in inner], rtol=1e-12)
+    assert_allclose(derivative[inner], slope(activation, mean[inner]), rtol=1e-12)
 
 
 def test_far_above_its_corner_relu_is_the_identity():
@@ -113,7 +114,58 @@ def test_relu_moments_scale_with_their_gaussian():
     assert_allclose(scaled[2], plain[2], rtol=1e-13)
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_any_shape_is_kept(activation):
     for one in moments(activation, np.zeros((2, 3)), np.ones((2, 3))):
         assert one.shape == (2, 3)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_derivative_is_that_of_autograd_and_within_one(activation):
+    z = np.concatenate([np.linspace(-40.0, 40.0, 4001), [-1e300, -1e-300, 1e-300, 1e300]])
+    derivative = ACTIVATIONS[activation].derivative(torch.as_tensor(z)).numpy()
+    assert_allclose(derivative, slope(activation, z), rtol=1e-12, atol=1e-15)
+    # The bound on forgetting has no factor for steeper activations.
+    assert np.abs(derivative).max() <= 1.0
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_pass_through_the_value(activation):
+    z = torch.linspace(-3.05, 3.0, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(ACTIVATIONS[activation].value, z)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_the_gain_keeps_outputs_of_order_one(activation):
+    response = torch.linspace(-6.0, 6.0, 2001, dtype=torch.float64)
+    density = torch.exp(-0.5 * response.square())
+    outputs = ACTIVATIONS[activation].value(ACTIVATIONS[activation].gain ** 0.5 * response)
+    energy = float((density * outputs.square()).sum() / density.sum())
+    assert 0.25 < energy <= 1.0 + 1e-9
+    if activation == "relu":
+        assert energy == pytest.approx(1.0)
+
+
+class Softsign(Activation):
+    """An activation that the package lacks: it is this object alone."""
+
+    def value(self, z):
+        return z / (1.0 + z.abs())
+
+    def derivative(self, z):
+        return (1.0 + z.abs()) ** -2
+
+
+def test_a_new_activation_is_one_object(monkeypatch):
+    monkeypatch.setitem(ACTIVATIONS, "softsign", Softsign())
+    result = np.ravel(moments("softsign", [0.7], [0.01]))
+    assert_allclose(result, by_quadrature("softsign", 0.7, 0.1), rtol=1e-10)
+    assert_allclose(slope("softsign", [0.7]), [1.7**-2])
+
+
+@pytest.mark.parametrize("estimator", [Bands, NaiveIncrementalClassifier])
+def test_estimators_take_and_list_every_activation(estimator):
+    (options,) = estimator._parameter_constraints["activation"]
+    assert options.options == set(ACTIVATIONS)
+    listed = re.search(r"activation : \{(.*)\}", estimator.__doc__)[1]
+    assert {name.strip('"') for name in listed.split(", ")} == set(ACTIVATIONS)

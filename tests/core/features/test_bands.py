@@ -6,8 +6,14 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import null_space as scipy_null_space
 
-from ffnb_sklearn.core.features.bands import band_codes, random_rows, regression_rows
+from ffnb_sklearn.core.features.bands import (
+    band_codes,
+    code_system,
+    random_rows,
+    regression_rows,
+)
 from ffnb_sklearn.core.features.nullspace import null_space
+from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from tests.core.small_models import principal_rows
 
 
@@ -271,3 +277,14 @@ def test_the_unit_of_the_samples_does_not_move_the_cuts(scale):
     scaled = codes_of(scale * X, targets, np.ones(15), 3)
 
     assert_allclose(scaled, codes_of(X, targets, np.ones(15), 3), atol=1e-9)
+
+
+def test_a_moment_that_cannot_be_factored_names_the_parameter_of_the_bands():
+    broken = torch.full((2, 3), 1e200, dtype=torch.float64)
+    with pytest.raises(NotPositiveDefiniteError, match="NaN or infinite"):
+        code_system(broken, torch.tensor(1.0, dtype=torch.float64))
+    # Columns that lie close together, with a ridge far below their rounding.
+    rows = torch.ones((3, 3), dtype=torch.float64)
+    rows[0, 0] += 1e-9
+    with pytest.warns(IllConditionedWarning, match="a larger `bands__gamma`"):
+        code_system(1e9 * rows, torch.tensor(1e-9, dtype=torch.float64))

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from ffnb_sklearn.core.features.nullspace import (
     above_rounding,
-    largest_useful_p,
     null_space,
 )
 from tests.core.small_models import principal_rows
@@ -115,9 +114,7 @@ def test_computed_axes_too_short_to_be_orthogonal_are_made_so():
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_the_rank_and_the_largest_useful_p_leave_rounding_out(scale):
+def test_the_rank_leaves_rounding_out(scale):
     past = scale * past_of([4.0, 3.0, 2.0, 1e-8], 6)
-    features = past[:3] + past[2]  # Nothing in the fourth axis.
 
     assert len(above_rounding(past)) == 3
-    assert largest_useful_p(past, features) == 2

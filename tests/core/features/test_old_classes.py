@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from ffnb_sklearn.core.features.batch_norm import BatchNorm
 from ffnb_sklearn.core.features.feature_map import Band
 from ffnb_sklearn.core.features.old_classes import extend_moments
@@ -25,7 +26,7 @@ def sampled(moments, n=400_000):
     return moments.mean + np.random.default_rng(1).normal(size=(n, 5)) @ root.T
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("residual", [0.0, 0.3])
 @pytest.mark.parametrize("scale", [1.0, 0.4])
 def test_gaussian_moments_are_those_of_samples_of_the_gaussian(activation, residual, scale):

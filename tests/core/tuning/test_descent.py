@@ -1,12 +1,13 @@
 """The pieces of the descent: its loss, its steps, its rate, its end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
 
-from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.tuning.descent import (
     MomentumSteps,
     deal,
@@ -14,6 +15,7 @@ from ffnb_sklearn.core.tuning.descent import (
     multi_class_hinge,
     rate_factor,
 )
+from tests.core.small_models import DESCENT
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 5])
@@ -40,7 +42,9 @@ def test_for_two_classes_the_hinge_is_that_of_torch():
 def test_steps_are_those_of_torch():
     start = torch.tensor([1.0, -2.0], dtype=torch.float64)
     ours, theirs = (start.clone().requires_grad_() for _ in range(2))
-    step = MomentumSteps([ours], Descent(learning_rate=0.1, momentum=0.8, weight_decay=0.3))
+    step = MomentumSteps(
+        [ours], replace(DESCENT, learning_rate=0.1, momentum=0.8, weight_decay=0.3)
+    )
     optimiser = torch.optim.SGD([theirs], lr=0.1, momentum=0.8, weight_decay=0.3)
 
     for rate in (0.1, 0.1, 0.05):

@@ -9,16 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.drafts import append_drafts, draft_bands
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.model import empty_model
-from ffnb_sklearn.core.settings import Descent
+from ffnb_sklearn.core.model import empty_model, updated_moments
 from ffnb_sklearn.core.tuning import finetune as module
-from ffnb_sklearn.core.tuning.descent import MomentumSteps
-from ffnb_sklearn.core.tuning.finetune import finetune
-from tests.core.small_models import SETTINGS, D, learnt, task
+from ffnb_sklearn.core.tuning.descent import MomentumSteps, multi_class_hinge
+from ffnb_sklearn.core.tuning.finetune import Network, Samples, finetune
+from tests.core.small_models import CPU, DESCENT, SETTINGS, D, learnt, task
 
-DESCENT = Descent(max_epochs=5, learning_rate=0.05)
-GENTLE = Descent(max_epochs=30, learning_rate=0.001)
-TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=DESCENT)
+FAST = replace(DESCENT, max_epochs=5, learning_rate=0.05)
+GENTLE = replace(DESCENT, max_epochs=30, learning_rate=0.001)
+TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=FAST)
 
 
 def known(settings=TUNED, tasks=None):
@@ -39,7 +38,7 @@ def copies_of(drafts):
 
 
 def test_without_epochs_bands_stay_as_they_start():
-    drafts, after, losses = tuned(descent=Descent())
+    drafts, after, losses = tuned(descent=DESCENT)
 
     assert losses == ()
     assert all(a is b for a, b in zip(drafts, after, strict=True))
@@ -73,7 +72,7 @@ def test_rows_move_within_the_open_axes_only():
     tuning = module._Tuning(model, new, drafts)
     steps = copies_of(drafts)
 
-    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, DESCENT))
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, FAST))
 
     after = tuning._mean_of_copies([step.detach() for step in steps])
     for start, end in zip(drafts, after, strict=True):
@@ -95,7 +94,7 @@ def test_old_bands_are_bit_identical():
 
 def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
     # A rate this large makes the first step worse than the start.
-    drafts, after, losses = tuned(descent=Descent(max_epochs=30, learning_rate=1e4))
+    drafts, after, losses = tuned(descent=replace(DESCENT, max_epochs=30, learning_rate=1e4))
 
     assert len(losses) == 10
     assert all(torch.equal(a.rows, b.rows) for a, b in zip(drafts, after, strict=True))
@@ -126,7 +125,7 @@ def test_the_loss_of_unseen_samples_falls_from_a_poor_start():
 
 
 def test_epochs_go_on_at_a_loss_of_zero_because_weight_decay_still_moves_the_rows(monkeypatch):
-    kind = Descent(max_epochs=5, weight_decay=1.0, patience=None, standard_errors=None)
+    kind = replace(DESCENT, max_epochs=5, weight_decay=1.0, patience=None, standard_errors=None)
     monkeypatch.setattr(module, "Network", Silent)
     drafts, after, losses = tuned(descent=kind)
 
@@ -204,7 +203,7 @@ def test_it_works_where_gradients_are_switched_off():
 def test_weight_decay_shortens_the_rows():
     new, lengths = task(2, 3), []
     for decay in (0.0, 10.0):
-        model = known(replace(TUNED, descent=replace(DESCENT, weight_decay=decay)))
+        model = known(replace(TUNED, descent=replace(FAST, weight_decay=decay)))
         drafts = draft_bands(model, new)
         tuning = module._Tuning(model, new, drafts)
         steps = copies_of(drafts)
@@ -229,7 +228,7 @@ def test_no_copy_sees_its_own_fold():
     tuning._folds = torch.ones_like(tuning._folds)
     steps = copies_of(drafts)
 
-    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, DESCENT))
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, FAST))
 
     for step, start in zip(steps, copies_of(drafts), strict=True):
         moved = (step != start).any(2).any(1)
@@ -260,7 +259,7 @@ def test_samples_respond_as_to_the_copy_that_has_not_seen_them():
 
 def test_rows_out_of_range_are_an_error_that_names_the_rate():
     with pytest.raises(ValueError, match=r"learning_rate=1e\+300 or weight_decay=0.0 is too large"):
-        tuned(activation="relu", descent=Descent(max_epochs=5, learning_rate=1e300))
+        tuned(activation="relu", descent=replace(DESCENT, max_epochs=5, learning_rate=1e300))
 
 
 def test_moments_of_new_classes_are_those_of_the_tuned_bands():
@@ -276,3 +275,53 @@ def test_moments_of_new_classes_are_those_of_the_tuned_bands():
         columns = after.features.layer(1)[-2:]
         assert_allclose(after.moments[label].mean[columns], share @ outputs[now], rtol=1e-9)
     assert_array_equal(after.features.bands[2].weights, drafts[0].rows)
+
+
+def last_task(**changes):
+    """A model with the bands of a second task, its samples, the rows of the bands, the network."""
+    settings = replace(SETTINGS, **changes)
+    before = learnt([task(0, 1)], settings)
+    new = task(2, 3)
+    drafts = draft_bands(before, new)
+    model, fresh = append_drafts(before, new, drafts)
+    model = replace(model, moments=updated_moments(model, new, fresh))
+    zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
+    samples = Samples(before.features(new.X), zeros, new.classes, new.weights)
+    network = Network(before, model.features.bands[-2:], model.solution(CPU).classifier, CPU)
+    return model, new, samples, [draft.rows for draft in drafts], network
+
+
+@pytest.mark.parametrize("classifier", ["ovo", "ova"])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("skip_connection", [False, True])
+def test_the_hinge_is_that_of_the_models_scores(
+    classifier, activation, batch_norm, skip_connection
+):
+    model, new, samples, rows, network = last_task(
+        classifier=classifier,
+        activation=activation,
+        batch_norm=batch_norm,
+        skip_connection=skip_connection,
+    )
+
+    found = network.hinge(samples, rows)
+
+    expected = multi_class_hinge(model.scores(new.X), new.classes)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    _, _, samples, rows, network = last_task(activation="tanh")
+    moving = [row.clone().requires_grad_() for row in rows]
+
+    assert torch.autograd.gradcheck(lambda *rows: network.hinge(samples, rows).sum(), moving)
+
+
+def test_samples_are_taken_and_joined():
+    samples = last_task()[2]
+    first, second = samples.take(torch.arange(5)), samples.take(torch.arange(5, 16))
+
+    joined = first.followed_by(second)
+
+    assert all(map(torch.equal, joined, samples))

@@ -7,10 +7,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.tuning import naive
 from ffnb_sklearn.core.tuning.descent import MomentumSteps, multi_class_hinge
 from ffnb_sklearn.core.tuning.naive import empty_network, grow, train_newest
+from tests.core.small_models import DESCENT
 
 RNG = np.random.default_rng(0)
 # Four classes of ten samples each.
@@ -33,7 +33,7 @@ def samples(*codes):
 
 
 def descent(**changes):
-    return Descent(**{"max_epochs": 20, "learning_rate": 0.05, **changes})
+    return replace(DESCENT, **{"max_epochs": 20, "learning_rate": 0.05, **changes})
 
 
 def descend(move, loss, n_samples, rng):

@@ -9,14 +9,11 @@ from .interface import Head
 from .pairs import PairwiseFisher
 from .ridge import OneVsAllRidge
 
-__all__ = ["Head", "head_named"]
+__all__ = ["HEADS", "Head"]
 
-
-def head_named(classifier: str) -> type[Head]:
-    """Return the head of a value of the parameter `classifier`."""
-    heads: dict[str, type[Head]] = {
-        "gaussian": GaussianDistances,
-        "ovo": PairwiseFisher,
-        "ova": OneVsAllRidge,
-    }
-    return heads[classifier]
+# All heads, by the values of the parameter `classifier`.
+HEADS: dict[str, type[Head]] = {
+    "gaussian": GaussianDistances,
+    "ovo": PairwiseFisher,
+    "ova": OneVsAllRidge,
+}

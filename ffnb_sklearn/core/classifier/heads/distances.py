@@ -24,6 +24,7 @@ from itertools import groupby
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...device import as_array, as_tensor
 from ...linalg import DiagonalPlusGram, cholesky
@@ -32,6 +33,7 @@ from ...statistics import Array
 from ..gaussians import ClassGaussians
 from ..judge import LEAST_SHARE, LeftOutSamples
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
+from .modules import DistanceScores
 from .screening import is_exact, screened
 
 __all__ = ["GaussianDistances", "fit_distances"]
@@ -113,14 +115,30 @@ class GaussianDistances(Head):
         found[unsure] = order[scores[:, order].argmax(1)]
         return found
 
-    def logits(self, scores: Array) -> Array:
-        """Return the scores themselves."""
-        return scores
-
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
         moved: Array = scores + np.log(len(priors) * priors)
         return moved
+
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the distances as a module; the adjustment for priors is a shift."""
+        n_classes = len(self.planes)
+        arrays = {
+            "centre": self.centre,
+            "planes": self.planes,
+            "offsets": self.offsets,
+            "rows": self.rows,
+            "shifts": self.shifts,
+            "class_of": np.repeat(np.arange(n_classes), self.lengths),
+            "shift": self.with_priors(np.zeros(n_classes), priors),
+        }
+        return DistanceScores(
+            arrays, temperature=self.temperature, own_temperature=self.own_temperature
+        )
+
+    def logits_module(self) -> nn.Module:
+        """Return the identity: the scores are logits."""
+        return nn.Identity()
 
     def log_ratios(self, x: Rows) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""

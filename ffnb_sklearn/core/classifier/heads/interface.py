@@ -4,7 +4,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import torch
+from torch import nn
 
+from ...device import as_array, as_tensor
 from ...settings import Settings
 from ...sparse import SparseRows
 from ...statistics import Array
@@ -76,13 +78,22 @@ class Head(ABC):
         """Return the class of the highest score of each sample, the first in `order` of equals."""
         return order[self.scores(x)[:, order].argmax(1)]
 
-    @abstractmethod
     def logits(self, scores: Array) -> Array:
         """Return logarithms of the probabilities, but for a constant, in the order of scores."""
+        logits = self.logits_module()(as_tensor(scores))
+        return as_array(logits)
 
     @abstractmethod
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Return the scores for classes of these priors, of sum one, instead of equal ones."""
+
+    @abstractmethod
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the module that maps features to the scores for classes of these priors."""
+
+    @abstractmethod
+    def logits_module(self) -> nn.Module:
+        """Return the module that maps scores to `logits`."""
 
     def pooling(self) -> Array | None:
         """Return the matrix that turns the tanh of responses into scores.

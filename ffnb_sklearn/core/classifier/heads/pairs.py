@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...device import as_array, as_tensor
 from ...linalg import DiagonalPlusGram, cholesky, solve_in_place
@@ -29,6 +30,7 @@ from ...settings import Settings
 from ...statistics import Array
 from ..gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
+from .modules import LossLogits, PlaneScores
 
 __all__ = ["PairwiseFisher", "fit_pairwise"]
 
@@ -93,20 +95,31 @@ class PairwiseFisher(Head):
             pooled[:, :stop] -= against.sum(1)
         return pooled
 
-    def logits(self, scores: Array) -> Array:
-        r"""Return logarithms of probabilities in the order of the scores.
+    def logits_module(self) -> nn.Module:
+        r"""Return the logarithms of probabilities as a function of the scores.
 
         A pair output is the posterior of one class minus that of the other, so
         :math:`L_t = (C - 1 - s_t) / 2` is the expected number of opponents to which class t loses,
         and :math:`p_t \propto 1 / L_t`. For two classes :math:`p_t` is the pair's posterior itself.
         """
-        logits: Array = -np.log(0.5 * (self.n_classes - 1 - scores) + _SURE)
-        return logits
+        return LossLogits(self.n_classes, _SURE)
 
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Divide the expected losses by the priors, relative to equal priors."""
         most = self.n_classes - 1 + 2.0 * _SURE
         return most - (most - scores) / (self.n_classes * priors)
+
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the pairs as a module; pooling and the adjustment for priors are affine."""
+        shift = self.with_priors(np.zeros((1, self.n_classes)), priors)
+        mixing = self.with_priors(self.pooling(), priors) - shift
+        arrays = {
+            "planes": self.planes,
+            "offsets": self.offsets,
+            "mixing": mixing,
+            "shift": shift,
+        }
+        return PlaneScores(arrays, has_tanh=True)
 
     def pooling(self) -> Array:
         """Return the matrix that adds up the pair outputs."""

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...device import as_array, as_tensor
 from ...linalg import NotPositiveDefiniteError
@@ -31,6 +32,7 @@ from ...statistics import Array
 from ..gaussians import ClassGaussians
 from ..judge import LEAST_SHARE, LeftOutSamples, normal_draws
 from .interface import Choice, Head, Rows
+from .modules import AsinhLogits, PlaneScores
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
 
@@ -80,10 +82,22 @@ class OneVsAllRidge(Head):
         planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
         return (x @ planes.T).add_(offsets)
 
-    def logits(self, scores: Array) -> Array:
-        """Return logarithms of the probabilities, but for a constant, of shape (n_samples, C)."""
-        found: Array = self.power * np.arcsinh(scores * (len(self.planes) / _LINEAR))
-        return found
+    def logits_module(self) -> nn.Module:
+        """Return the logarithms of probabilities as a function of the values."""
+        return AsinhLogits(len(self.planes) / _LINEAR, self.power)
+
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the values as a module; the adjustment for priors is affine."""
+        n_classes = len(self.planes)
+        shift = self.with_priors(np.zeros((1, n_classes)), priors)
+        mixing = self.with_priors(np.eye(n_classes), priors) - shift
+        arrays = {
+            "planes": self.planes,
+            "offsets": self.offsets,
+            "mixing": mixing,
+            "shift": shift,
+        }
+        return PlaneScores(arrays, has_tanh=False)
 
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Return the values that a regression for classes of these shares would have.

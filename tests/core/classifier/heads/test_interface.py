@@ -10,15 +10,13 @@ from scipy import sparse
 from scipy.special import softmax
 
 from ffnb_sklearn._inputs.sparse import WideSamples
-from ffnb_sklearn.core.classifier.heads import Head, head_named
+from ffnb_sklearn.core.classifier.heads import HEADS, Head
 from ffnb_sklearn.core.classifier.solve import n_classifier_weights
 from ffnb_sklearn.core.sparse import SparseRows
 from tests.core.small_models import CPU, D, learnt, task
 
-NAMES = ["gaussian", "ovo", "ova"]
 
-
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=HEADS)
 def solved(request):
     """A model, its head and samples in its features."""
     model = learnt(
@@ -31,11 +29,11 @@ def solved(request):
 
 def test_a_name_of_the_parameter_is_a_head(solved):
     model, head, _ = solved
-    assert type(head) is head_named(model.settings.classifier)
+    assert type(head) is HEADS[model.settings.classifier]
     assert isinstance(head, Head)
-    assert head_named(head.tuned_as).tuned_as == head.tuned_as
+    assert HEADS[head.tuned_as].tuned_as == head.tuned_as
     with pytest.raises(KeyError):
-        head_named("knn")
+        HEADS["knn"]
 
 
 def test_scores_have_a_column_per_class_and_decide(solved):
@@ -84,7 +82,7 @@ def test_wide_sparse_rows_have_the_scores_of_dense_rows(solved):
 @pytest.mark.parametrize("solved", ["ovo", "ova"], indirect=True)
 def test_a_linear_head_pools_the_responses_of_its_planes(solved):
     _, head, x = solved
-    assert head_named(head.tuned_as) is type(head)
+    assert HEADS[head.tuned_as] is type(head)
     responses = x @ torch.as_tensor(head.planes).T + torch.as_tensor(head.offsets)
     pooling = head.pooling()
     scores = responses if pooling is None else responses.tanh() @ torch.as_tensor(pooling)

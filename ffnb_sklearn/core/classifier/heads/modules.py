@@ -1,0 +1,119 @@
+"""Solved heads as modules of torch, whose arrays are buffers.
+
+`torch.export` and both exporters to ONNX can store them. No number of samples of the example
+becomes a constant, and nothing is written into a part of a tensor, which the older exporter loses.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import nn
+
+__all__ = ["AsinhLogits", "DistanceScores", "LossLogits", "PlaneScores"]
+
+
+class _Buffers(nn.Module):
+    """A module that holds arrays, by name."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().__init__()
+        for name, array in arrays.items():
+            self.register_buffer(name, torch.tensor(array, device="cpu"))
+
+
+class PlaneScores(_Buffers):
+    """An affine function of the responses of planes, or of their tanh.
+
+    The `mixing` matrix and the `shift` are those of the function.
+    """
+
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    mixing: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], *, has_tanh: bool) -> None:
+        super().__init__(arrays)
+        self._has_tanh = has_tanh
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the scores of samples."""
+        responses = torch.addmm(self.offsets, features, self.planes.T)
+        if self._has_tanh:
+            responses = responses.tanh()
+        return responses @ self.mixing + self.shift
+
+
+class DistanceScores(_Buffers):
+    """Scores of `GaussianDistances`, see there, plus a `shift` of each class.
+
+    A row far from all classes has squared distances beyond single precision, though their ratios,
+    which are the scores, are not. All are divided by the square of the row's `size`.
+    """
+
+    centre: torch.Tensor
+    planes: torch.Tensor
+    offsets: torch.Tensor
+    rows: torch.Tensor
+    shifts: torch.Tensor
+    class_of: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(
+        self, arrays: Mapping[str, npt.NDArray[Any]], *, temperature: float, own_temperature: float
+    ) -> None:
+        super().__init__(arrays)
+        self._temperature = temperature
+        self._own_temperature = own_temperature
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the scores of samples."""
+        x = features[:, : self.centre.shape[0]] - self.centre
+        linear = torch.addmm(self.offsets, x, self.planes.T)
+        if self.rows.shape[0] == 0:
+            return linear / self._temperature + self.shift
+        responses = torch.addmm(-self.shifts, x, self.rows.T)
+        size = responses.abs().amax(1, keepdim=True).clamp_min(1.0)
+        linear = linear / size / size
+        squares = (responses / size).square()
+        # The sum has the shape of the squares, which an expanded index would fix in an export.
+        classes = (squares < 0.0).long() + self.class_of
+        own = torch.zeros_like(linear).scatter_add(1, classes, squares)
+        scores = linear + 0.5 * own
+        nearest = own.gather(1, scores.argmax(1, keepdim=True))
+        temperatures = self._temperature / size / size + self._own_temperature * nearest
+        # Without a temperature of own axes the scores may leave the range of the numbers.
+        least = scores.abs().amax(1, keepdim=True) * torch.finfo(scores.dtype).tiny
+        return scores / torch.maximum(temperatures, least) + self.shift
+
+
+class LossLogits(nn.Module):
+    """Logits of classes from their expected losses against all others, plus a small number."""
+
+    def __init__(self, n_classes: int, added: float) -> None:
+        super().__init__()
+        self._n_others = n_classes - 1
+        self._added = added
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return minus the logarithms of the losses."""
+        return -torch.log(0.5 * (self._n_others - scores) + self._added)
+
+
+class AsinhLogits(nn.Module):
+    """Logits that are a multiple of asinh, the logarithm of y + sqrt(y^2 + 1), of scaled scores."""
+
+    def __init__(self, scale: float, power: float) -> None:
+        super().__init__()
+        self._scale = scale
+        self._power = power
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return the logits; runtimes of ONNX lack asinh, and the square of y may overflow."""
+        y = self._scale * scores
+        size = y.abs().clamp_min(1.0)
+        root = size * ((y / size).square() + size.reciprocal().square()).sqrt()
+        values = torch.log(y.abs() + root)
+        return self._power * torch.where(y < 0.0, -values, values)
