@@ -96,6 +96,17 @@ def cholesky(matrix: torch.Tensor, *, name: str) -> torch.Tensor:
     )
 
 
+def symmetric_root(matrix: torch.Tensor) -> torch.Tensor:
+    """Return the symmetric root of a positive semidefinite matrix.
+
+    Unlike its eigenvectors, the root is a continuous function of the matrix: neither their signs
+    nor their order play a part.
+    """
+    values, axes = torch.linalg.eigh(matrix)
+    root: torch.Tensor = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+    return root
+
+
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """Multiply columns, of shape (..., d, n), by the inverses of factored matrices, in place."""
     # Torch's own routine copies factors and columns.

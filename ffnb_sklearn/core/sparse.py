@@ -20,7 +20,7 @@ from .linalg import (
     longest_rows_of_products,
     random_directions,
 )
-from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
+from .statistics import ClassMoments, Rank, check_finite, moments_of, norm_of_weights, stored
 
 
 @runtime_checkable
@@ -89,7 +89,13 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
         rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
         rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
     left_out = (energies - column_energies(rows)).clamp_min_(0.0)
-    return ClassMoments(float(total), as_array(mean), stored(rows, rank), as_array(left_out))
+    return ClassMoments(
+        float(total),
+        norm_of_weights(weights),
+        as_array(mean),
+        stored(rows, rank),
+        as_array(left_out),
+    )
 
 
 class SparseRows:

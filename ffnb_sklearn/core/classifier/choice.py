@@ -19,10 +19,6 @@ from .judge import LEAST_SHARE, LeftOutSamples, best_densities, dispersion
 
 __all__ = ["Choice", "choose", "separation_energy", "with_choice"]
 
-# Energy of dominant inputs as a multiple of the shared band's, and the energy by class separation
-# that makes the comparison worth while: without it, real tables lose 0.5 points.
-_DOMINANT, _SEPARATED = 300.0, 2.0
-
 # Relative difference of cross-entropies that decides.
 _CLEAR = 0.05
 
@@ -66,20 +62,13 @@ def choose(
         return Choice(energy, shrinkage, epsilon)
     left_out = LeftOutSamples(fixed)
     has_energy = bool(left_out.classes) and min(blocks) > 0 and settings.covariance == "class"
-    if has_energy and energy >= _SEPARATED:
-        metric, dominant = (_metric(left_out, blocks, one) for one in (1.0, _DOMINANT))
-        if dominant.entropy < (1.0 - _CLEAR) * metric.entropy:
-            metric = dominant
-    else:
-        metric = _metric(left_out, blocks, energy)
+    metric = _metric(left_out, blocks, energy)
     if has_energy and head.keeps_own and shrinkage is None and epsilon is None:
         densities = _densities(left_out, blocks, shared, metric)
         if densities is not None:
             return densities
-    # If dominant inputs win, linear functions of the inputs are better.
-    linear = metric.energy == _DOMINANT
-    curved = head.keeps_own and blocks.n_shared > 0 and not linear
-    intensity, own = (1.0, 1.0) if linear else _intensity(left_out, metric)
+    curved = head.keeps_own and blocks.n_shared > 0
+    intensity, own = _intensity(left_out, metric)
     if shrinkage is not None:
         intensity = shrinkage
     elif curved:

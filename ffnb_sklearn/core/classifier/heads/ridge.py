@@ -119,7 +119,7 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     draws = _laplace_draws(gaussians)
     for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
-        nearness = gram[c].clone()
+        nearness = gram[c] - solved @ left_out.off_centre
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
         h, root = left_out.spread(c, base, solved[order])
