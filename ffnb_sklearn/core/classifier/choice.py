@@ -92,8 +92,8 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
 def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     """Return the energy of the inputs as a multiple of the shared band's, by class separation.
 
-    It is the squared ratio of the Calinski-Harabasz indices of both blocks, and 1 if an index is
-    undefined or zero but for rounding.
+    It is the squared ratio of the Calinski-Harabasz indices of both blocks, at most 1, and 1 if an
+    index is undefined or zero but for rounding.
     """
     weighted = gaussians.with_penalties(blocks, 1.0)
     spreads = [one / weighted.penalties for one in weighted.spreads()]
@@ -103,7 +103,7 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
         if not (between > ENERGY_ROUNDING * size and within > 0.0):
             return 1.0
         indices.append(between / within)
-    return (indices[0] / indices[1]) ** 2
+    return min(1.0, (indices[0] / indices[1]) ** 2)
 
 
 class _Metric(NamedTuple):
@@ -153,7 +153,8 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
     """
     gaussians, found = metric.gaussians, list[torch.Tensor]()
     for c in left_out.classes:
-        rows = gaussians.parts()[c]
+        # Squares of tiny weights would underflow.
+        rows = gaussians.parts()[c] / gaussians.weights[c].sqrt()
         solved = metric.base.solve(rows)
         gram, lost = rows @ solved.T, (solved.square() @ gaussians.penalties).sum()
         apart, _ = left_out.nearest(c, metric.planes)
@@ -162,9 +163,9 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
         return 1.0, 1.0
     traces, squares, lost, gaps = torch.stack(found).T
     weights = gaussians.weights[left_out.classes]
-    traces, squares, shares = traces / weights, squares / weights.square(), weights / weights.sum()
+    shares = weights / weights.sum()
     # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost / weights
+    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost
     errors = (traces.square() + squares) / gaussians.counts[left_out.classes]
     distance = float(squares.mean() - 2.0 * crosses.mean() + shares @ crosses)
     error, gap = float(errors.mean()), float(gaps.mean())
