@@ -19,6 +19,7 @@ import torch
 from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
+    LEAST_ENERGY,
     LENGTH_ROUNDING,
     SUM_ROUNDING,
     column_energies,
@@ -133,6 +134,34 @@ def check_finite(*sums: float) -> None:
         raise ValueError(
             "the moments of the samples must be finite numbers, and overflow here. Rescale the "
             "features or the sample weights."
+        )
+
+
+def check_weight(weight: float) -> None:
+    """Raise ValueError if the weight of a class has no inverse."""
+    least = np.finfo(np.float64).tiny
+    if weight < least:
+        raise ValueError(
+            f"the sample weights of a class must add up to at least {least:.1e}; their sum is "
+            f"{weight:.1e}."
+        )
+
+
+def check_size(moments: Iterable[ClassMoments]) -> None:
+    """Raise ValueError if the features of all classes are so small that their squares are lost."""
+    size, least = 0.0, LEAST_ENERGY**0.5
+    for one in moments:
+        size = max(size, float(np.abs(one.mean).max(initial=0.0)))
+        # The mean of the first class suffices in nearly every model.
+        if size >= least:
+            return
+        size = max(size, float(np.abs(one.factor).max(initial=0.0)) / one.weight**0.5)
+        if size >= least:
+            return
+    if size > 0.0:
+        raise ValueError(
+            f"the samples must have values of at least {least:.0e}, or squares are lost; the "
+            f"largest moment is {size:.0e}. Rescale the features."
         )
 
 
@@ -331,14 +360,26 @@ def norm_of_weights(weights: torch.Tensor) -> float:
     return float(largest * torch.linalg.vector_norm(weights / largest))
 
 
-def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
-    """Return a factor in single precision, unless it is to be exact or outside of the range."""
+def stored(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
+    """Return a factor in single precision, unless it is to be exact or outside of the range.
+
+    The second result is the energy of each column that is lost, because its entries are too small
+    beside the largest column.
+    """
     largest = float(factor.abs().max()) if factor.numel() else 1.0
     # Entries down to the rounding of the largest are to be normal numbers.
     least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
     is_single = max_rank is not None and least < largest < 1.0 / least
-    rows: Array = as_array(factor).astype(np.float32 if is_single else np.float64, copy=False)
-    return rows
+    if not is_single:
+        return as_array(factor), factor.new_zeros(factor.shape[1])
+    rows = factor.float()
+    normal = torch.finfo(torch.float32)
+    rows[rows.abs() < normal.tiny] = 0.0
+    energies = column_energies(factor)
+    lost = energies - column_energies(rows.double())
+    # Rounding of the entries is no loss.
+    lost = torch.where(lost > 2.0 * normal.eps * energies, lost, 0.0)
+    return rows.cpu().numpy(), lost
 
 
 def _moments_of_union(
@@ -359,9 +400,9 @@ def _moments_of_union(
         weight_norm = math.hypot(weight_norm, part.weight_norm)
         mean = mean + part.weight / total * gap
     check_finite(weight)
+    check_weight(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    return ClassMoments(
-        weight, weight_norm, as_array(mean), stored(factor, max_rank), as_array(left_out)
-    )
+    rows, lost = stored(factor, max_rank)
+    return ClassMoments(weight, weight_norm, as_array(mean), rows, as_array(left_out + lost))
