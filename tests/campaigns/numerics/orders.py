@@ -5,6 +5,7 @@ python -m tests.campaigns.numerics.orders runs many random programs.
 
 import sys
 
+import dask.array as da
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
@@ -43,7 +44,8 @@ def order_errors(name, head, rank, dtype):
     for part in parts:
         calls.partial_fit(X[part], y[part])
     shards = _estimator(head, rank)
-    partial_fit_shards(shards, [(X[part], y[part]) for part in parts])
+    chunks = (150, X.shape[1])
+    partial_fit_shards(shards, da.from_array(X[order], chunks), da.from_array(y[order], 150))
     others = [_estimator(head, rank).fit(X[order], y[order]), calls, shards]
     return [float(np.abs(one.predict_proba(X) - expected).max()) for one in others]
 
