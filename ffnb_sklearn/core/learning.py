@@ -15,7 +15,6 @@ from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model, Task, updated_moments
 from .settings import Settings
-from .statistics import check_size
 from .tuning.descent import deal
 from .tuning.finetune import finetune
 
@@ -52,9 +51,7 @@ def _learned(model: Model, task: Task, settings: Settings) -> Model:
     if settings.band_size and _has_new_classes(model, task):
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
-    moments = updated_moments(model, task, fresh)
-    check_size(moments)
-    return model.with_moments(moments)
+    return model.with_moments(updated_moments(model, task, fresh))
 
 
 def _has_new_classes(model: Model, task: Task) -> bool:

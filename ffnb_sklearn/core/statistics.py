@@ -372,14 +372,10 @@ def stored(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
     is_single = max_rank is not None and least < largest < 1.0 / least
     if not is_single:
         return as_array(factor), factor.new_zeros(factor.shape[1])
-    rows = factor.float()
-    normal = torch.finfo(torch.float32)
-    rows[rows.abs() < normal.tiny] = 0.0
-    energies = column_energies(factor)
-    lost = energies - column_energies(rows.double())
-    # Rounding of the entries is no loss.
-    lost = torch.where(lost > 2.0 * normal.eps * energies, lost, 0.0)
-    return rows.cpu().numpy(), lost
+    single = factor.float()
+    small = single.abs() < torch.finfo(torch.float32).tiny
+    lost = column_energies(torch.where(small, factor, 0.0))
+    return single.masked_fill_(small, 0.0).cpu().numpy(), lost
 
 
 def _moments_of_union(
@@ -404,5 +400,5 @@ def _moments_of_union(
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    rows, lost = stored(factor, max_rank)
-    return ClassMoments(weight, weight_norm, as_array(mean), rows, as_array(left_out + lost))
+    kept, lost = stored(factor, max_rank)
+    return ClassMoments(weight, weight_norm, as_array(mean), kept, as_array(left_out + lost))

@@ -234,6 +234,6 @@ class ClassGaussians:
         energy = share @ (self.means.square() / self.penalties).mean(1)
         centre = share @ self.means
         between = share @ ((self.means - centre).square() / self.penalties).mean(1)
-        if between > max(ENERGY_ROUNDING * energy, LEAST_ENERGY):
+        if between > (ENERGY_ROUNDING * energy).clamp_min(LEAST_ENERGY):
             return between
         return energy if energy > LEAST_ENERGY else torch.ones_like(energy)

@@ -16,7 +16,14 @@ from ..features.shared_band import SharedBand
 from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky, symmetric_root
 from .gaussians import ClassGaussians
 
-__all__ = ["LEAST_SHARE", "LeftOutSamples", "best_densities", "dispersion", "first_of_least", "normal_draws"]
+__all__ = [
+    "LEAST_SHARE",
+    "LeftOutSamples",
+    "best_densities",
+    "dispersion",
+    "first_of_least",
+    "normal_draws",
+]
 
 # Classes that are judged, and nearest opponents of each. They bound the time: the choice then takes
 # less than the solution (benchmarks/speed).

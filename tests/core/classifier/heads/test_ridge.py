@@ -196,8 +196,7 @@ def test_tight_classes_have_the_values_of_the_limit_of_no_spread():
     means, noise = rng.normal(size=(4, 8)), rng.normal(size=(48, 8))
 
     tight, limit = (
-        fitted(means[y] + spread * noise, y, np.ones(48), np.ones(8))[0]
-        for spread in (1e-8, 1e-5)
+        fitted(means[y] + spread * noise, y, np.ones(48), np.ones(8))[0] for spread in (1e-8, 1e-5)
     )
 
     assert_allclose(tight.planes, limit.planes, rtol=1e-3, atol=1e-4)
