@@ -92,3 +92,18 @@ def test_no_head_depends_on_the_order_of_the_rows(head):
 @pytest.mark.parametrize("head", HEADS)
 def test_random_programs_equal_one_fit_with_the_effective_weights(head):
     assert max(program_error(seed, head) for seed in range(12)) < 1e-8
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_samples_or_weights_that_double_precision_loses_never_spoil_a_prediction(head):
+    X, y = make_blobs(60, n_features=3, centers=3, random_state=0)
+    model = FFNBClassifier(classifier=head, shared_band_size=20, band_size=0, random_state=0)
+    with pytest.raises(ValueError, match=r"samples must have values of at least"):
+        model.fit(1e-160 * X, y)
+    with pytest.raises(ValueError, match=r"sample weights of a class must add up to at least"):
+        model.fit(X, y, sample_weight=np.where(y == 1, 1e-310, 1.0))
+
+    model.fit(np.where(y[:, None] == 0, 1e-160, 1.0) * X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert model.forget([1, 2]).predict(1e-160 * X[:2]).tolist() == [0, 0]
+    assert np.isfinite(model.score_samples(X)).all()
