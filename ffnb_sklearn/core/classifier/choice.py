@@ -153,10 +153,11 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
     """
     gaussians, found = metric.gaussians, list[torch.Tensor]()
     for c in left_out.classes:
-        # Squares of tiny weights would underflow.
-        rows = gaussians.parts()[c] / gaussians.weights[c].sqrt()
+        rows, weight = gaussians.parts()[c], gaussians.weights[c]
         solved = metric.base.solve(rows)
-        gram, lost = rows @ solved.T, (solved.square() @ gaussians.penalties).sum()
+        # Squares of tiny weights would underflow.
+        gram = (rows @ solved.T).div_(weight)
+        lost = (solved.square() @ gaussians.penalties).sum() / weight
         apart, _ = left_out.nearest(c, metric.planes)
         found.append(torch.stack([gram.trace(), gram.square().sum(), lost, apart[0]]))
     if not found:
