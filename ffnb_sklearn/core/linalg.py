@@ -28,6 +28,10 @@ ENERGY_ROUNDING = LENGTH_ROUNDING**2
 # hundreds of terms with an error of 1e-16 each.
 SUM_ROUNDING = 1e-13
 
+# Energy of a feature below which its inverse, and the products of two, leave the range of double
+# precision.
+LEAST_ENERGY = 1e-300
+
 # Shifts of a diagonal that is not positive definite, relative to its mean and tried in turn. The
 # first is near rounding; beyond the last the solution would be that of another problem.
 _JITTERS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
@@ -96,6 +100,17 @@ def cholesky(
         f"{name} is not positive definite, even with {_JITTERS[-1]:.0e} of its mean "
         f"diagonal added. The remedy is {remedy}."
     )
+
+
+def symmetric_root(matrix: torch.Tensor) -> torch.Tensor:
+    """Return the symmetric root of a positive semidefinite matrix.
+
+    Unlike its eigenvectors, the root is a continuous function of the matrix: neither their signs
+    nor their order play a part.
+    """
+    values, axes = torch.linalg.eigh(matrix)
+    root: torch.Tensor = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+    return root
 
 
 def solve_in_place(factor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import Array, ClassMoments, merge_classes, moments_of
+from .statistics import Array, ClassMoments, check_size, merge_classes, moments_of
 
 _T = TypeVar("_T")
 
@@ -139,7 +139,11 @@ class Model:
         return past.extended(self.moments, as_slice(columns))
 
     def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
-        """Return the model with the moments of all classes after a task, known classes first."""
+        """Return the model with the moments of all classes after a task, known classes first.
+
+        Raise `ValueError` if the features of all classes are too small for double precision.
+        """
+        check_size(moments)
         # A class with new samples weighs more, and a truncated class has fewer rows.
         known = zip(self.moments, moments, strict=False)
         same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)

@@ -20,7 +20,15 @@ from .linalg import (
     longest_rows_of_products,
     random_directions,
 )
-from .statistics import ClassMoments, Rank, check_finite, moments_of, stored
+from .statistics import (
+    ClassMoments,
+    Rank,
+    check_finite,
+    check_weight,
+    moments_of,
+    norm_of_weights,
+    stored,
+)
 
 
 @runtime_checkable
@@ -78,6 +86,7 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
     energies = X.energies(weights, mean)
     energy = float(energies.sum())
     check_finite(energy, float(total))
+    check_weight(float(total))
 
     def times(columns: torch.Tensor) -> torch.Tensor:
         return (X.times(columns) - mean @ columns).mul_(root)
@@ -92,7 +101,14 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
         rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
         rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
     left_out = (energies - column_energies(rows)).clamp_min_(0.0)
-    return ClassMoments(float(total), as_array(mean), stored(rows, rank), as_array(left_out))
+    factor, lost = stored(rows, rank)
+    return ClassMoments(
+        float(total),
+        norm_of_weights(weights),
+        as_array(mean),
+        factor,
+        as_array(left_out + lost),
+    )
 
 
 class SparseRows:

@@ -6,10 +6,11 @@ square root of the scatter along it; v is the diagonal of the part that F leaves
 diagonal of S stays exact. The rank "auto" keeps the principal axes that hold most of the trace.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import torch
 from .device import as_array, as_tensor
 from .linalg import (
     ENERGY_ROUNDING,
+    LEAST_ENERGY,
     LENGTH_ROUNDING,
     SUM_ROUNDING,
     column_energies,
@@ -47,12 +49,16 @@ FEWEST_AXES, _MOST_AXES = 64, 96
 class ClassMoments:
     """Moments of the samples of one class: the sum of their weights, and their mean.
 
+    `weight_norm` is the root of the sum of the squared weights, which neither overflows nor
+    underflows where the weights do not.
+
     `factor` holds the first columns of F, of shape (r, d), in single precision unless the rank is
     None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
     where they are in memory. `residual` is v, of shape (d,) and never negative.
     """
 
     weight: float
+    weight_norm: float
     mean: Array
     factor: Array
     residual: Array
@@ -65,12 +71,13 @@ class ClassMoments:
 
     @property
     def n_samples(self) -> float:
-        """Number of samples: the weight, or more for small weights.
+        """Effective number of samples: the weight, or Kish's number if that is larger.
 
-        The axes of n samples are n - 1 or, by rounding, a few more. If there are twice as many, the
-        weights of single samples are below one, which does not make the samples fewer.
+        With the weight W and the sum Q of the squared weights, Kish's number is W^2 / Q. Whole
+        weights are repetitions, and Q is at least W; a common factor below one makes the samples
+        no fewer.
         """
-        return self.weight if self.rank + 1.0 <= 2.0 * self.weight else self.rank + 1.0
+        return max(self.weight, (self.weight / self.weight_norm) ** 2)
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
         """Return some columns of F, as a view if they are in one block, or in `out`."""
@@ -102,12 +109,23 @@ class ClassMoments:
     def take(self, columns: Columns) -> "ClassMoments":
         """Return the moments of some features, or of all features in another order."""
         factor = np.ascontiguousarray(self.columns(columns))
-        return ClassMoments(self.weight, self.mean[columns], factor, self.residual[columns])
+        return replace(
+            self,
+            mean=self.mean[columns],
+            factor=factor,
+            residual=self.residual[columns],
+            inferred=(),
+        )
 
     def weighted(self, share: float) -> "ClassMoments":
         """Return the moments of the same samples, their weights times a positive share."""
-        factor, residual = self.columns(slice(None)) * share**0.5, self.residual * share
-        return ClassMoments(self.weight * share, self.mean, factor, residual)
+        return ClassMoments(
+            self.weight * share,
+            self.weight_norm * share,
+            self.mean,
+            self.columns(slice(None)) * share**0.5,
+            self.residual * share,
+        )
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
@@ -117,7 +135,7 @@ class ClassMoments:
             blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
         mean = np.concatenate([self.mean, mean])
         residual = np.concatenate([self.residual, residual])
-        return ClassMoments(self.weight, mean, self.factor, residual, tuple(blocks))
+        return replace(self, mean=mean, residual=residual, inferred=tuple(blocks))
 
 
 def check_finite(*sums: float) -> None:
@@ -126,6 +144,34 @@ def check_finite(*sums: float) -> None:
         raise ValueError(
             "the moments of the samples must be finite numbers, and overflow here. Rescale the "
             "features or the sample weights."
+        )
+
+
+def check_weight(weight: float) -> None:
+    """Raise ValueError if the weight of a class has no inverse."""
+    least = np.finfo(np.float64).tiny
+    if weight < least:
+        raise ValueError(
+            f"the sample weights of a class must add up to at least {least:.1e}; their sum is "
+            f"{weight:.1e}."
+        )
+
+
+def check_size(moments: Iterable[ClassMoments]) -> None:
+    """Raise ValueError if the features of all classes are so small that their squares are lost."""
+    size, least = 0.0, LEAST_ENERGY**0.5
+    for one in moments:
+        size = max(size, float(np.abs(one.mean).max(initial=0.0)))
+        # The mean of the first class suffices in nearly every model.
+        if size >= least:
+            return
+        size = max(size, float(np.abs(one.factor).max(initial=0.0)) / one.weight**0.5)
+        if size >= least:
+            return
+    if size > 0.0:
+        raise ValueError(
+            f"the samples must have values of at least {least:.0e}, or squares are lost; the "
+            f"largest moment is {size:.0e}. Rescale the features."
         )
 
 
@@ -269,7 +315,10 @@ def merge(
     Only the union is truncated, so exact parts may be cut in any way.
     """
     place = partial(as_tensor, device=device)
-    tensors = ((one.weight, place(one.mean), place(one.columns(slice(None)))) for one in parts)
+    tensors = (
+        _Part(one.weight, one.weight_norm, place(one.mean), place(one.columns(slice(None))))
+        for one in parts
+    )
     elsewhere = float(sum(one.residual.sum() for one in parts))
     whole = _moments_of_union(tensors, max_rank, pairs, elsewhere)
     residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)
@@ -297,39 +346,69 @@ def merge_classes(
     return tuple(moments)
 
 
-def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """Return the weight, the mean and the rows of the scatter of some samples."""
+class _Part(NamedTuple):
+    """Some samples of a class: sum and norm of the weights, mean, and rows of the scatter."""
+
+    weight: float
+    weight_norm: float
+    mean: torch.Tensor
+    rows: torch.Tensor
+
+
+def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> _Part:
+    """Return the moments of some samples before any truncation."""
     features, weights = chunk
-    mean = weights @ features / weights.sum()
-    return float(weights.sum()), mean, (features - mean).mul_(weights.sqrt()[:, None])
+    total = weights.sum()
+    mean = weights @ features / total
+    rows = (features - mean).mul_(weights.sqrt()[:, None])
+    return _Part(float(total), norm_of_weights(weights), mean, rows)
 
 
-def stored(factor: torch.Tensor, max_rank: Rank) -> Array:
-    """Return a factor in single precision, unless it is to be exact or outside of the range."""
+def norm_of_weights(weights: torch.Tensor) -> float:
+    """Return the root of the sum of squared positive weights, whatever their size."""
+    largest = weights.max()
+    return float(largest * torch.linalg.vector_norm(weights / largest))
+
+
+def stored(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
+    """Return a factor in single precision, unless it is to be exact or outside of the range.
+
+    The second result is the energy of each column that is lost, because its entries are too small
+    beside the largest column.
+    """
     largest = float(factor.abs().max()) if factor.numel() else 1.0
     # Entries down to the rounding of the largest are to be normal numbers.
     least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
     is_single = max_rank is not None and least < largest < 1.0 / least
-    rows: Array = as_array(factor).astype(np.float32 if is_single else np.float64, copy=False)
-    return rows
+    if not is_single:
+        return as_array(factor), factor.new_zeros(factor.shape[1])
+    single = factor.float()
+    small = single.abs() < torch.finfo(torch.float32).tiny
+    lost = column_energies(torch.where(small, factor, 0.0))
+    return single.masked_fill_(small, 0.0).cpu().numpy(), lost
 
 
 def _moments_of_union(
-    parts: Iterable[tuple[float, torch.Tensor, torch.Tensor]],
+    parts: Iterable[_Part],
     max_rank: Rank,
     pairs: TurningPairs | None,
     elsewhere: float = 0.0,
 ) -> ClassMoments:
-    """Add up sets of samples, each given by its weight, mean and rows of its scatter."""
+    """Add up sets of samples."""
     parts = iter(parts)
-    weight, mean, rows = next(parts)
+    weight, weight_norm, mean, rows = next(parts)
     scatter = Scatter(len(mean), pairs).plus([rows])
-    for part_weight, part_mean, rows in parts:
-        gap, total = part_mean - mean, weight + part_weight
-        scatter = scatter.plus([(weight * part_weight / total) ** 0.5 * gap[None], rows])
-        weight, mean = total, mean + part_weight / total * gap
+    for part in parts:
+        gap = part.mean - mean
+        total = weight + part.weight
+        scatter = scatter.plus([(weight * part.weight / total) ** 0.5 * gap[None], part.rows])
+        weight = total
+        weight_norm = math.hypot(weight_norm, part.weight_norm)
+        mean = mean + part.weight / total * gap
     check_finite(weight)
+    check_weight(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
     factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
-    return ClassMoments(weight, as_array(mean), stored(factor, max_rank), as_array(left_out))
+    kept, lost = stored(factor, max_rank)
+    return ClassMoments(weight, weight_norm, as_array(mean), kept, as_array(left_out + lost))

@@ -145,7 +145,8 @@ def _check_state(state, budget):
     for one in model.moments:
         widths = {one.columns(slice(None)).shape[1], len(one.mean), len(one.residual)}
         _require(widths == {n_features}, "moments", f"those of {n_features} features")
-        counts = one.weight > 0.0 and math.isfinite(one.weight) and (one.residual >= 0.0).all()
+        weights = (one.weight, one.weight_norm)
+        counts = min(weights) > 0.0 and math.isfinite(max(weights)) and (one.residual >= 0.0).all()
         _require(counts, "moments", "positive")
 
 

@@ -178,6 +178,7 @@ RECORDS = {
         ClassMoments,
         {
             "weight": "weight",
+            "weight_norm": "weight_norm",
             "mean": "mean",
             "factor": "factor",
             "residual": "residual",

@@ -22,7 +22,11 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def stored_in_double(monkeypatch):
     """Compare the arithmetic to all digits; the storage in single precision has a test."""
-    monkeypatch.setattr(statistics, "stored", lambda factor, _: as_array(factor))
+
+    def stored(factor, _):
+        return as_array(factor), torch.zeros(factor.shape[1], dtype=torch.float64)
+
+    monkeypatch.setattr(statistics, "stored", stored)
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
@@ -378,3 +382,53 @@ def test_rounding_of_large_columns_is_no_principal_row_of_a_small_one():
     principal = principal_rows(torch.as_tensor(np.hstack([rows, np.zeros((40, 60))])))
 
     assert len(principal) == 6
+
+
+@pytest.mark.parametrize("small", [1e-42, 1e-60, 1e-100])
+@pytest.mark.parametrize("max_rank", [3, "auto"])
+def test_what_single_precision_loses_of_small_columns_is_in_the_residual(
+    monkeypatch, small, max_rank
+):
+    monkeypatch.undo()
+    X = samples(40, 6)[0] * np.array([1.0, 1.0, 1.0, 1.0, small, small])
+
+    found = [moments(X, max_rank=max_rank)]
+    found.append(merge([moments(X[:9], max_rank=max_rank), *found], max_rank, device=CPU))
+
+    expected = np.diag(dense(X, np.ones(40))[2])
+    first = moments(X[:9]), moments(X)
+    twice = np.diag(merge(first, device=CPU).scatter())
+    assert found[0].factor.dtype == np.float32
+    assert_allclose(np.diag(found[0].scatter()), expected, rtol=1e-6)
+    assert_allclose(np.diag(found[1].scatter()), twice, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-310])
+def test_weights_without_an_inverse_are_an_error(weight):
+    rows = torch.eye(3, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"sample weights of a class must add up to at least"):
+        moments_of([(rows, torch.full((3,), weight, dtype=torch.float64))])
+
+
+def test_the_number_of_samples_is_the_weight_of_repetitions_and_that_of_kish_of_others():
+    X, w = samples(30, 4)
+    counts = np.arange(30) % 3 + 1.0
+
+    assert moments(X, counts).n_samples == pytest.approx(counts.sum(), rel=1e-12)
+    for factor in (0.1, 1e-9, 1e-250):
+        kish = w.sum() ** 2 / np.square(w).sum()
+        assert moments(X, factor * w / 3.0).n_samples == pytest.approx(kish, rel=1e-12)
+        halves = [moments(X[part], factor * w[part] / 3.0) for part in (slice(9), slice(9, 30))]
+        assert merge(halves, device=CPU).n_samples == pytest.approx(kish, rel=1e-12)
+        assert moments(X, w / 3.0).weighted(factor).n_samples == pytest.approx(kish, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-160, 1e-200])
+def test_samples_whose_squares_are_lost_are_an_error_only_if_there_are_no_others(size):
+    X = samples(40, 6)[0]
+
+    statistics.check_size([moments(size * X), moments(X)])
+    statistics.check_size([moments(0.0 * X)])
+    statistics.check_size([moments(1e-149 * X)])
+    with pytest.raises(ValueError, match=r"samples must have values of at least 1e-150"):
+        statistics.check_size([moments(size * X)])

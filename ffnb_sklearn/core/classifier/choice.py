@@ -19,10 +19,6 @@ from .judge import LEAST_SHARE, LeftOutSamples, best_densities, dispersion
 
 __all__ = ["Choice", "choose", "separation_energy", "with_choice"]
 
-# Energy of dominant inputs as a multiple of the shared band's, and the energy by class separation
-# that makes the comparison worth while: without it, real tables lose 0.5 points.
-_DOMINANT, _SEPARATED = 300.0, 2.0
-
 # Relative difference of cross-entropies that decides.
 _CLEAR = 0.05
 
@@ -66,20 +62,13 @@ def choose(
         return Choice(energy, shrinkage, epsilon)
     left_out = LeftOutSamples(fixed)
     has_energy = bool(left_out.classes) and min(blocks) > 0 and settings.covariance == "class"
-    if has_energy and energy >= _SEPARATED:
-        metric, dominant = (_metric(left_out, blocks, one) for one in (1.0, _DOMINANT))
-        if dominant.entropy < (1.0 - _CLEAR) * metric.entropy:
-            metric = dominant
-    else:
-        metric = _metric(left_out, blocks, energy)
+    metric = _metric(left_out, blocks, energy)
     if has_energy and head.keeps_own and shrinkage is None and epsilon is None:
         densities = _densities(left_out, blocks, shared, metric)
         if densities is not None:
             return densities
-    # If dominant inputs win, linear functions of the inputs are better.
-    linear = metric.energy == _DOMINANT
-    curved = head.keeps_own and blocks.n_shared > 0 and not linear
-    intensity, own = (1.0, 1.0) if linear else _intensity(left_out, metric)
+    curved = head.keeps_own and blocks.n_shared > 0
+    intensity, own = _intensity(left_out, metric)
     if shrinkage is not None:
         intensity = shrinkage
     elif curved:
@@ -103,8 +92,8 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
 def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     """Return the energy of the inputs as a multiple of the shared band's, by class separation.
 
-    It is the squared ratio of the Calinski-Harabasz indices of both blocks, and 1 if an index is
-    undefined or zero but for rounding.
+    It is the squared ratio of the Calinski-Harabasz indices of both blocks, at most 1, and 1 if an
+    index is undefined or zero but for rounding.
     """
     weighted = gaussians.with_penalties(blocks, 1.0)
     spreads = [one / weighted.penalties for one in weighted.spreads()]
@@ -114,7 +103,7 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
         if not (between > ENERGY_ROUNDING * size and within > 0.0):
             return 1.0
         indices.append(between / within)
-    return (indices[0] / indices[1]) ** 2
+    return min(1.0, (indices[0] / indices[1]) ** 2)
 
 
 class _Metric(NamedTuple):
@@ -164,18 +153,20 @@ def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]
     """
     gaussians, found = metric.gaussians, list[torch.Tensor]()
     for c in left_out.classes:
-        rows = gaussians.parts()[c]
+        rows, weight = gaussians.parts()[c], gaussians.weights[c]
         solved = metric.base.solve(rows)
-        gram, lost = rows @ solved.T, (solved.square() @ gaussians.penalties).sum()
+        # Squares of tiny weights would underflow.
+        gram = (rows @ solved.T).div_(weight)
+        lost = (solved.square() @ gaussians.penalties).sum() / weight
         apart, _ = left_out.nearest(c, metric.planes)
         found.append(torch.stack([gram.trace(), gram.square().sum(), lost, apart[0]]))
     if not found:
         return 1.0, 1.0
     traces, squares, lost, gaps = torch.stack(found).T
     weights = gaussians.weights[left_out.classes]
-    traces, squares, shares = traces / weights, squares / weights.square(), weights / weights.sum()
+    shares = weights / weights.sum()
     # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost / weights
+    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost
     errors = (traces.square() + squares) / gaussians.counts[left_out.classes]
     distance = float(squares.mean() - 2.0 * crosses.mean() + shares @ crosses)
     error, gap = float(errors.mean()), float(gaps.mean())

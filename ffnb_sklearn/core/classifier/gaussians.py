@@ -8,7 +8,7 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import ENERGY_ROUNDING, DiagonalPlusGram, column_energies, lower_gram
+from ..linalg import ENERGY_ROUNDING, LEAST_ENERGY, DiagonalPlusGram, column_energies, lower_gram
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -134,7 +134,8 @@ class ClassGaussians:
         penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
         if energy is not None:
             inputs = within[: blocks.n_inputs]
-            varying = inputs[inputs > ENERGY_ROUNDING * sizes[: blocks.n_inputs]]
+            least = ENERGY_ROUNDING * sizes[: blocks.n_inputs]
+            varying = inputs[inputs > least.clamp_min(LEAST_ENERGY * self.weights.sum())]
             if len(varying):
                 own = inputs + varying.median()
                 # The sum of the spreads stays as it is.
@@ -228,11 +229,11 @@ class ClassGaussians:
         """
         share = self.weights / self.weights.sum()
         within = share @ self.mean_variances()
-        if within > 0.0:
+        if within > LEAST_ENERGY:
             return within
         energy = share @ (self.means.square() / self.penalties).mean(1)
         centre = share @ self.means
         between = share @ ((self.means - centre).square() / self.penalties).mean(1)
-        if between > ENERGY_ROUNDING * energy:
+        if between > (ENERGY_ROUNDING * energy).clamp_min(LEAST_ENERGY):
             return between
-        return energy if energy > 0.0 else torch.ones_like(energy)
+        return energy if energy > LEAST_ENERGY else torch.ones_like(energy)

@@ -4,8 +4,8 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 """
 
 import math
+from collections.abc import Sequence
 from itertools import product
-from operator import itemgetter
 
 import torch
 from torch.nn.functional import pad
@@ -13,10 +13,17 @@ from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
 from ..features.shared_band import SharedBand
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky, symmetric_root
 from .gaussians import ClassGaussians
 
-__all__ = ["LEAST_SHARE", "LeftOutSamples", "best_densities", "dispersion", "normal_draws"]
+__all__ = [
+    "LEAST_SHARE",
+    "LeftOutSamples",
+    "best_densities",
+    "dispersion",
+    "first_of_least",
+    "normal_draws",
+]
 
 # Classes that are judged, and nearest opponents of each. They bound the time: the choice then takes
 # less than the solution (benchmarks/speed).
@@ -28,6 +35,14 @@ _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device=
 # Grid of the Gaussian candidates: shrinkages of the class covariances, and ridges of B relative to
 # the mean variance.
 _SHRINKAGES, _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01), (0.01, 3.0)
+
+# Difference of two cross-entropies that counts as rounding. Candidates within it are equal, and
+# the first one of them is chosen.
+_ENTROPY_ROUNDING = 1e-9
+
+# Distance from the centre of the means, relative to their root mean square length, of a point to
+# which no two classes have the same distance, unless they are equal.
+_OFF_CENTRE = 1e-6
 
 # Least share of a covariance that is left along a sample without the sample, and least shrinkage:
 # beyond about 1e5 samples a class covariance is as good as known, and less only loses digits.
@@ -63,12 +78,13 @@ class LeftOutSamples:
     def __init__(self, gaussians: ClassGaussians) -> None:
         self.gaussians, weights = gaussians, gaussians.weights
         self.means = gaussians.means - weights @ gaussians.means / weights.sum()
+        self.off_centre = _off_centre(self.means)
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
         # Weights may sum up to two but for rounding.
         able = torch.nonzero(gaussians.counts >= 2.0 - 1e-9)[:, 0]
         if len(able) > _N_JUDGED:
             # At even steps from central to remote classes.
-            remote = self.means[able].square().sum(1).argsort()
+            remote = (self.means[able] - self.off_centre).square().sum(1).argsort()
             able = able[remote[torch.linspace(0, len(able) - 1, _N_JUDGED).round().long()]]
         self.classes: list[int] = able.tolist() if self._n_opponents else []
 
@@ -109,7 +125,7 @@ class LeftOutSamples:
         scales = scale * _TEMPERATURES.to(scale.device)
         entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
         entropies = entropies @ weights / weights.sum()
-        least = int(entropies.argmin())
+        least = first_of_least(entropies.tolist())
         return float(entropies[least]), float(scales[least])
 
     def spread(
@@ -121,16 +137,31 @@ class LeftOutSamples:
         """
         rows, weight = self.gaussians.parts()[c], self.gaussians.weights[c]
         products = rows @ functions.T
-        values, axes = torch.linalg.eigh(products.T @ products / weight)
-        root = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+        root = symmetric_root(products.T @ products / weight)
         return (rows * base.solve(rows)).sum() / weight, root
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
         gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
-        gaps[c] = torch.inf
-        apart, others = gaps.topk(self._n_opponents, largest=False)
-        return apart, others
+        # Classes at equal distances are told apart by where they lie, and not by their numbers.
+        order = gaps + 2.0 * (planes @ self.off_centre)
+        order[c] = torch.inf
+        others = order.topk(self._n_opponents, largest=False).indices
+        return gaps[others], others
+
+
+def _off_centre(means: torch.Tensor) -> torch.Tensor:
+    """Return a point near the origin that tells centred class means at equal distances apart."""
+    size = means.square().mean().sqrt()
+    positions = torch.arange(means.shape[1], dtype=means.dtype, device=means.device)
+    # These cosines have no regularity that means may share.
+    return _OFF_CENTRE * size * torch.cos(positions)
+
+
+def first_of_least(entropies: Sequence[float]) -> int:
+    """Return the position of the first cross-entropy that is the least one but for rounding."""
+    least = min(entropies)
+    return next(i for i, one in enumerate(entropies) if one <= least + _ENTROPY_ROUNDING)
 
 
 def best_densities(
@@ -149,8 +180,7 @@ def best_densities(
     draws, found = normal_draws(inputs.seed, len(pooled) + 1, pooled.device), []
     samples = {}
     for c in left_out.classes:
-        values, axes = torch.linalg.eigh(covariances[c])
-        samples[c] = draws[:, :-1] * values.clamp_min(0.0).sqrt() @ axes.T
+        samples[c] = draws[:, :-1] @ symmetric_root(covariances[c])
     for ridge, shrinkage in product(_RIDGES, _SHRINKAGES):
         shared = shrinkage * (pooled + ridge * unit)
         roots = cholesky((1.0 - shrinkage) * covariances + shared, name="a class covariance")
@@ -173,7 +203,7 @@ def best_densities(
             margins.append(0.5 * (others - own).T)
         entropy, temperature = left_out.least_cross_entropy(margins)
         found.append((entropy, shrinkage, ridge, temperature))
-    return min(found, key=itemgetter(0))
+    return found[first_of_least([entropy for entropy, *_ in found])]
 
 
 def _squared_lengths(roots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Solution of the classifier from the moments, and its size."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from ..features.feature_map import FeatureMap, classifier_blocks, classifier_columns
+from ..linalg import SUM_ROUNDING
 from ..settings import Settings
 from ..statistics import FEWEST_AXES, ClassMoments
 from .choice import Choice, choose, with_choice
@@ -73,6 +75,7 @@ def n_classifier_weights(
     if settings.shrinkage != 1.0 and settings.covariance != "identity":
         for one in moments:
             most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
-            # By weights: how many axes rounding leaves to a class depends on how its samples came.
-            n_axes += max(0, min(d, most, round(one.weight) - 1))
+            # How many axes rounding leaves to a class depends on how its samples came.
+            n_samples = math.ceil(one.n_samples * (1.0 - SUM_ROUNDING))
+            n_axes += min(d, most, n_samples - 1)
     return HEADS[settings.classifier].n_weights(d, n_classes, n_axes)

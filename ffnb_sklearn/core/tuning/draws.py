@@ -30,8 +30,7 @@ def pseudo_features(
     # A permutation over all classes gives noise with their mean covariance.
     shuffled = noise[torch.as_tensor(rng.permutation(len(noise)), device=device)]
     means = as_tensor(np.stack([one.mean for one in moments]), device=device)
-    # Sample weights may be below one, but a class has at least one sample.
-    sizes = as_tensor(np.array([max(1.0, one.weight) for one in moments]), device=device)
+    sizes = as_tensor(np.array([one.n_samples for one in moments]), device=device)
     means, sizes = (each.repeat_interleave(n_per_class, dim=0) for each in (means, sizes))
     share = (_PRIOR_SAMPLES / (sizes + _PRIOR_SAMPLES))[:, None]
     spread = (1.0 - share).sqrt() * noise + share.sqrt() * shuffled

@@ -9,8 +9,10 @@ from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
 pytest.importorskip("mpmath")
+pytest.importorskip("dask")
 
 from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
+from tests.campaigns.numerics.orders import HEADS, order_errors, program_error
 from tests.campaigns.numerics.switches import SWITCHES, differences
 
 EPS = np.finfo(float).eps
@@ -71,3 +73,37 @@ def test_global_switches_of_torch_and_numpy_change_nothing(switch):
 @pytest.mark.parametrize("estimator", ["tuned", "naive"])
 def test_fine_tuning_needs_no_gradients_from_outside(estimator):
     assert differences("inference mode", estimator, "float64") == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["wine", "iris", "breast cancer", "digits"])
+def test_probabilities_do_not_depend_on_the_order_of_the_rows(name, dtype):
+    assert max(order_errors(name, "gaussian", None, dtype)) < 1e-8
+    # Calls truncate the classes each time, and axes of one length are mixed by rounding.
+    by_order, _, by_shards = order_errors(name, "gaussian", "auto", dtype)
+    assert max(by_order, by_shards) < 1e-5
+
+
+@pytest.mark.parametrize("head", ["ovo", "ova"])
+def test_no_head_depends_on_the_order_of_the_rows(head):
+    assert max(order_errors("wine", head, None, "float64")) < 1e-8
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_random_programs_equal_one_fit_with_the_effective_weights(head):
+    assert max(program_error(seed, head) for seed in range(12)) < 1e-8
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_samples_or_weights_that_double_precision_loses_never_spoil_a_prediction(head):
+    X, y = make_blobs(60, n_features=3, centers=3, random_state=0)
+    model = FFNBClassifier(classifier=head, shared_band_size=20, band_size=0, random_state=0)
+    with pytest.raises(ValueError, match=r"samples must have values of at least"):
+        model.fit(1e-160 * X, y)
+    with pytest.raises(ValueError, match=r"sample weights of a class must add up to at least"):
+        model.fit(X, y, sample_weight=np.where(y == 1, 1e-310, 1.0))
+
+    model.fit(np.where(y[:, None] == 0, 1e-160, 1.0) * X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert model.forget([1, 2]).predict(1e-160 * X[:2]).tolist() == [0, 0]
+    assert np.isfinite(model.score_samples(X)).all()

@@ -21,6 +21,7 @@ def classes(spread=1.0, gap=1.0):
     return [
         ClassMoments(
             weight,
+            weight**0.5,
             5.0 + gap * rng.normal(size=4),
             spread * rng.normal(size=(n_rows, 4)),
             spread**2 * rng.random(4),
@@ -92,7 +93,12 @@ def test_where_there_is_no_spread_at_all_it_is_the_energy_or_one():
 def test_a_penalty_is_a_scaled_feature():
     moments, scale = classes(), np.array([2.0, 1.0, 0.1, 3.0])
     scaled = [
-        ClassMoments(one.weight, scale * one.mean, scale * one.factor, scale**2 * one.residual)
+        replace(
+            one,
+            mean=scale * one.mean,
+            factor=scale * one.factor,
+            residual=scale**2 * one.residual,
+        )
         for one in moments
     ]
 
@@ -146,7 +152,13 @@ def test_the_relative_square_is_that_of_dense_matrices(kind, unit):
     rng, d = np.random.default_rng(0), 9
     shapes = (12, d) if kind == "many rows" else (3, d)
     moments = [
-        ClassMoments(20.0, unit * rng.normal(size=d), unit * rng.normal(size=shapes), np.zeros(d))
+        ClassMoments(
+            20.0,
+            20.0**0.5,
+            unit * rng.normal(size=d),
+            unit * rng.normal(size=shapes),
+            np.zeros(d),
+        )
         for _ in range(2)
     ]
     penalties = np.linspace(1.0, 3.0, d)

@@ -17,6 +17,7 @@ from ffnb_sklearn.core.classifier.judge import (
     LeftOutSamples,
     best_densities,
     dispersion,
+    first_of_least,
     normal_draws,
 )
 from ffnb_sklearn.core.features.feature_map import FeatureMap
@@ -401,3 +402,29 @@ def test_nothing_can_be_tested_without_variance_or_neurons(samples):
         assert dispersion(LeftOutSamples(stacked(X, y)), SharedBand.empty(D)) == np.inf
     else:
         assert dispersion_of(X, y) == np.inf
+
+
+@pytest.mark.parametrize("n_classes", [4, 24])
+def test_classes_at_equal_distances_are_judged_the_same_in_any_order(n_classes):
+    # The means are the corners of a simplex, and only rounding tells their distances apart.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), 8)
+    noise = rng.standard_normal((8, n_classes)) * np.linspace(0.3, 3.0, n_classes)
+    X = 3.0 * np.eye(n_classes)[y] + np.tile(noise - noise.mean(axis=0), (n_classes, 1))
+    found = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(n_classes)
+        gaussians = stacked(X, order[y])
+        base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
+        entropy, _ = left_out.cross_entropy(base, base.solve(left_out.means))
+        judged = set(np.argsort(order)[left_out.classes].tolist())
+        found.append((entropy, judged))
+
+    assert all(judged == found[0][1] for _, judged in found)
+    assert_allclose([entropy for entropy, _ in found], found[0][0], rtol=1e-9)
+
+
+def test_rounding_of_cross_entropies_does_not_choose_between_candidates():
+    assert first_of_least([0.5, 0.2 + 1e-12, 0.2]) == 1
+    assert first_of_least([0.5, 0.2 + 1e-6, 0.2]) == 2
+    assert first_of_least([0.0, 1e-17, 0.0]) == 0

@@ -18,7 +18,9 @@ WEIGHT = 7.0
 
 def a_class(residual=0.0):
     factor = RNG.normal(size=(3, 5)) * np.sqrt(WEIGHT)
-    return ClassMoments(WEIGHT, RNG.normal(size=5), factor, np.full(5, residual * WEIGHT))
+    return ClassMoments(
+        WEIGHT, WEIGHT**0.5, RNG.normal(size=5), factor, np.full(5, residual * WEIGHT)
+    )
 
 
 def sampled(moments, n=400_000):
@@ -86,7 +88,7 @@ def test_what_is_known_of_the_old_features_stays_bit_for_bit(how):
 
 def test_a_class_of_one_sample_gives_what_that_sample_gives():
     point = RNG.normal(size=5)
-    moments = ClassMoments(1.0, point, np.empty((0, 5)), np.zeros(5))
+    moments = ClassMoments(1.0, 1.0, point, np.empty((0, 5)), np.zeros(5))
     band = Band(1, RNG.normal(size=(3, 5)), "relu")
 
     (result,) = extend_moments([moments], band, np.arange(5), "gaussian", device=CPU)
@@ -97,7 +99,7 @@ def test_a_class_of_one_sample_gives_what_that_sample_gives():
 
 @pytest.mark.parametrize("how", ["gaussian", "zero"])
 def test_classes_are_extended_together_as_they_are_alone(how):
-    point = ClassMoments(1.0, RNG.normal(size=5), np.empty((0, 5)), np.zeros(5))
+    point = ClassMoments(1.0, 1.0, RNG.normal(size=5), np.empty((0, 5)), np.zeros(5))
     moments = [a_class(0.2), point, a_class()]
     inputs, band = np.array([4, 1, 2]), Band(1, RNG.normal(size=(2, 3)), "relu")
 

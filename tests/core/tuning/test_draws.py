@@ -16,19 +16,25 @@ WEIGHT = 5.0
 def a_class(seed):
     rng = np.random.default_rng(seed)
     factor = rng.normal(size=(2, 4)) * np.sqrt(WEIGHT)
-    return ClassMoments(WEIGHT, rng.normal(size=4), factor, rng.uniform(0, WEIGHT, size=4))
+    return ClassMoments(
+        WEIGHT, WEIGHT**0.5, rng.normal(size=4), factor, rng.uniform(0, WEIGHT, size=4)
+    )
 
 
 def scaled(moments, weight):
     """The same class, its samples weighted otherwise."""
     factor = weight / moments.weight
     return ClassMoments(
-        weight, moments.mean, factor**0.5 * moments.factor, factor * moments.residual
+        weight,
+        factor * moments.weight_norm,
+        moments.mean,
+        factor**0.5 * moments.factor,
+        factor * moments.residual,
     )
 
 
 def test_draws_are_what_the_next_sample_of_their_class_may_be():
-    moments = [a_class(0), replace(a_class(1), weight=80.0)]
+    moments = [a_class(0), replace(a_class(1), weight=80.0, weight_norm=80.0**0.5)]
 
     draws = pseudo_features(moments, 200_000, np.random.default_rng(0), device=CPU).numpy()
 
@@ -43,14 +49,14 @@ def test_draws_are_what_the_next_sample_of_their_class_may_be():
 
 def test_a_single_class_of_one_sample_is_drawn_as_that_sample():
     point = np.array([1.0, -2.0])
-    moments = ClassMoments(1.0, point, np.empty((0, 2)), np.zeros(2))
+    moments = ClassMoments(1.0, 1.0, point, np.empty((0, 2)), np.zeros(2))
 
     draws = pseudo_features([moments], 3, np.random.default_rng(0), device=CPU)
 
     assert_array_equal(draws, np.tile(point, (3, 1)))
 
 
-def test_a_class_of_tiny_weight_counts_as_one_sample():
+def test_a_common_factor_on_the_weights_makes_samples_no_fewer():
     heavy, light = (
         pseudo_features([scaled(a_class(0), weight)], 9, np.random.default_rng(0), device=CPU)
         for weight in (1.0, 1e-6)

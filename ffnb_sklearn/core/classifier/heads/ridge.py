@@ -7,9 +7,11 @@ and the scatter of the C means M (one per column) around their own mean. For cla
 .. math:: T_\pi = W + M A_\pi M^\top , \qquad T_\pi^{-1} M A_\pi , \qquad
           A_\pi = \mathrm{diag}(\pi) - \pi \pi^\top .
 
-The equations are solved for equal shares, :math:`u = 1/C + M^\top T^{-1} (x - \bar m) / C`. By the
-Woodbury identity other shares then need a system of size C alone, with
-:math:`G = M^\top T^{-1} M` and :math:`z = C u - 1`:
+The equations are solved for equal shares, :math:`u = 1/C + M^\top T^{-1} (x - \bar m) / C`. W is
+factored alone, and the Woodbury identity adds the means: with :math:`H = M^\top W^{-1} M` of means
+around their centre, :math:`M^\top T^{-1} = (I + H / C)^{-1} M^\top W^{-1}`. By the same identity
+other shares need a system of size C alone, with :math:`G = M^\top T^{-1} M` and
+:math:`z = C u - 1`:
 
 .. math:: s = \pi + \bigl(z^\top - \pi^\top G\bigr)
           \bigl(I + (A_\pi - A) G\bigr)^{-1} A_\pi .
@@ -126,17 +128,29 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     share = 1.0 / len(gaussians.weights)
     centre = gaussians.means.mean(0)
     from_centre = gaussians.means - centre
-    base = gaussians.total_covariance(torch.full_like(gaussians.weights, share), epsilon)
-    solved = base.solve(from_centre)
-    planes, gram = solved * share, solved @ from_centre.T
+    # The part within the classes is factored alone: the sum with that of the means would lose the
+    # digits of classes that are small beside their distances.
+    within = gaussians.shared_covariance(1.0, epsilon)
+    solved_within = within.solve(from_centre)
+    values, axes = torch.linalg.eigh(from_centre @ solved_within.T)
+    # Class means that depend on each other, as centred ones do, leave axes of rounding.
+    varying = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    values, axes = values[varying], axes[:, varying]
+    shrunk = 1.0 / (1.0 + share * values)
+    solved = (axes * shrunk) @ (axes.T @ solved_within)
+    gram = (axes * (shrunk * values)) @ axes.T
+    planes = solved * share
     left_out, margins = LeftOutSamples(gaussians), []
     draws = _laplace_draws(gaussians)
     for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
-        nearness = gram[c].clone()
+        nearness = gram[c] - solved @ left_out.off_centre
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(c, base, solved[order])
+        h, root = left_out.spread(c, within, solved[order])
+        rows = gaussians.parts()[c]
+        from_means = ((rows @ solved_within.T) * (rows @ planes.T)).sum()
+        h = (h - from_means / gaussians.weights[c]).clamp_min(0.0)
         products = draws @ root
         # A sample has its share of all samples within the classes, and of its class between them.
         between = 1.0 + 2.0 * products[:, 0] + gram[c, c]

@@ -24,7 +24,9 @@ def classes(d, residual=0.0, sizes=SIZES, seed=0):
         centred = X - X.mean(axis=0)
         factor = np.linalg.svd(centred)[2][: min(n - 1, d)]
         factor = np.linalg.norm(centred @ factor.T, axis=0)[:, None] * factor
-        moments.append(ClassMoments(float(n), X.mean(axis=0), factor, np.full(d, residual * n)))
+        moments.append(
+            ClassMoments(float(n), n**0.5, X.mean(axis=0), factor, np.full(d, residual * n))
+        )
     return moments
 
 
@@ -99,9 +101,7 @@ def test_a_residual_that_all_classes_share_is_exact(covariance, shrinkage):
 
 def test_residuals_of_single_classes_are_exact_in_the_pooled_covariance():
     rng = np.random.default_rng(2)
-    moments = [
-        ClassMoments(one.weight, one.mean, one.factor, rng.random(12)) for one in classes(12)
-    ]
+    moments = [replace(one, residual=rng.random(12)) for one in classes(12)]
 
     for covariance in ("class", "identity"):
         result = fit_pairwise(

@@ -171,3 +171,33 @@ def test_shares_that_cannot_be_solved_are_a_named_error():
 
     with pytest.raises(NotPositiveDefiniteError, match="larger ridge"):
         head.with_priors(np.zeros((1, 2)), np.array([0.75, 0.25]))
+
+
+@pytest.mark.parametrize(("n_classes", "n_columns"), [(3, 2), (3, 24), (10, 24)])
+@pytest.mark.parametrize("shared_band_size", [0, 100])
+def test_classes_that_are_tight_beside_their_distances_are_told_apart(
+    n_classes, n_columns, shared_band_size
+):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), 30)
+    means = rng.normal(size=(n_classes, n_columns))
+    X = means[y] * (1.0 + 6e-8 * rng.uniform(size=(len(y), n_columns)))
+
+    clf = FFNBClassifier(
+        classifier="ova", shared_band_size=shared_band_size, band_size=0, random_state=0
+    ).fit(X, y)
+
+    assert clf.score(X, y) == 1.0
+
+
+def test_tight_classes_have_the_values_of_the_limit_of_no_spread():
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(4), 12)
+    means, noise = rng.normal(size=(4, 8)), rng.normal(size=(48, 8))
+
+    tight, limit = (
+        fitted(means[y] + spread * noise, y, np.ones(48), np.ones(8))[0] for spread in (1e-8, 1e-5)
+    )
+
+    assert_allclose(tight.planes, limit.planes, rtol=1e-3, atol=1e-4)
+    assert_allclose(tight.gram, limit.gram, rtol=1e-3, atol=1e-4)
