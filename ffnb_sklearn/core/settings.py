@@ -44,7 +44,7 @@ class Settings:
     rank: int | Literal["auto"] | None
     classifier: str
     old_statistics: str
-    scale: bool | Literal["auto"] = "auto"
+    scale: bool = False
     batch_norm: bool = False
     chunk_size: int = 4096
     units: str = "relative"
