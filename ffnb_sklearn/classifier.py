@@ -22,6 +22,7 @@ from ._estimators.settings import (
     bands_of,
     check_continuation,
     check_seed,
+    check_unchanged,
     settings_of,
     solution_parameters,
     solved_settings,
@@ -425,8 +426,10 @@ class FFNBClassifier(
         if state.projection is not None:
             # Centred columns would not be sparse.
             return replace(state, repair=spreads.repair(centring=False), repair_labels=labels)
-        known = () if state.model is None else state.model.moments
-        if known:
+        known = ()
+        if state.model is not None:
+            check_unchanged("scale", state.model.settings.scale, self.scale)
+            known = state.model.moments
             earlier = ColumnSpreads.of_moments(known, len(spreads.mean))
             spreads = ColumnSpreads.merged([earlier, spreads])
             labels = np.union1d(labels, state.arrived)
