@@ -14,9 +14,9 @@ The search covers two parameters:
 
 Both matter in the paper's model, :meth:`FFNBClassifier.as_published
 <ffnb_sklearn.FFNBClassifier.as_published>`, in which the trained neurons are the only features: the
-search gains several points. They hardly matter in the default, which also uses the inputs and a
-band of random neurons, needs no search and is more accurate on these digits. So search if you study
-the published model, or if the size of the model is limited to a few neurons per class.
+search gains several points. The default trains no neurons: it uses the inputs and a band of random
+neurons, needs no search and is more accurate on these digits. So search if you study the published
+model, or if the size of the model is limited to a few neurons per class.
 
 Pass a file name to save the picture instead of showing it.
 """

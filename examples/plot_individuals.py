@@ -68,7 +68,7 @@ weeks = np.arange(4, 53, 4)
 accuracies = {"FFNBClassifier": [], "1-NN, stores all": [], "SVC, stores all": []}
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "pigs.ffnb")
-    ffnb_sklearn.save(FFNBClassifier(band_size=0, random_state=0), file)
+    ffnb_sklearn.save(FFNBClassifier(random_state=0), file)
     for n_pigs in weeks:
         now, test = (y > n_pigs - 4) & (y <= n_pigs), y_test <= n_pigs
         clf = ffnb_sklearn.load(file)
@@ -88,7 +88,7 @@ for name, scores in accuracies.items():
 
 def learn(pigs):
     """Return a classifier that learns these pigs week by week, and is never saved."""
-    clf = FFNBClassifier(band_size=0, random_state=0)
+    clf = FFNBClassifier(random_state=0)
     for n_pigs in weeks:
         now = (y > n_pigs - 4) & (y <= n_pigs) & np.isin(y, pigs)
         if now.any():
@@ -102,11 +102,11 @@ print("as without saving:", np.array_equal(clf.decision_function(X_test), unbrok
 # %%
 # Deletion on request
 # -------------------
-# Ten pigs are sold. :meth:`~ffnb_sklearn.FFNBClassifier.forget` removes their statistics. With
-# ``band_size=0`` the model is then the model that has never learned them, up to rounding. Earlier
-# copies of the file have to be deleted as well.
+# Ten pigs are sold, among them those of the first week.
+# :meth:`~ffnb_sklearn.FFNBClassifier.forget` removes their statistics. The model is then the model
+# that has never learned them, up to rounding. Earlier copies of the file must be deleted as well.
 
-sold = np.arange(11, 21)
+sold = np.arange(1, 11)
 clf.forget(sold)
 stays = ~np.isin(y_test, sold)
 scores = clf.decision_function(X_test)

@@ -108,7 +108,7 @@ class StoreAll(ClassifierMixin, BaseEstimator):
 pieces = HashingVectorizer(
     analyzer="char_wb", ngram_range=(1, 3), n_features=2**12, alternate_sign=False
 )
-ffnb = FFNBClassifier(band_size=0, random_state=0)
+ffnb = FFNBClassifier(random_state=0)
 sgd = SGDClassifier(loss="log_loss", random_state=0)
 classifiers = {
     "FFNBClassifier": make_continual_pipeline(pieces, ffnb),

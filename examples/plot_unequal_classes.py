@@ -52,7 +52,7 @@ named = {"uniform": "uniform", "empirical": "empirical", "nine in ten": {"malign
 named["nine in ten"]["benign"] = 1
 settings = [*named.values(), *({"malignant": share, "benign": 1 - share} for share in shares)]
 predicted = np.empty((len(settings), len(y)), dtype=object)
-learner = FFNBClassifier(band_size=0, random_state=0)
+learner = FFNBClassifier(random_state=0)
 for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
     clf = clone(learner)
     for label in ("benign", "malignant"):

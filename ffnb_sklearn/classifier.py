@@ -22,12 +22,15 @@ from ._estimators.settings import (
     bands_of,
     check_continuation,
     check_seed,
+    check_unchanged,
     settings_of,
     solution_parameters,
     solved_settings,
+    warn_of_idle_parameters,
 )
 from ._estimators.state import learned_attribute
-from ._inputs.columns import ColumnSpreads
+from ._inputs.columns import ColumnSpreads, warn_of_columns
+from ._inputs.labels import label_positions
 from ._inputs.seeds import next_seed
 from ._inputs.sparse import WideSamples
 from .core.classifier.heads import HEADS
@@ -37,6 +40,9 @@ from .core.learning import learn
 from .core.model import empty_model
 
 __all__ = ["FFNBClassifier"]
+
+# Number of samples from which on the spread of a column is known well enough to warn of it.
+_ENOUGH_FOR_SPREADS = 10
 
 
 def _without_class_weight(constructor):
@@ -65,21 +71,24 @@ class FFNBClassifier(
 ):
     """Class-incremental classifier made of forgetting-free neural blocks (FFNB).
 
-    Labels that a call of `partial_fit` brings for the first time form a task: a band of neurons is
-    trained for them in the null-space of the previous tasks. The moments of each class are stored,
-    and the samples are discarded. The classifier follows from the moments; by default it compares
-    the distances of a sample to the Gaussians of the classes. `fit` is joint training.
+    Labels that a call of `partial_fit` brings for the first time form a task. The moments of each
+    class are stored, and the samples are discarded. The classifier follows from the moments; by
+    default it compares the distances of a sample to the Gaussians of the classes. With `band_size`
+    above 0, a band of neurons is trained for each task in the null-space of the previous tasks, as
+    in the paper. `fit` is joint training.
 
     Parameters
     ----------
     classes_per_task : int or None, default=None
         Only for `fit`: number of classes per task, in sorted order. None makes them one task.
     shared_band_size : int or "auto", default="auto"
-        Number of random neurons, which are never trained. "auto" is 500, or 360,000 divided by the
-        number of inputs if that is less; 0 for sparse samples of more than 2000 features.
-    band_size : int, default=1
-        Trained neurons per new class and layer. With 0 the model does not depend on the order of
-        the tasks.
+        Number of random neurons, which are never trained. "auto" is 500, or 50 beside trained
+        bands, or 360,000 divided by the number of inputs if that is less; 0 for sparse samples of
+        more than 2000 features.
+    band_size : int, default=0
+        Trained neurons per new class and layer, as in [1]_. With 0 none is trained: the model is a
+        function of the set of samples, so the order of the tasks plays no part, and `forget`,
+        `merge` and shards are exact.
     p : int, float or sequence of these, default=0.95
         Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
         or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
@@ -108,10 +117,10 @@ class FFNBClassifier(
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or positive weights of every label learned, and of further labels.
-    scale : "auto" or bool, default="auto"
-        Repair of the columns of X, decided at the first task. "auto" centres columns that lie more
-        than ten spreads from zero, and divides all columns by their spread if at least a tenth of
-        them have less than a hundredth of the largest spread. True standardises all columns.
+    scale : bool, default=False
+        Whether to standardise the columns of X by the first call whose samples differ. The model
+        then depends on that call. False leaves the columns as they are, with a
+        `ColumnUnitsWarning` if they lie far from zero or have unlike units.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; each task is then learned up to ten times more.
     chunk_size : int, default=4096
@@ -135,13 +144,14 @@ class FFNBClassifier(
     n_parameters_ : int
         Number of weights in the bands and in the classifier, or an upper bound.
     null_space_dims_ : list of tuple of int
-        For each task that brought bands, the number of residual axes in each layer.
+        For each task that brought bands, the number of residual axes in each layer. It exists with
+        a positive `band_size`.
     n_iter_, loss_curve_ : int, list of float
         Number of epochs run for the last task, and the loss after each of them.
     shrinkage_, epsilon_ : float
         Shrinkage and relative ridge of the solved classifier. They exist after a prediction.
     offset_, scale_ : ndarray of shape (`n_features_in_`,) or None
-        Subtracted from the columns of X, and their divisors; None if no column changes.
+        Subtracted from the columns of X, and their divisors; None without ``scale=True``.
 
     See Also
     --------
@@ -188,7 +198,7 @@ class FFNBClassifier(
         "epsilon": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "priors": [StrOptions({"uniform", "empirical"}), Mapping],
-        "scale": ["boolean", StrOptions({"auto"})],
+        "scale": ["boolean"],
         "novelty": ["boolean"],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
@@ -199,7 +209,7 @@ class FFNBClassifier(
         *,
         classes_per_task=None,
         shared_band_size="auto",
-        band_size=1,
+        band_size=0,
         p=0.95,
         n_layers=1,
         bands=None,
@@ -210,7 +220,7 @@ class FFNBClassifier(
         epsilon="auto",
         rank="auto",
         priors="uniform",
-        scale="auto",
+        scale=False,
         novelty=False,
         chunk_size=4096,
         device="auto",
@@ -371,7 +381,17 @@ class FFNBClassifier(
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
-    null_space_dims_ = learned_attribute(lambda state: list(state.model.null_space_dims))
+    @property
+    def null_space_dims_(self):
+        """Number of residual axes in each layer, per task that brought bands."""
+        model = self._learned_state().model
+        if not model.settings.band_size:
+            raise AttributeError(
+                "null_space_dims_ exists with trained bands alone: set band_size to a positive "
+                "number, such as 3."
+            )
+        return list(model.null_space_dims)
+
     offset_ = learned_attribute(lambda state: state.repair and state.repair.offset)
     scale_ = learned_attribute(lambda state: state.repair and state.repair.scale)
 
@@ -388,19 +408,63 @@ class FFNBClassifier(
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
     def _taught(self, state, X, positions, arrived, weights):
-        """Return the state after a task; the first task decides the repair of the columns."""
+        """Return the state after a task."""
         check_priors(self.priors, arrived)
-        if state.model is None and self.scale:
-            state = self._repaired(state, ColumnSpreads.of(X, weights))
+        if self.scale and state.repair is None:
+            labels = arrived[np.unique(positions)]
+            state = self._standardised(state, ColumnSpreads.of(X, weights), labels)
         task = task_on(resolve_device(self.device), state, X, positions, weights)
         model, settings = self._begun(state)
-        return replace(state, model=learn(model, task, settings))
+        learned = learn(model, task, settings)
+        self._warn_of_columns(state, learned)
+        return replace(state, model=learned)
 
-    def _repaired(self, state, spreads):
-        """Return a state without a model, with the repair of columns of these spreads."""
-        # Centred columns would not be sparse.
-        repair = spreads.repair(self.scale, centring=state.projection is None)
-        return replace(state, repair=repair)
+    def _standardised(self, state, spreads, labels):
+        """Return a state that standardises columns by the spreads of new samples of some labels.
+
+        It is the given state if neither these samples nor earlier samples differ.
+        """
+        if state.projection is not None:
+            # Centred columns would not be sparse.
+            return replace(state, repair=spreads.repair(centring=False), repair_labels=labels)
+        known = ()
+        if state.model is not None:
+            check_unchanged("scale", state.model.settings.scale, self.scale)
+            known = state.model.moments
+            earlier = ColumnSpreads.of_moments(known, len(spreads.mean))
+            spreads = ColumnSpreads.merged([earlier, spreads])
+            labels = np.union1d(labels, state.arrived)
+        if not spreads.varying().any():
+            return state
+        started = replace(
+            state,
+            repair=spreads.repair(centring=True),
+            repair_labels=labels,
+            model=None,
+            task_classes=(),
+        )
+        # The earlier samples are all equal, so the mean of a class stands for each of them.
+        for task_labels in state.task_classes:
+            positions, arrived = label_positions(task_labels, started.arrived)
+            means = np.stack([known[position].mean[: state.n_inputs] for position in positions])
+            weights = np.array([known[position].weight for position in positions])
+            taught = self._taught(started, means, positions, arrived, weights)
+            started = taught.after_task(taught.model, arrived)
+        return started
+
+    def _warn_of_columns(self, state, learned):
+        """Warn of columns of unlike units once enough samples are known.
+
+        `state` is that before the call, and `learned` the model after it.
+        """
+        if self.scale or state.projection is not None:
+            return
+        before = () if state.model is None else state.model.moments
+        n_before = sum(each.n_samples for each in before)
+        n_after = sum(each.n_samples for each in learned.moments)
+        if n_before < _ENOUGH_FOR_SPREADS <= n_after:
+            spreads = ColumnSpreads.of_moments(learned.moments, state.n_inputs)
+            warn_of_columns(spreads, state.feature_names_in)
 
     def _begun(self, state):
         """Return the model before a task, a new model if there is none, and the task's settings."""
@@ -409,6 +473,7 @@ class FFNBClassifier(
             check_continuation(state.model.settings, settings)
             check_seed(state.model.seed, self.random_state)
             return state.model, settings
+        warn_of_idle_parameters(self)
         return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
 
     def _present_state(self):

@@ -1,6 +1,7 @@
 """The errors and warnings of the package."""
 
 from ._estimators.transactions import ConcurrentLearningError
+from ._inputs.columns import ColumnUnitsWarning
 from .backbones._network import RandomFeaturesWarning
 from .backbones._pretraining import NonFiniteLossError
 from .backbones._readout import NonFiniteFeaturesError
@@ -10,6 +11,7 @@ from .pipeline._freezing import FrozenTransformerWarning
 from .saving._container import ModelFileError
 
 __all__ = [
+    "ColumnUnitsWarning",
     "ConcurrentLearningError",
     "EmptyNullSpaceWarning",
     "FrozenTransformerWarning",

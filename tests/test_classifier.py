@@ -28,7 +28,7 @@ N_SHARED = 10
 
 def estimator(**parameters):
     return FFNBClassifier().set_params(
-        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
+        **{"band_size": 1, "shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
 
 

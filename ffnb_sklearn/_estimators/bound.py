@@ -31,6 +31,11 @@ class BoundMixin:
             were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
         """
         state = self._learned_state()
+        if not state.model.settings.band_size:
+            raise ValueError(
+                "forgetting_bound needs trained bands, and this model has none: band_size is 0. "
+                "Fit with a positive band_size, such as 3. Without trained bands no feature moves."
+            )
         X, model = self._samples(state, X_previous), state.model
         is_normalised = any(band.batch_norm is not None for band in model.features.bands)
         if len(model.null_space_dims) < 2 or not model.n_newest or is_normalised:

@@ -1,5 +1,6 @@
 """Changes of what was learned without samples: forget, decay and merge."""
 
+import warnings
 from dataclasses import replace
 from math import isnan
 from numbers import Real
@@ -9,6 +10,7 @@ from sklearn.utils.validation import check_scalar
 
 from .._inputs.labels import check_labels, label_positions
 from ..core.device import resolve_device
+from ..core.messages import level_of_user
 from ..core.revision import decay_classes, forget_classes, merge_models
 from .priors import check_priors
 from .settings import check_mergeable
@@ -20,6 +22,21 @@ __all__ = ["RevisionMixin"]
 _LIGHTEST = 1e-20
 
 
+def _warn_of_trace(state, gone):
+    """Warn if classes to be forgotten have decided the standardisation of the columns."""
+    if state.repair_labels is None:
+        return
+    traced = np.intersect1d(state.repair_labels, gone)
+    if len(traced):
+        warnings.warn(
+            f"offset_ and scale_ keep a trace of the classes {traced.tolist()}, whose samples "
+            "decided the standardisation of the columns. Only a new fit removes it. With "
+            "scale=False forgetting leaves no trace.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
+
+
 class RevisionMixin:
     """Methods of `FFNBClassifier` that change its moments without samples."""
 
@@ -27,8 +44,9 @@ class RevisionMixin:
     def forget(self, classes):
         """Forget classes, as if they had never been seen.
 
-        With ``band_size=0`` forgetting is exact, because each class has moments of its own. Trained
-        neurons stay, and their weights still carry a trace of the classes they were fitted to.
+        Forgetting is exact, because each class has moments of its own. Two parameters that are off
+        by default leave a trace: trained neurons stay (``band_size`` above 0), and so do `offset_`
+        and `scale_` (``scale=True``), with a warning.
 
         Parameters
         ----------
@@ -44,6 +62,8 @@ class RevisionMixin:
         state = self._learned_state()
         gone, lost = self._known(state, classes)
         is_all = len(lost) == len(state.arrived)
+        if not is_all:
+            _warn_of_trace(state, gone)
         self._keep(None if is_all else state.without(gone, forget_classes(state.model, lost)))
         return self
 
@@ -51,9 +71,8 @@ class RevisionMixin:
     def decay(self, factor, classes=None):
         """Let the samples learned so far count less, compared with later samples.
 
-        The weights of the samples are multiplied by a factor. With ``band_size=0`` and
-        ``rank=None`` the result equals learning them with these weights as `sample_weight`. Trained
-        neurons do not change.
+        The weights of the samples are multiplied by a factor. With ``rank=None`` the result equals
+        learning them with these weights as `sample_weight`. Trained neurons do not change.
 
         Parameters
         ----------
@@ -94,9 +113,9 @@ class RevisionMixin:
     def merge(self, other):
         """Merge in everything that another estimator has learned from other samples.
 
-        With ``band_size=0`` the result is that of one estimator that has seen all samples, up to
-        the truncation by `rank` of classes that both know. With trained bands, the moments of each
-        estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
+        The result is that of one estimator that has seen all samples, up to the truncation by
+        `rank` of classes that both know. With trained bands (``band_size`` above 0), the moments of
+        each estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
 
         Parameters
         ----------

@@ -1,5 +1,6 @@
 """Parameters of an estimator as settings of the core, and their agreement with a learned state."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
@@ -8,9 +9,9 @@ from typing import get_args
 import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from .._inputs.columns import ColumnRepair
 from .._inputs.labels import check_labels
 from .._inputs.seeds import next_seed
+from ..core.messages import level_of_user
 from ..core.settings import Descent, Settings
 from .bands import Bands
 
@@ -24,11 +25,15 @@ __all__ = [
     "settings_of",
     "solution_parameters",
     "solved_settings",
+    "warn_of_idle_parameters",
 ]
 
 # Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
 # fewer. With a random projection there are none: as many further columns of it gain more.
 _MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
+
+# Most neurons of the automatic shared band beside trained bands, which add nothing to many.
+_MOST_BESIDE_BANDS = 50
 
 # Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain
 # less than a point (docs/benchmarks/sparse.md).
@@ -66,12 +71,32 @@ def settings_of(estimator, n_inputs, projection):
     values = _plain(Settings, vars(estimator) | vars(bands_of(estimator)))
     values["p"] = _kept_axes(estimator)
     if values["shared_band_size"] == "auto":
-        fitting = min(_MOST_SHARED, _MOST_SHARED_WEIGHTS // n_inputs)
+        most = _MOST_BESIDE_BANDS if estimator.band_size else _MOST_SHARED
+        fitting = min(most, _MOST_SHARED_WEIGHTS // n_inputs)
         values["shared_band_size"] = fitting if projection is None else 0
     if projection is not None and projection.keeps_sparse:
         values["band_size"] = 0
         values["rank"] = _SPARSE_RANK if values["rank"] == "auto" else values["rank"]
     return Settings(**values, descent=descent_of(bands_of(estimator)))
+
+
+def warn_of_idle_parameters(estimator):
+    """Warn of parameters of trained bands beside ``band_size=0``, which trains none."""
+    if estimator.band_size:
+        return
+    defaults = type(estimator)().get_params()
+    idle = [name for name in ("p", "n_layers") if getattr(estimator, name) != defaults[name]]
+    bands, default_bands = vars(bands_of(estimator)), vars(Bands())
+    for name, value in bands.items():
+        if name not in _OF_SOLUTION_IN_BANDS and value != default_bands[name]:
+            idle.append(f"bands__{name}")
+    if idle:
+        warnings.warn(
+            "These parameters have no effect with band_size=0, which trains no bands: "
+            f"{', '.join(idle)}. Set band_size to a positive number, such as 3.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 def solution_parameters(estimator):
@@ -153,7 +178,11 @@ def check_continuation(before, now):
     for name in ("shared_band_size", "skip_connection", "scale"):
         check_unchanged(name, getattr(before, name), getattr(now, name))
     if (before.band_size == 0) != (now.band_size == 0):
-        check_unchanged("band_size", before.band_size, now.band_size)
+        raise ValueError(
+            "band_size cannot change between 0 and a positive number after learning: it was "
+            f"{before.band_size} in earlier tasks and is {now.band_size} now. Set it back, or call "
+            "fit to start over."
+        )
 
 
 def check_unchanged(name, before, now):
@@ -193,7 +222,7 @@ def check_mergeable(mine, theirs):
 def _conditions(state):
     """Return by name all values that have to be equal in a merge."""
     settings = vars(state.model.settings) | vars(state.model.settings.descent)
-    repair = state.repair or ColumnRepair(None, None)
+    repair = state.repair
     return {
         "n_features_in_": state.n_features_in,
         "feature_names_in_": state.feature_names_in,
@@ -201,8 +230,8 @@ def _conditions(state):
         "n_layers": len(state.model.settings.p),
         **{_as_written(name): value for name, value in settings.items() if name not in _IMMATERIAL},
         "random_state": state.model.seed,
-        "offset_": repair.offset,
-        "scale_": repair.scale,
+        "offset_": None if repair is None else repair.offset,
+        "scale_": None if repair is None else repair.scale,
     }
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from .._inputs.columns import ColumnRepair
-from .._inputs.labels import check_labels
 from .._inputs.sparse import RandomProjection
 
 __all__ = ["State", "learned_attribute"]
@@ -25,7 +24,9 @@ class State:
     projection : RandomProjection or None
         Projection of the samples, if the first samples were sparse and wide.
     repair : ColumnRepair or None
-        Repair of the columns of X, decided at the first task; None leaves them as they are.
+        Standardisation of the columns of X; None leaves them as they are.
+    repair_labels : ndarray or None
+        Labels of the samples that decided the standardisation.
     model : object or None
         Model that scores samples by class, in order of arrival. None before the first task.
     classes : ndarray of shape (n_classes,) or None
@@ -38,18 +39,10 @@ class State:
     feature_names_in: np.ndarray | None = None
     projection: RandomProjection | None = None
     repair: ColumnRepair | None = None
+    repair_labels: np.ndarray | None = None
     model: object = None
     classes: np.ndarray | None = None
     task_classes: tuple = ()
-
-    def __post_init__(self):
-        """Convert numbers in files of earlier versions, which kept other dtypes, to int64."""
-        classes = self.classes
-        if classes is None or classes.dtype.kind not in "iuf" or classes.dtype == np.int64:
-            return
-        tasks = tuple(check_labels(task, None, "task_classes") for task in self.task_classes)
-        object.__setattr__(self, "task_classes", tasks)
-        object.__setattr__(self, "classes", check_labels(classes, None, "classes"))
 
     @property
     def n_inputs(self):
@@ -87,9 +80,13 @@ class State:
     def without(self, labels, model):
         """Return the state without some labels, given a model without their classes."""
         tasks = (np.setdiff1d(task, labels) for task in self.task_classes)
+        repair_labels = self.repair_labels
+        if repair_labels is not None:
+            repair_labels = np.setdiff1d(repair_labels, labels)
         return replace(
             self,
             model=model,
+            repair_labels=repair_labels,
             classes=np.setdiff1d(self.classes, labels),
             task_classes=tuple(task for task in tasks if len(task)),
         )
@@ -97,8 +94,12 @@ class State:
     def merged(self, other):
         """Return the state with the labels of another state, which still lacks its model."""
         tasks = (np.setdiff1d(task, self.arrived) for task in other.task_classes)
+        repair_labels = self.repair_labels
+        if repair_labels is not None:
+            repair_labels = np.union1d(repair_labels, other.repair_labels)
         return replace(
             self,
+            repair_labels=repair_labels,
             classes=np.union1d(self.classes, other.classes),
             task_classes=self.task_classes + tuple(task for task in tasks if len(task)),
         )

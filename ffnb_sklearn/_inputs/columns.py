@@ -1,61 +1,64 @@
-"""Repair of columns that lie far from zero or have unlike units, decided at the first task.
+"""Standardisation of the columns of X, and a warning about columns that need it.
 
 docs/user_guide/scaling.rst says why.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
-from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from ..core.device import as_tensor
+from ..core.linalg import LENGTH_ROUNDING
+from ..core.messages import level_of_user
 
-__all__ = ["ColumnRepair", "ColumnSpreads"]
+__all__ = ["ColumnRepair", "ColumnSpreads", "ColumnUnitsWarning", "warn_of_columns"]
 
-# Distance of the mean from zero, in spreads, beyond which a column is centred.
-_FAR = 10.0
+# Distance of the mean of a column from zero, in standard deviations, that causes a warning.
+_FAR = 100.0
 
-# Ratio of spreads that only different units explain: columns of digits, sensors, skeletons and
-# networks differ by up to 55 in range.
-_UNLIKE = 100.0
+# Ratio of the largest standard deviation to those of a tenth of the columns that causes a warning.
+# Wine has 1400 and loses nothing; of many columns, a few are small by chance
+# (docs/user_guide/scaling.rst).
+_UNLIKE, _LEAST_SHARE = 2000.0, 0.1
 
-# Least share of the columns that must be small; of thousands of columns, a few are by chance.
-_LEAST_SHARE = 0.1
-
-# Range of a standard deviation; only columns with rare values have more.
-_DEVIATIONS_IN_RANGE = 10.0
-
-# Relative range of a column that is constant but for single precision.
-_ROUNDING = 4.0 * np.finfo(np.float32).eps
+# Most columns that the warning names.
+_MOST_NAMED = 5
 
 # Entries of a dense chunk of samples.
 _CHUNK_SIZE = 2**20
 
 
+class ColumnUnitsWarning(UserWarning):
+    """Columns of X lie far from zero, or have unlike units, and are learned as they are."""
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnRepair:
-    """Offsets, subtracted first, and positive divisors of the columns of X; None changes none."""
+    """Standardisation of the columns of X: offsets, subtracted first, and positive divisors.
+
+    An offset of None subtracts nothing.
+    """
 
     offset: np.ndarray | None
-    scale: np.ndarray | None
+    scale: np.ndarray
 
     def apply(self, X):
-        """Return repaired samples in float64; a sparse array is scaled and not centred."""
+        """Return standardised samples in float64; a sparse array is scaled and not centred."""
         if sparse.issparse(X):
-            return X if self.scale is None else X @ sparse.diags_array(1.0 / self.scale)
+            return X @ sparse.diags_array(1.0 / self.scale)
         X = X.double()
         if self.offset is not None:
             X = X - as_tensor(self.offset, device=X.device)
-        if self.scale is not None:
-            X = X / as_tensor(self.scale, device=X.device)
-        return X
+        return X / as_tensor(self.scale, device=X.device)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnSpreads:
-    """Weight, mean, scatter and extreme values of each column of some samples.
+    """Weight, mean and scatter of each column of some samples.
 
     The spreads of disjoint samples merge.
     """
@@ -63,8 +66,6 @@ class ColumnSpreads:
     weight: float
     mean: np.ndarray
     scatter: np.ndarray
-    lowest: np.ndarray
-    highest: np.ndarray
 
     @classmethod
     def of(cls, X, weights):
@@ -72,51 +73,95 @@ class ColumnSpreads:
         if sparse.issparse(X):
             X = sparse.csr_matrix(X, dtype=np.float64)
             mean, variance = mean_variance_axis(X, axis=0, weights=weights)
-            return cls(weights.sum(), mean, weights.sum() * variance, *min_max_axis(X, axis=0))
+            return cls(weights.sum(), mean, weights.sum() * variance)
         # A memory map may be larger than memory.
-        parts = []
+        spreads = []
         for rows in gen_batches(len(X), max(1, _CHUNK_SIZE // X.shape[1])):
-            part, own = X[rows].astype(np.float64), weights[rows]
-            mean = own @ part / own.sum()
-            scatter = own @ np.square(part - mean)
-            parts.append(cls(own.sum(), mean, scatter, part.min(axis=0), part.max(axis=0)))
-        return cls.merged(parts)
+            chunk = X[rows].astype(np.float64)
+            chunk_weights = weights[rows]
+            mean = chunk_weights @ chunk / chunk_weights.sum()
+            scatter = chunk_weights @ np.square(chunk - mean)
+            spreads.append(cls(chunk_weights.sum(), mean, scatter))
+        return cls.merged(spreads)
 
     @classmethod
-    def merged(cls, parts):
+    def merged(cls, spreads):
         """Return the spreads of the union of disjoint samples."""
-        weights = np.array([part.weight for part in parts])
-        means = np.array([part.mean for part in parts])
+        weights = np.array([each.weight for each in spreads])
+        means = np.array([each.mean for each in spreads])
         mean = weights @ means / weights.sum()
-        return cls(
-            weights.sum(),
-            mean,
-            sum(part.scatter for part in parts) + weights @ np.square(means - mean),
-            np.min([part.lowest for part in parts], axis=0),
-            np.max([part.highest for part in parts], axis=0),
+        within = np.sum([each.scatter for each in spreads], axis=0)
+        between = weights @ np.square(means - mean)
+        return cls(weights.sum(), mean, within + between)
+
+    @classmethod
+    def of_moments(cls, moments, n_inputs):
+        """Return the spreads of the first columns of the samples of some classes."""
+        spreads = []
+        for each in moments:
+            factor = each.columns(slice(0, n_inputs)).astype(np.float64)
+            scatter = np.square(factor).sum(axis=0) + each.residual[:n_inputs]
+            spreads.append(cls(each.weight, each.mean[:n_inputs], scatter))
+        return cls.merged(spreads)
+
+    def varying(self):
+        """Return which columns are not constant, up to rounding."""
+        rounding = self.weight * np.square(LENGTH_ROUNDING * self.mean)
+        return self.scatter > rounding
+
+    def deviations(self):
+        """Return the standard deviation of each column."""
+        return np.sqrt(self.scatter / self.weight)
+
+    def repair(self, *, centring):
+        """Return the standardisation by these spreads; constant columns are not divided."""
+        offset = None
+        if centring:
+            offset = self.mean
+        return ColumnRepair(offset, np.where(self.varying(), self.deviations(), 1.0))
+
+
+def warn_of_columns(spreads, names):
+    """Warn of columns far from zero or of unlike units; `names` are those of the columns or None.
+
+    Shared neurons see the direction of a sample from the origin, in which such columns hide others.
+    """
+    varying = spreads.varying()
+    if not varying.any():
+        return
+    deviations = spreads.deviations()
+    widest = int(deviations.argmax())
+    far = np.flatnonzero(varying & (np.abs(spreads.mean) > _FAR * deviations))
+    small = np.flatnonzero(varying & (deviations < deviations[widest] / _UNLIKE))
+    findings = []
+    if len(far):
+        findings.append(
+            f"The mean of {_listed(far, names)} is more than {_FAR:.0f} standard deviations from 0."
         )
+    if len(small) >= _LEAST_SHARE * np.count_nonzero(varying):
+        findings.append(
+            f"The standard deviation of {_listed(small, names)} is less than a {_UNLIKE:.0f}th of "
+            f"that of {_listed([widest], names)}."
+        )
+    if not findings:
+        return
+    warnings.warn(
+        f"Columns of X hide other columns from the classifier. {' '.join(findings)} Subtract and "
+        "divide by known constants, or put a scaler that was fitted to samples of all tasks before "
+        "the classifier: make_continual_pipeline(FrozenEstimator(scaler), clf). scale=True "
+        "standardises by the first call.",
+        ColumnUnitsWarning,
+        stacklevel=level_of_user(),
+    )
 
-    def repair(self, scale, *, centring=True):
-        """Return the repair of the columns for a value of `scale`; None if no column changes.
 
-        Constant columns are never divided. "auto" centres them if they are far from zero compared
-        with the widest column, or with 1 beside divided columns.
-        """
-        ranges, deviations = self.highest - self.lowest, np.sqrt(self.scatter / self.weight)
-        sizes = np.maximum(np.abs(self.lowest), np.abs(self.highest))
-        varies = (ranges > _ROUNDING * sizes) & (deviations > 0.0)
-        if not scale or (scale == "auto" and not varies.any()):
-            return None
-        if scale != "auto":
-            return ColumnRepair(self.mean if centring else None, np.where(varies, deviations, 1.0))
-        # A column that is mostly zero has a small deviation, and a range like that of the others.
-        spreads = np.maximum(deviations, ranges / _DEVIATIONS_IN_RANGE)
-        widest = spreads[varies].max()
-        n_small = np.count_nonzero(varies & (spreads < widest / _UNLIKE))
-        unlike = n_small > 0 and n_small >= _LEAST_SHARE * np.count_nonzero(varies)
-        spreads[~varies] = 1.0 if unlike else widest
-        far = np.abs(self.mean) > _FAR * spreads
-        offset = np.where(far, self.mean, 0.0) if centring and far.any() else None
-        if offset is None and not unlike:
-            return None
-        return ColumnRepair(offset, spreads if unlike else None)
+def _listed(columns, names):
+    """Return the names or the numbers of columns, the first few of many."""
+    shown = [str(column) for column in columns[:_MOST_NAMED]]
+    if names is not None:
+        shown = [repr(str(names[column])) for column in columns[:_MOST_NAMED]]
+    text = ", ".join(shown)
+    if len(columns) > _MOST_NAMED:
+        text += f" and {len(columns) - _MOST_NAMED} more"
+    noun = "column" if len(columns) == 1 else "columns"
+    return f"{noun} {text}"

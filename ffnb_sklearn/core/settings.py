@@ -44,7 +44,7 @@ class Settings:
     rank: int | Literal["auto"] | None
     classifier: str
     old_statistics: str
-    scale: bool | Literal["auto"]
+    scale: bool
     batch_norm: bool
     chunk_size: int
     units: str

@@ -50,11 +50,11 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     Parameters
     ----------
     estimator : FFNBClassifier
-        Estimator to train, new or already fitted, with ``band_size=0``.
+        Estimator to train, new or already fitted, with ``band_size=0``, the default.
     X : dask array of shape (n_samples, n_features), or list of shards
         Samples. A shard is a delayed object or a future that gives ``(X, y)`` or
         ``(X, y, sample_weight)``, or a tuple of two or three delayed objects that give these.
-        A first task takes two passes, unless ``scale=False``: persist the shards.
+        With ``scale=True`` a first task takes two passes: persist the shards.
     y : dask array of shape (n_samples,), default=None
         Labels of the samples, if X is a dask array.
     classes : array-like of shape (n_labels,), default=None
@@ -89,7 +89,7 @@ def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None
     >>> from ffnb_sklearn.distributed import partial_fit_shards
     >>> X, y = load_digits(return_X_y=True)
     >>> shards = da.from_array(X[:900], chunks=(300, 64)), da.from_array(y[:900], chunks=300)
-    >>> clf = FFNBClassifier(band_size=0, shared_band_size=200, random_state=0)
+    >>> clf = FFNBClassifier(shared_band_size=200, random_state=0)
     >>> partial_fit_shards(clf, *shards).score(X[900:], y[900:]) > 0.9
     True
     """
@@ -119,6 +119,8 @@ def _learned_by_all(estimator, shards, classes):
     start = estimator._state
     if start is None:
         start = _first_state(estimator, shards)
+    if estimator.scale and start.repair is None:
+        start = _standardised_state(estimator, start, shards)
     model, settings = estimator._begun(start)
     model = replace(model, settings=settings, loss_curve=())
     blank = _blank(estimator, start, model)
@@ -131,26 +133,32 @@ def _learned_by_all(estimator, shards, classes):
         classes = check_labels(classes, arrived, "classes")
     device = resolve_device(estimator.device)
     model = merge_models(model, found.model, positions.tolist(), device=device)
+    estimator._warn_of_columns(start, model)
     return start.after_task(model, arrived).declaring(found.classes).declaring(classes)
 
 
 def _first_state(estimator, shards):
-    """Return a state without a model, with the repair of columns that all shards decide."""
+    """Return a state of the features alone, from the first shard that has samples."""
     dask, blank = import_dask(), clone(estimator)
     for number, shard in enumerate(shards):
         # The shard is needed again, and would be computed again.
         (shards[number],) = dask.persist(shard)
         described = dask.delayed(_of_shard, pure=False)(_described, (blank, None), shards[number])
-        found = _computed(described)
-        if found is not None:
-            break
-    else:
+        description = _computed(described)
+        if description is not None:
+            return description[0]
+    raise ValueError(_NOTHING)
+
+
+def _standardised_state(estimator, state, shards):
+    """Return a state that standardises the columns by the spreads of all shards."""
+    blank = clone(estimator)
+    blank._state = state
+    description = _map_reduce((blank, state), shards, _described, _merged_descriptions)
+    if description is None:
         raise ValueError(_NOTHING)
-    if not estimator.scale:
-        return found[0]
-    blank._state = found[0]
-    state, spreads = _map_reduce((blank, found[0]), shards, _described, _merged_descriptions)
-    return estimator._repaired(state, spreads)
+    _, labels, spreads = description
+    return estimator._standardised(state, spreads, labels)
 
 
 def _blank(estimator, state, model):
@@ -229,7 +237,7 @@ def _of_shard(function, plan, shard):
 
 
 def _described(plan, X, y, weights):
-    """Return a state of the features and labels of a shard, and the spreads of its columns.
+    """Return a state of the features of a shard, its labels, and the spreads of its columns.
 
     Return None if all weights are 0.
     """
@@ -238,7 +246,7 @@ def _described(plan, X, y, weights):
     X, y, _, weights, state = check_samples(
         plan[0], X, y, classes=None, sample_weight=weights, state=plan[1]
     )
-    return state.declaring(y), ColumnSpreads.of(X, weights)
+    return state, np.unique(y), ColumnSpreads.of(X, weights)
 
 
 def _have_no_weight(weights):
@@ -247,9 +255,9 @@ def _have_no_weight(weights):
 
 
 def _merged_descriptions(plan, parts):
-    """Return the state of a first shard, and the merged spreads of several groups of shards."""
-    states, spreads = zip(*parts, strict=True)
-    return states[0], ColumnSpreads.merged(spreads)
+    """Return a state, the labels and the spreads of several groups of shards."""
+    states, labels, spreads = zip(*parts, strict=True)
+    return states[0], np.unique(np.concatenate(labels)), ColumnSpreads.merged(spreads)
 
 
 def _learned(plan, X, y, weights):

@@ -127,7 +127,8 @@ def _check_state(state, budget):
         budget.spend(_PER_PROJECTED * n_features, f"the projection of {n_features} features")
     _spend_on_labels(budget, [state.classes, *state.task_classes])
     for labels in (state.arrived, state.classes, *state.task_classes):
-        check_labels(labels, state.arrived, "labels")
+        converted = check_labels(labels, state.arrived, "labels")
+        _require(converted.dtype == labels.dtype, "labels", "int64, strings or booleans")
         _require(0 < len(labels) == len(np.unique(labels)), "labels", "different")
     in_tasks = np.sort(np.concatenate(state.task_classes))
     _require(np.array_equal(in_tasks, np.sort(state.arrived)), "task_classes", "those that arrived")

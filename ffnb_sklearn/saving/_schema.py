@@ -90,6 +90,7 @@ RECORDS = {
             "feature_names_in": "feature_names_in",
             "projection": "projection",
             "repair": "repair",
+            "repair_labels": "repair_labels",
             "model": "model",
             "classes": "classes",
             "task_classes": "task_classes",

@@ -33,7 +33,8 @@ X, Y = samples([2, 3], seed=1)
 
 
 def estimator(**parameters):
-    return FFNBClassifier().set_params(**{"shared_band_size": 10, "random_state": 0, **parameters})
+    values = {"band_size": 1, "shared_band_size": 10, "random_state": 0, **parameters}
+    return FFNBClassifier().set_params(**values)
 
 
 @dataclass(frozen=True)

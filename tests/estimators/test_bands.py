@@ -12,7 +12,7 @@ import ffnb_sklearn
 from ffnb_sklearn import Bands, FFNBClassifier, make_continual_pipeline
 from tests.separated_classes import CODES, X
 
-SMALL = {"shared_band_size": 5, "random_state": 0}
+SMALL = {"band_size": 1, "shared_band_size": 5, "random_state": 0}
 
 
 def by_set_params():

@@ -27,7 +27,7 @@ N_SHARED = 10
 
 def estimator(**parameters):
     return FFNBClassifier().set_params(
-        **{"shared_band_size": N_SHARED, "random_state": 0, **parameters}
+        **{"band_size": 1, "shared_band_size": N_SHARED, "random_state": 0, **parameters}
     )
 
 
@@ -383,7 +383,8 @@ def test_attributes_of_tasks():
     assert (model.n_iter_, model.loss_curve_) == (0, [])
     assert model.n_features_in_ == N_FEATURES
     assert learned(estimator(bands__null_space=False), [0], [1]).null_space_dims_ == [(6,), (6,)]
-    assert learned(estimator(band_size=0), [0], [1]).null_space_dims_ == []
+    with pytest.raises(AttributeError, match="set band_size to a positive number"):
+        learned(estimator(band_size=0), [0], [1]).null_space_dims_  # noqa: B018
     # A second layer of three inputs, two of which are kept.
     two = learned(estimator(n_layers=2, p=(1, 2)), [0, 1, 2], [3])
     assert two.null_space_dims_[0] == (6, 3)

@@ -42,7 +42,8 @@ def meta_device():
 )
 def test_of_the_classifier(parameters, meta_device):
     def outcome():
-        settings = {"shared_band_size": 10, "random_state": 0, "device": "cpu", **parameters}
+        defaults = {"band_size": 1, "shared_band_size": 10, "random_state": 0, "device": "cpu"}
+        settings = {**defaults, **parameters}
         model = learned(FFNBClassifier().set_params(**settings), [0, 1], [2, 3], [0, 4])
         model.forget([1])
         assert {one.device.type for one in model.to_torch().buffers()} == {"cpu"}

@@ -41,7 +41,7 @@ CHANGES = {
     "n_layers": [({}, 2)],
     "shared_band_size": [({}, 9), ({"shared_band_size": 0}, 9)],
     "skip_connection": [({}, False)],
-    "scale": [({}, False)],
+    "scale": [({}, True)],
     "bands__activation": [({}, "tanh")],
     "bands__init": [({}, "random")],
     "bands__gamma": [({}, 10.0)],
@@ -79,7 +79,7 @@ SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty"}
 
 
 def model(**parameters):
-    defaults = {"shared_band_size": 8, "random_state": 0, "device": "cpu"}
+    defaults = {"band_size": 1, "shared_band_size": 8, "random_state": 0, "device": "cpu"}
     return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 

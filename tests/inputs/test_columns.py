@@ -1,32 +1,27 @@
-"""Columns far from zero or of unlike units are repaired at the first task; others never change."""
+"""Columns are standardised on request by the first call that shows a spread, else only named."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles
-from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn import FFNBClassifier, load, partial_fit_shards, save
 from ffnb_sklearn._inputs.columns import ColumnSpreads
+from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 TASKS = [SPECIES < 2, SPECIES == 2]
 HEADS = ["gaussian", "ovo", "ova"]
+UNITS = np.array([1.0, 3e4, 1.0, 1.0])
 
 
 def classifier(**parameters):
     return FFNBClassifier(**{"shared_band_size": 20, "random_state": 0, **parameters})
-
-
-def rescaled(factor=1e4, offset=1e3):
-    X = IRIS.copy()
-    X[:, 1] *= factor
-    X[:, 2] += offset
-    return X
 
 
 def streamed(X, **parameters):
@@ -36,133 +31,187 @@ def streamed(X, **parameters):
     return estimator
 
 
-def spreads_of(X, weights=None):
-    return ColumnSpreads.of(X, np.ones(X.shape[0]) if weights is None else weights)
+def warnings_of(X, y, **parameters):
+    """Return the messages about columns of one fit."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        classifier(**parameters).fit(X, y)
+    assert {each.category for each in caught} <= {ColumnUnitsWarning}
+    return [str(each.message) for each in caught]
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("offset", [10.0, 1e3, 1e6])
-@pytest.mark.parametrize("classes_per_task", [None, 1])
-def test_circles_far_from_zero_are_told_apart(head, offset, classes_per_task):
+# ---- the warning
+
+
+@pytest.mark.parametrize("data", [load_iris, load_wine, load_digits])
+@pytest.mark.parametrize("factor", [1e-40, 1.0, 1e40])
+def test_sets_that_lose_nothing_are_silent(data, factor):
+    X, y = data(return_X_y=True)
+    assert warnings_of(factor * X, y) == []
+    assert warnings_of(factor * X, y, classes_per_task=1) == []
+
+
+def test_columns_far_from_zero_are_named():
     X, y = make_circles(400, noise=0.05, factor=0.5, random_state=0)
-    X_train, X_test, y_train, y_test = train_test_split(X + offset, y, random_state=0, stratify=y)
-    estimator = classifier(
-        classifier=head, shared_band_size=200, classes_per_task=classes_per_task
-    ).fit(X_train, y_train)
-    assert estimator.score(X_test, y_test) >= 0.98
-    first = X_train if classes_per_task is None else X_train[y_train == 0]
-    assert_allclose(estimator.offset_, first.mean(axis=0))
-    assert estimator.scale_ is None
+    (message,) = warnings_of(X + np.array([1000.0, 0.0]), y)
+    assert "The mean of column 0 is more than 100 standard deviations from 0." in message
+    assert "standard deviation of" not in message
+    for remedy in ("known constants", "FrozenEstimator(scaler)", "scale=True"):
+        assert remedy in message
+    assert warnings_of(X + 50.0, y) == []
+
+
+@pytest.mark.parametrize(
+    ("scale", "size"),
+    [
+        # Frequencies of radios, metres from the centre of the earth, nanoseconds of an hour.
+        (1e-8, 2.4e9),
+        (1e-7, 6.4e6),
+        (1e-9, 1.8e18),
+    ],
+)
+def test_columns_that_vary_by_less_than_single_precision_are_named(scale, size):
+    X = size * (1.0 + scale * IRIS)
+    (message,) = warnings_of(X, SPECIES)
+    assert "columns 0, 1, 2, 3 is more than 100" in message
+
+
+def test_columns_of_unlike_units_are_named():
+    X, y = load_breast_cancer(return_X_y=True)
+    (message,) = warnings_of(X, y)
+    assert "columns 4, 5, 6, 7, 8 and 14 more is less than a 2000th of that of column 23" in message
+    frame = pytest.importorskip("pandas").DataFrame(IRIS * UNITS, columns=list("abcd"))
+    (message,) = warnings_of(frame, SPECIES)
+    assert "columns 'a', 'c', 'd' is less than a 2000th of that of column 'b'" in message
+
+
+def test_a_few_small_columns_of_many_are_no_reason():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) * np.where(np.arange(20) == 3, 1e-4, 1.0)
+    assert warnings_of(X, np.arange(60) % 3) == []
+
+
+def test_constant_columns_are_no_reason():
+    assert warnings_of(np.column_stack([IRIS, np.full(150, 1e9)]), SPECIES) == []
+    assert warnings_of(np.full((20, 2), 7.0), np.arange(20) % 2) == []
+
+
+def test_the_warning_comes_once_and_after_ten_samples():
+    X = 1e4 + IRIS
+    estimator = classifier()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for row in range(9):
+            estimator.partial_fit(X[row : row + 1], SPECIES[row : row + 1])
+    before = estimator.decision_function(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ColumnUnitsWarning):
+            estimator.partial_fit(X[9:10], SPECIES[9:10])
+    # The call has changed nothing.
+    assert_array_equal(estimator.decision_function(X), before)
+    with pytest.warns(ColumnUnitsWarning):
+        estimator.partial_fit(X[9:10], SPECIES[9:10])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.partial_fit(X, SPECIES)
+
+
+def test_the_warning_points_to_the_caller():
+    with pytest.warns(ColumnUnitsWarning) as caught:
+        classifier().fit(1e4 + IRIS, SPECIES)
+    assert caught[0].filename == __file__
+
+
+def test_the_warning_changes_nothing_and_true_is_silent():
+    X, y = IRIS * UNITS, SPECIES
+    with pytest.warns(ColumnUnitsWarning):
+        found = classifier().fit(X, y)
+    assert (found.offset_, found.scale_) == (None, None)
+    assert_array_equal(found.transform(X)[:, :4], X)
+    assert warnings_of(X, y, scale=True) == []
+
+
+def test_shards_are_checked_together():
+    shards = [(1e4 + IRIS[n::3], SPECIES[n::3]) for n in range(3)]
+    with pytest.warns(ColumnUnitsWarning, match="columns 0, 1, 2, 3 is more"):
+        partial_fit_shards(classifier(), shards)
+
+
+# ---- scale=True
 
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("band_size", [0, 1])
-def test_the_repaired_model_is_that_of_repaired_columns(head, band_size):
-    X = rescaled()
-    found = streamed(X, classifier=head, band_size=band_size)
+def test_the_model_is_that_of_standardised_columns(head, band_size):
+    X = IRIS * UNITS + 1e3
+    found = streamed(X, scale=True, classifier=head, band_size=band_size)
     known = (X - found.offset_) / found.scale_
-    expected = streamed(known, classifier=head, band_size=band_size, scale=False)
+    expected = streamed(known, classifier=head, band_size=band_size)
     assert (expected.offset_, expected.scale_) == (None, None)
     for method in ("decision_function", "transform", "predict_proba", "score_samples"):
         assert_array_equal(getattr(found, method)(X), getattr(expected, method)(known))
     if band_size:
-        bounds = (
-            one.forgetting_bound(rows[TASKS[0]]) for one, rows in ((found, X), (expected, known))
-        )
-        assert next(bounds) == next(bounds)
+        first = TASKS[0]
+        assert found.forgetting_bound(X[first]) == expected.forgetting_bound(known[first])
 
 
-def test_the_first_task_decides():
-    X, (first, second) = rescaled(), TASKS
-    estimator = streamed(X)
-    assert_allclose(estimator.scale_, X[first].std(axis=0))
-    assert_allclose(estimator.offset_, [0.0, 0.0, X[first, 2].mean(), 0.0])
-    by_two = classifier(classes_per_task=2).fit(X, SPECIES)
-    assert_array_equal(by_two.decision_function(X), estimator.decision_function(X))
-    # Such columns later change nothing.
-    later = classifier().partial_fit(IRIS[first], SPECIES[first])
-    later.partial_fit(X[second], SPECIES[second])
-    assert (later.offset_, later.scale_) == (None, None)
-    # A new fit decides afresh.
-    assert estimator.fit(IRIS, SPECIES).scale_ is None
-
-
-@pytest.mark.parametrize("factor", [1e-40, 1.0, 1e40])
-def test_other_columns_stay_as_they_are(factor):
-    digits, y = load_digits(return_X_y=True)
-    narrow = np.random.default_rng(0).normal(size=(60, 20)) * np.where(np.arange(20) == 3, 1e-3, 1)
-    for X, labels in [
-        # Some pixels are constant, some are seldom other than zero.
-        (digits, y),
-        (IRIS, SPECIES),
-        (np.column_stack([IRIS, np.full(150, 7.1)]), SPECIES),
-        (IRIS * [50.0, 1.0, 1.0, 1.0], SPECIES),
-        (IRIS[:1], SPECIES[:1]),
-        (np.zeros((4, 2)), [0, 0, 1, 1]),
-        # One small column of many may be small by chance.
-        (narrow, np.arange(60) % 3),
-    ]:
-        estimator = classifier(band_size=0).fit(factor * X, labels)
-        assert (estimator.offset_, estimator.scale_) == (None, None)
-        unscaled = classifier(band_size=0, scale=False).fit(factor * X, labels)
-        assert_array_equal(estimator.transform(factor * X), unscaled.transform(factor * X))
-
-
-@pytest.mark.parametrize("ratio", [150.0, 1e8, 1e13, 1e18])
-def test_columns_of_unlike_units_are_brought_to_one(ratio):
-    X = StandardScaler().fit_transform(IRIS)
-    expected = classifier().fit(X, SPECIES)
-    found = classifier().fit(X * [1.0, ratio, 1.0, 1.0], SPECIES)
-    assert_allclose(found.scale_, [1.0, ratio, 1.0, 1.0])
-    assert found.offset_ is None
-    scores = (
-        one.decision_function(X * factors)
-        for one, factors in ((expected, 1.0), (found, [1.0, ratio, 1.0, 1.0]))
-    )
-    assert_allclose(next(scores), next(scores), rtol=1e-6, atol=1e-8)
-
-
-def test_tables_of_many_units():
-    for data in (load_wine, load_breast_cancer):
-        X, y = data(return_X_y=True)
-        estimator = classifier().fit(X, y)
-        assert (X / estimator.scale_).std(axis=0).max() < 1.0 + 1e-12
-
-
-def test_true_standardises_and_false_does_nothing():
+def test_the_first_call_decides():
     scaler, (first, _) = StandardScaler(), TASKS
-    expected = streamed(scaler.fit(IRIS[first]).transform(IRIS), scale=False)
+    scaler.fit(IRIS[first])
     found = streamed(IRIS, scale=True)
     assert_allclose(found.scale_, scaler.scale_)
     assert_allclose(found.offset_, scaler.mean_)
-    assert_allclose(
-        found.decision_function(IRIS), expected.decision_function(scaler.transform(IRIS))
-    )
-    assert streamed(rescaled(), scale=False).scale_ is None
+    by_two = classifier(scale=True, classes_per_task=2).fit(IRIS, SPECIES)
+    assert_array_equal(by_two.decision_function(IRIS), found.decision_function(IRIS))
+    # A new fit decides afresh.
+    whole = found.fit(IRIS, SPECIES)
+    assert_allclose(whole.scale_, IRIS.std(axis=0))
     constant = np.column_stack([IRIS, np.full(150, 7.1)])
     assert classifier(scale=True).fit(constant, SPECIES).scale_[-1] == 1.0
 
 
-def test_constant_columns():
-    # Far from zero, compared with the widest column; beside divided columns, compared with 1.
-    far, near = (spreads_of(np.column_stack([IRIS, np.full(150, x)])) for x in (1e4, 7.1))
-    assert_allclose(far.repair("auto").offset, [0.0, 0.0, 0.0, 0.0, 1e4])
-    assert near.repair("auto") is None
-    mixed = spreads_of(np.column_stack([rescaled(1e9), np.full(150, 1e5)])).repair("auto")
-    assert (mixed.offset[-1], mixed.scale[-1]) == (1e5, 1.0)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("head", HEADS)
+def test_calls_without_a_spread_wait_for_one(head, form):
+    equal = np.repeat(IRIS[:1], 3, axis=0)
+    found = classifier(scale=True, classifier=head, rank=None)
+    found.partial_fit(form(equal[:2]), [0, 0]).partial_fit(form(equal[2:]), [2])
+    assert found.offset_ is None
+    assert set(found.predict(form(IRIS))) <= {0, 2}
+    found.partial_fit(form(IRIS), SPECIES)
+    rows, labels = np.vstack([equal, IRIS]), np.concatenate([[0, 0, 2], SPECIES])
+    assert_allclose(found.scale_, rows.std(axis=0))
+    known = (rows - found.offset_) / found.scale_
+    expected = classifier(classifier=head, rank=None).partial_fit(known, labels)
+    new = (IRIS - found.offset_) / found.scale_
+    assert_allclose(found.decision_function(IRIS), expected.decision_function(new), atol=1e-9)
+    assert [labels.tolist() for labels in found.task_classes_] == [[0], [2], [1]]
 
 
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, np.asfortranarray])
 def test_weights_containers_and_precisions_decide_alike(container):
     weights = np.arange(150) % 3 + 1
-    X, counts = rescaled(), np.repeat(np.arange(150), weights)
-    expected = classifier().fit(X[counts], SPECIES[counts])
-    found = classifier().fit(container(X), SPECIES, sample_weight=weights)
+    counts = np.repeat(np.arange(150), weights)
+    expected = classifier(scale=True).fit(IRIS[counts], SPECIES[counts])
+    found = classifier(scale=True).fit(container(IRIS), SPECIES, sample_weight=weights)
     assert_allclose(found.offset_, expected.offset_)
     assert_allclose(found.scale_, expected.scale_)
-    assert_allclose(found.predict_proba(container(X)), expected.predict_proba(X), atol=1e-8)
-    single = classifier().fit(container(X.astype(np.float32)), SPECIES, sample_weight=weights)
+    assert_allclose(found.predict_proba(container(IRIS)), expected.predict_proba(IRIS), atol=1e-8)
+    single = classifier(scale=True)
+    single.fit(container(IRIS.astype(np.float32)), SPECIES, sample_weight=weights)
     assert_allclose(single.scale_, expected.scale_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("ratio", [1e8, 1e13, 1e18])
+def test_ratios_beyond_double_precision(ratio):
+    factors = np.array([1.0, ratio, 1.0, 1.0])
+    expected = classifier(scale=True).fit(IRIS, SPECIES)
+    found = classifier(scale=True).fit(IRIS * factors, SPECIES)
+    assert_allclose(found.scale_, expected.scale_ * factors)
+    assert_allclose(
+        found.decision_function(IRIS * factors), expected.decision_function(IRIS), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("band_size", [0, 1])
@@ -171,84 +220,104 @@ def test_wide_sparse_samples_are_scaled_and_not_centred(band_size):
     X = sparse.random_array((60, 3000), density=0.02, rng=rng, format="csr")
     X = sparse.csr_array(X @ sparse.diags_array(np.where(np.arange(3000) < 1500, 1.0, 1e4)))
     y = np.arange(60) % 3
-    found = classifier(band_size=band_size, shared_band_size=0, rank=None).fit(X, y)
+    given = {"band_size": band_size, "shared_band_size": 0, "rank": None}
+    found = classifier(scale=True, **given).fit(X, y)
     assert found.offset_ is None
     known = sparse.csr_array(X @ sparse.diags_array(1.0 / found.scale_))
-    expected = classifier(band_size=band_size, shared_band_size=0, rank=None, scale=False)
-    expected.fit(known, y)
+    expected = classifier(**given).fit(known, y)
     assert_allclose(found.decision_function(X), expected.decision_function(known), rtol=1e-9)
     assert_array_equal(found.decision_function(X.toarray()), found.decision_function(X))
 
 
 def test_samples_come_in_chunks(monkeypatch):
+    weights = np.arange(150) % 3 + 1.0
+    whole = ColumnSpreads.of(IRIS, weights)
     monkeypatch.setattr("ffnb_sklearn._inputs.columns._CHUNK_SIZE", 40)
-    parts, X = spreads_of(rescaled()), rescaled()
-    assert_allclose(parts.mean, X.mean(axis=0))
-    assert_allclose(np.sqrt(parts.scatter / 150), X.std(axis=0))
-    assert_array_equal([parts.lowest, parts.highest], [X.min(axis=0), X.max(axis=0)])
+    chunks = ColumnSpreads.of(IRIS, weights)
+    assert_allclose(chunks.mean, whole.mean)
+    assert_allclose(chunks.deviations(), whole.deviations())
 
 
 def test_shards_decide_together():
-    pytest.importorskip("dask")
-    from ffnb_sklearn.distributed import partial_fit_shards
-
-    X, y = rescaled(), SPECIES
+    X, y = IRIS * UNITS, SPECIES
     rows = np.random.default_rng(0).permutation(150)
     empty = X[:0], y[:0]
     shards = [empty, *((X[part], y[part]) for part in np.array_split(rows, 4)), empty]
-    found = partial_fit_shards(classifier(band_size=0), shards)
-    expected = classifier(band_size=0).fit(X, y)
+    found = partial_fit_shards(classifier(scale=True), shards)
+    expected = classifier(scale=True).fit(X, y)
     assert_allclose(found.offset_, expected.offset_)
     assert_allclose(found.scale_, expected.scale_)
     assert_allclose(found.decision_function(X), expected.decision_function(X), rtol=1e-6)
-    assert partial_fit_shards(classifier(scale=False, band_size=0), shards).scale_ is None
+    # A call without a spread leaves the decision to the shards.
+    start = classifier(scale=True).partial_fit(X[:1], y[:1])
+    later = partial_fit_shards(start, [(X[1::2], y[1::2]), (X[2::2], y[2::2])])
+    assert_allclose(later.scale_, expected.scale_)
 
 
-def test_a_merge_needs_equal_repairs():
-    X, (first, second) = rescaled(), TASKS
-    one, other = (classifier(band_size=0).fit(X[some], SPECIES[some]) for some in TASKS)
-    with pytest.raises(ValueError, match=r"differs in offset_, scale_. Fit both with scale=False"):
-        one.merge(other)
-    plain = classifier(band_size=0, scale=False).fit(IRIS[second], SPECIES[second])
-    for pair in [(one, plain), (plain, one)]:
-        with pytest.raises(ValueError, match=r"differs in offset_, scale_"):
-            pair[0].merge(pair[1])
-    # Equal repairs merge, whatever asked for them.
-    classifier(band_size=0).fit(IRIS[first], SPECIES[first]).merge(plain)
-    halves = classifier(band_size=0).fit(X, SPECIES), classifier(band_size=0).fit(X, SPECIES)
-    assert_array_equal(halves[0].merge(halves[1]).scale_, halves[1].scale_)
+# ---- what is kept of the first call
 
 
-def test_forgetting_files_and_copies_keep_the_repair(tmp_path):
-    X = rescaled()
-    estimator = streamed(X, band_size=0).forget([0])
-    alone = classifier(band_size=0, scale=False).fit(
-        ((X - estimator.offset_) / estimator.scale_)[SPECIES > 0], SPECIES[SPECIES > 0]
-    )
+def test_a_merge_needs_equal_scales():
+    mine, theirs = (classifier(scale=True).fit(IRIS[task], SPECIES[task]) for task in TASKS)
+    with pytest.raises(ValueError, match=r"differs in offset_, scale_"):
+        mine.merge(theirs)
+    plain = classifier().fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
+    for first, second in [(mine, plain), (plain, mine)]:
+        with pytest.raises(ValueError, match=r"differs in .*offset_, scale_"):
+            first.merge(second)
+
+
+def test_forget_warns_of_the_trace_that_stays():
+    estimator = streamed(IRIS, scale=True)
+    with pytest.warns(UserWarning, match=r"trace of the classes \[0\]"):
+        estimator.forget([0, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Class 2 came later, and nothing stays if all is forgotten.
+        streamed(IRIS, scale=True).forget(2)
+        streamed(IRIS, scale=True).forget([0, 1, 2])
+        streamed(IRIS).forget(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refused = streamed(IRIS, scale=True)
+        with pytest.raises(UserWarning):
+            refused.forget(0)
+    assert refused.classes_.tolist() == [0, 1, 2]
+
+
+def test_forgetting_files_and_copies_keep_the_scale(tmp_path):
+    X = IRIS * UNITS
+    estimator = streamed(X, scale=True)
+    with pytest.warns(UserWarning, match="trace"):
+        estimator.forget([0])
     known = (X - estimator.offset_) / estimator.scale_
+    alone = classifier().fit(known[SPECIES > 0], SPECIES[SPECIES > 0])
     assert_allclose(estimator.decision_function(X), alone.decision_function(known), rtol=1e-7)
     save(estimator, tmp_path / "model.ffnb")
     for copied in (load(tmp_path / "model.ffnb"), pickle.loads(pickle.dumps(estimator))):
         assert_array_equal(copied.decision_function(X), estimator.decision_function(X))
         assert_array_equal(copied.offset_, estimator.offset_)
+        with pytest.warns(UserWarning, match=r"trace of the classes \[1\]"):
+            copied.forget(1)
 
 
 def test_the_parameter_holds_from_the_first_task():
     estimator = classifier().partial_fit(IRIS[TASKS[0]], SPECIES[TASKS[0]])
     with pytest.raises(ValueError, match="scale cannot change between tasks"):
-        estimator.set_params(scale=False).partial_fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
-    with pytest.raises(ValueError, match="'scale' parameter"):
-        classifier(scale="std").fit(IRIS, SPECIES)
+        estimator.set_params(scale=True).partial_fit(IRIS[TASKS[1]], SPECIES[TASKS[1]])
+    for value in ("auto", "std", 2):
+        with pytest.raises(ValueError, match="'scale' parameter"):
+            classifier(scale=value).fit(IRIS, SPECIES)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1e8, 1e18])
 @pytest.mark.parametrize("head", HEADS)
-def test_without_a_repair_neither_the_order_nor_the_unit_of_the_inputs_counts(head, ratio):
-    given = {"shared_band_size": 0, "band_size": 0, "rank": None, "scale": False}
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
+def test_without_neurons_neither_the_order_nor_the_unit_of_the_inputs_counts(head, ratio):
+    given = {"shared_band_size": 0, "rank": None}
     X, order = IRIS - IRIS.mean(axis=0), [3, 1, 2, 0]
     Z = X * [ratio, 1.0, 1.0, 1.0]
-    first, last = (
-        classifier(classifier=head, **given).fit(one, SPECIES) for one in (Z, Z[:, order])
-    )
+    first = classifier(classifier=head, **given).fit(Z, SPECIES)
+    last = classifier(classifier=head, **given).fit(Z[:, order], SPECIES)
     assert_allclose(first.predict_proba(Z), last.predict_proba(Z[:, order]), atol=1e-9)
     assert first.score(Z, SPECIES) > 0.82

@@ -17,7 +17,7 @@ heads = pytest.mark.parametrize("head", ["gaussian", "ovo", "ova"])
 
 
 def small(head="gaussian", **parameters):
-    values = {"shared_band_size": 20, "random_state": 0, "classifier": head}
+    values = {"band_size": 1, "shared_band_size": 20, "random_state": 0, "classifier": head}
     return FFNBClassifier().set_params(**{**values, **parameters})
 
 

@@ -25,7 +25,8 @@ from tests.separated_classes import CODES, NAMES, X, learned
 
 def classifier(**parameters):
     """Return an estimator of few neurons that knows nothing."""
-    return FFNBClassifier().set_params(**{"shared_band_size": 7, "random_state": 0, **parameters})
+    values = {"band_size": 1, "shared_band_size": 7, "random_state": 0, **parameters}
+    return FFNBClassifier().set_params(**values)
 
 
 def deep_classifier():

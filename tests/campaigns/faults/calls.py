@@ -32,7 +32,7 @@ def network():
 
 
 def bands(**parameters):
-    defaults = {"shared_band_size": 4, "random_state": 0, "device": "cpu"}
+    defaults = {"band_size": 1, "shared_band_size": 4, "random_state": 0, "device": "cpu"}
     return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 

@@ -20,7 +20,7 @@ VALUES = {
     "n_layers": [1, 2],
     "shared_band_size": [5, 6],
     "skip_connection": [False, True],
-    "scale": ["auto", False],
+    "scale": [False, True],
     "bands__activation": ["relu", "tanh"],
     "bands__init": ["multi", "mono", "random"],
     "bands__gamma": [0.1, 1.0],

@@ -59,7 +59,8 @@ def samples(some):
 
 def model(**parameters):
     """Model that knows nothing; its moments are exact."""
-    defaults = {"shared_band_size": 6, "rank": None, "device": "cpu", "random_state": 0}
+    defaults = {"band_size": 1, "shared_band_size": 6, "rank": None}
+    defaults |= {"device": "cpu", "random_state": 0}
     return FFNBClassifier().set_params(**{**defaults, **parameters})
 
 

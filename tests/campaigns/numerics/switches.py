@@ -81,8 +81,8 @@ ESTIMATORS = {
     "gaussian": lambda: FFNBClassifier(**_SMALL),
     "ovo": lambda: FFNBClassifier(classifier="ovo", **_SMALL),
     "ova": lambda: FFNBClassifier(classifier="ova", **_SMALL),
-    "tuned": lambda: FFNBClassifier(bands=Bands(max_epochs=2), **_SMALL),
-    "no neurons": lambda: FFNBClassifier(**{**_SMALL, "shared_band_size": 0}, band_size=0),
+    "tuned": lambda: FFNBClassifier(band_size=1, bands=Bands(max_epochs=2), **_SMALL),
+    "no neurons": lambda: FFNBClassifier(**{**_SMALL, "shared_band_size": 0}),
     "naive": lambda: NaiveIncrementalClassifier(max_epochs=2, random_state=0, device="cpu"),
 }
 _METHODS = ("decision_function", "predict", "predict_proba", "score_samples", "transform")
