@@ -35,8 +35,8 @@ _MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
 # Most neurons of the automatic shared band beside trained bands, which add nothing to many.
 _MOST_BESIDE_BANDS = 50
 
-# Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain
-# less than a point (docs/benchmarks/sparse.md).
+# Rank "auto" of models whose inputs stay sparse: an axis is as wide as the inputs, and takes memory
+# and time in proportion.
 _SPARSE_RANK = 8
 
 # Parameters of the solved classifier, which predictions read, and such options of the bands. The
