@@ -88,7 +88,7 @@ class FFNBClassifier(
     band_size : int, default=0
         Trained neurons per new class and layer, as in [1]_. With 0 none is trained: the model is a
         function of the set of samples, so the order of the tasks plays no part, and `forget`,
-        `merge` and shards are exact.
+        `merge` and shards are exact. `p`, `n_layers` and `bands` then have no effect.
     p : int, float or sequence of these, default=0.95
         Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
         or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
@@ -344,7 +344,8 @@ class FFNBClassifier(
         y : array-like of shape (n_samples,)
             Labels of the samples, of the kind seen before: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now and are not predicted before.
+            Labels expected in later calls. They get a column now, and are not predicted before
+            they have been seen.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, as in `fit`.
 
