@@ -45,7 +45,7 @@ _OF_SOLUTION = ("classifier", "covariance", "shrinkage", "epsilon", "chunk_size"
 _OF_SOLUTION_IN_BANDS = ("units", "half_bias")
 
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "scale", "descent"}
+_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "refresh", "scale", "descent"}
 
 
 def bands_of(estimator):

@@ -46,6 +46,7 @@ SETTINGS = Settings(
     scale="auto",
     batch_norm=False,
     chunk_size=4096,
+    refresh=0.0,
     units="relative",
     half_bias=True,
     left_out=True,
