@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.exceptions import ColumnUnitsWarning
 
 N_FEATURES = 6
 
@@ -164,8 +165,15 @@ SAMPLES = {
     "X of 1e-60": learnt(X=1e-60 * X, accuracy=0.5),
     "X of 1e100": refused(ValueError, MAGNITUDE, X=1e100 * X),
     "one entry of 1e100": refused(ValueError, MAGNITUDE, X=put(1e100)),
-    "one entry of 1e12": learnt(X=put(1e12), accuracy=0.0, old_accuracy=0.0),
-    "columns of many scales": learnt(X=X * np.logspace(-12, 12, 6), accuracy=0.5, old_accuracy=0.0),
+    "one entry of 1e12": learnt(
+        X=put(1e12), accuracy=0.0, old_accuracy=0.0, warning=ColumnUnitsWarning
+    ),
+    "columns of many scales": learnt(
+        X=X * np.logspace(-12, 12, 6),
+        accuracy=0.5,
+        old_accuracy=0.0,
+        warning=ColumnUnitsWarning,
+    ),
     "an offset of 1e12": learnt(X=column(1e12 + X[:, 2]), accuracy=0.0, old_accuracy=0.0),
     "a constant column": learnt(X=column(7.0)),
     "a column of zeros": learnt(X=column(0.0)),
