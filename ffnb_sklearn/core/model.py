@@ -201,12 +201,8 @@ class Model:
         earlier, moments = self.earlier, self._levelled()
         if earlier is None or not self._may_follow(earlier):
             return solve(self.features, moments, self.settings, device=device, seed=self.seed)
-        known = len(earlier.moments)
-        changed = [
-            number
-            for number, each in enumerate(self.moments)
-            if number >= known or each is not earlier.moments[number]
-        ]
+        pairs = zip(self.moments, earlier.moments, strict=True)
+        changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
         return follow(
             earlier.solution,
             self.features,
@@ -220,6 +216,9 @@ class Model:
     def _may_follow(self, earlier: "Earlier") -> bool:
         """Return whether an earlier solution still holds for all classes without new samples."""
         if earlier.settings != self.settings or earlier.features is not self.features:
+            return False
+        if len(earlier.moments) != len(self.moments):
+            # A new class changes what all classes share.
             return False
         weight = sum(each.weight for each in self.moments)
         return weight <= (1.0 + self.settings.refresh) * earlier.solution.chosen_at

@@ -61,7 +61,7 @@ def follow(
 ) -> Solution:
     """Return a solution for new moments of some classes, under the choice of an earlier solution.
 
-    `changed` holds the ascending numbers of these classes, known and new. What all classes share,
+    `changed` holds the numbers of these classes. What all classes share,
     the matrix B of the distances and their temperature, stays as it is; a head that cannot solve
     single classes is solved as a whole.
     """

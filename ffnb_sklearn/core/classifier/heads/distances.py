@@ -115,16 +115,15 @@ class GaussianDistances(Head):
             new_offsets -= halves
         new_lengths = gaussians.lengths if len(new_rows) else (0,) * len(numbers)
 
-        n_classes = max(len(self.planes), numbers[-1] + 1)
-        planes = np.resize(self.planes, (n_classes, self.planes.shape[1]))
+        planes = self.planes.copy()
         planes[list(numbers)] = as_array(new_planes)
-        offsets = np.resize(self.offsets, n_classes)
+        offsets = self.offsets.copy()
         offsets[list(numbers)] = as_array(new_offsets)
-        lengths = [*self.lengths, *[0] * (n_classes - len(self.lengths))]
-        rows = _blocks(self.rows, self.lengths, n_classes)
-        shifts = _blocks(self.shifts, self.lengths, n_classes)
-        solved_rows = np.split(as_array(new_rows), np.cumsum(new_lengths)[:-1])
-        solved_shifts = np.split(as_array(new_shifts), np.cumsum(new_lengths)[:-1])
+        lengths = list(self.lengths)
+        rows = _blocks(self.rows, self.lengths)
+        shifts = _blocks(self.shifts, self.lengths)
+        solved_rows = _blocks(as_array(new_rows), new_lengths)
+        solved_shifts = _blocks(as_array(new_shifts), new_lengths)
         for position, number in enumerate(numbers):
             lengths[number] = new_lengths[position]
             rows[number] = solved_rows[position]
@@ -299,10 +298,9 @@ def fit_distances(
     )
 
 
-def _blocks(array: Array, lengths: tuple[int, ...], n_classes: int) -> list[Array]:
-    """Return the rows of each class, and no rows for further classes."""
-    blocks = np.split(array, np.cumsum(lengths)[:-1])
-    return blocks + [array[:0]] * (n_classes - len(lengths))
+def _blocks(array: Array, lengths: Sequence[int]) -> list[Array]:
+    """Return the rows of each class."""
+    return np.split(array, np.cumsum(lengths)[:-1])
 
 
 def _linear_temperature(

@@ -67,10 +67,9 @@ class Head(ABC):
         """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
 
     def followed(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
-        """Return the head with some classes solved again, and nothing else; None if it cannot.
+        """Return the head with some known classes solved again; None if it cannot.
 
-        `gaussians` holds the classes with the given ascending numbers, over the features that
-        count. New classes continue the numbers of the others.
+        `gaussians` holds the classes with the given numbers, over the features that count.
         """
         return None
 
