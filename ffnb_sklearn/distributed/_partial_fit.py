@@ -138,7 +138,7 @@ def _learned_by_all(estimator, shards, classes):
 
 
 def _first_state(estimator, shards):
-    """Return a state without a model, of the features and labels of the first shard with samples."""
+    """Return a state of the features and labels of the first shard with samples."""
     dask, blank = import_dask(), clone(estimator)
     for number, shard in enumerate(shards):
         # The shard is needed again, and would be computed again.
