@@ -45,7 +45,7 @@ _OF_SOLUTION = ("classifier", "covariance", "shrinkage", "epsilon", "chunk_size"
 _OF_SOLUTION_IN_BANDS = ("units", "half_bias")
 
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "scale", "descent"}
+_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "refresh", "scale", "descent"}
 
 
 def bands_of(estimator):
@@ -181,11 +181,7 @@ def check_continuation(before, now):
     for name in ("shared_band_size", "skip_connection", "scale"):
         check_unchanged(name, getattr(before, name), getattr(now, name))
     if (before.band_size == 0) != (now.band_size == 0):
-        raise ValueError(
-            "band_size cannot change between tasks from or to 0: it was "
-            f"{before.band_size} in earlier tasks and is {now.band_size} now. Set it back, or call "
-            "fit to start over."
-        )
+        check_unchanged("band_size", before.band_size, now.band_size)
 
 
 def check_unchanged(name, before, now):

@@ -62,6 +62,7 @@ def test_any_rank_and_any_number_of_shards(rank, n_shards):
     assert_same(model, estimator(rank=rank).partial_fit(X, CODES))
 
 
+@pytest.mark.filterwarnings("ignore:These parameters have no effect:UserWarning")
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -178,13 +178,9 @@ def best_densities(
     pooled = (weights * covariances).sum(0) / weights.sum()
     unit = torch.diag(inputs.pooled_variance() * inputs.penalties)
     draws, found = normal_draws(inputs.seed, len(pooled) + 1, pooled.device), []
-    # In units of their pooled deviations, the draws do not depend on the units of the inputs.
-    deviations = pooled.diagonal().sqrt()
-    deviations = torch.where(deviations > 0.0, deviations, 1.0)
     samples = {}
     for c in left_out.classes:
-        scaled = covariances[c] / deviations / deviations[:, None]
-        samples[c] = draws[:, :-1] @ symmetric_root(scaled) * deviations
+        samples[c] = draws[:, :-1] @ symmetric_root(covariances[c])
     for ridge, shrinkage in product(_RIDGES, _SHRINKAGES):
         shared = shrinkage * (pooled + ridge * unit)
         roots = cholesky((1.0 - shrinkage) * covariances + shared, name="a class covariance")

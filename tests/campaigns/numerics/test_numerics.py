@@ -78,6 +78,7 @@ def test_fine_tuning_needs_no_gradients_from_outside(estimator):
     assert differences("inference mode", estimator, "float64") == []
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["wine", "iris", "breast cancer", "digits"])
 def test_probabilities_do_not_depend_on_the_order_of_the_rows(name, dtype):
