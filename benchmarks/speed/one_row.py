@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from inspect import signature
 from itertools import product
 
 import numpy as np
@@ -177,37 +178,22 @@ class Decayed(ClassifierMixin, BaseEstimator):
         return self.learner_.predict(X)
 
 
-def hoeffding_tree(seed):
-    """Return a Hoeffding tree."""
-    return river("tree").HoeffdingTreeClassifier()
-
-
-def forest(seed):
-    """Return an adaptive random forest of ten trees."""
-    return river("forest").ARFClassifier(seed=seed)
-
-
-def neighbours(seed):
-    """Return a vote of the five nearest among the last samples."""
-    return river("preprocessing").StandardScaler() | river("neighbors").KNNClassifier()
-
-
-def naive_bayes(seed):
-    """Return the naive Bayes classifier of river."""
-    return river("naive_bayes").GaussianNB()
-
-
-def softmax(seed):
-    """Return a softmax regression with a gradient step per sample."""
-    return river("preprocessing").StandardScaler() | river("linear_model").SoftmaxRegression()
+def river_model(path, seed):
+    """Return a classifier of river, behind a scaler if it compares columns of unlike units."""
+    module, name = path.split(".")
+    make = getattr(river(module), name)
+    model = make(seed=seed) if "seed" in signature(make).parameters else make()
+    if name in ("KNNClassifier", "SoftmaxRegression"):
+        return river("preprocessing").StandardScaler() | model
+    return model
 
 
 RIVER = {
-    "river Hoeffding tree": hoeffding_tree,
-    "river adaptive random forest": forest,
-    "river KNN": neighbours,
-    "river GaussianNB": naive_bayes,
-    "river softmax": softmax,
+    "river Hoeffding tree": partial(river_model, "tree.HoeffdingTreeClassifier"),
+    "river adaptive random forest": partial(river_model, "forest.ARFClassifier"),
+    "river KNN": partial(river_model, "neighbors.KNNClassifier"),
+    "river GaussianNB": partial(river_model, "naive_bayes.GaussianNB"),
+    "river softmax": partial(river_model, "linear_model.SoftmaxRegression"),
 }
 
 
@@ -233,13 +219,8 @@ def classifiers(stream, y, seed, options):
     found["scikit-learn GaussianNB"] = GaussianNB()
     for name, make in RIVER.items():
         found[name] = RiverClassifier(make, seed)
-    if options.classifiers:
-        found = {
-            name: model
-            for name, model in found.items()
-            if any(word in name for word in options.classifiers)
-        }
-    return found
+    words = options.classifiers
+    return {name: model for name, model in found.items() if any(word in name for word in words)}
 
 
 # ---- the run
@@ -299,29 +280,22 @@ def report(records, options, environment):
         "and a single row has none",
         f"decay: called every {options.decay_every} rows; river's KNN and softmax stand behind its "
         "StandardScaler",
-        *_river_version(),
     ]
+    if "river" in sys.modules:
+        notes.append(f"river {sys.modules['river'].__version__}")
     return page("One row at a time", environment, notes, table(COLUMNS, cells))
-
-
-def _river_version():
-    """Return a line with the version of river, if it was used."""
-    module = sys.modules.get("river")
-    return [f"river {module.__version__}"] if module else []
 
 
 def settings(text):
     """Read parameters of FFNB such as ``refresh=.1,rank=None``; an empty text is the default."""
-    pairs = (pair.split("=") for pair in text.split(",") if pair)
-    return {key: _value(value) for key, value in pairs}
-
-
-def _value(text):
-    """Return a Python value, or the text itself."""
-    try:
-        return ast.literal_eval(text)
-    except ValueError:
-        return text
+    found = {}
+    for pair in filter(None, text.split(",")):
+        name, value = pair.split("=")
+        try:
+            found[name] = ast.literal_eval(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def main(arguments=None):
@@ -329,7 +303,7 @@ def main(arguments=None):
     parser = command_line(__doc__)
     add = parser.add_argument
     add("--streams", nargs="+", choices=list(STREAMS), default=list(STREAMS))
-    add("--classifiers", nargs="+", help="words in the names of classifiers; default: all")
+    add("--classifiers", nargs="+", default=[""], help="words in their names; default: all")
     add("--settings", nargs="+", type=settings, default=[{}], help="of FFNB: refresh=.1,rank=32")
     add("--rows", type=int, default=1000, help="most rows of a stream")
     add("--factors", nargs="+", type=float, default=[0.9, 0.7], help="of decay under drift")
