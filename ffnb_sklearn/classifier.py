@@ -123,6 +123,11 @@ class FFNBClassifier(
         `ColumnUnitsWarning` if they lie far from zero or have unlike units.
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; each task is then learned up to ten times more.
+    refresh : float, default=0.0
+        Growth of the total weight, as a share, after which shrinkage, ridge, temperature and all
+        that the classes share are solved again. In between, a prediction after new samples solves
+        only their classes. With 0, all is solved after each call that learns, and the model is a
+        function of the samples alone.
     chunk_size : int, default=4096
         Number of samples whose features are in memory at a time.
     device : str, default="auto"
@@ -200,6 +205,7 @@ class FFNBClassifier(
         "priors": [StrOptions({"uniform", "empirical"}), Mapping],
         "scale": ["boolean"],
         "novelty": ["boolean"],
+        "refresh": [Interval(Real, 0, None, closed="left")],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -222,6 +228,7 @@ class FFNBClassifier(
         priors="uniform",
         scale=False,
         novelty=False,
+        refresh=0.0,
         chunk_size=4096,
         device="auto",
         random_state=None,
@@ -242,6 +249,7 @@ class FFNBClassifier(
         self.priors = priors
         self.scale = scale
         self.novelty = novelty
+        self.refresh = refresh
         self.chunk_size = chunk_size
         self.device = device
         self.random_state = random_state
@@ -380,6 +388,24 @@ class FFNBClassifier(
         features = state.model.view(samples)
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
+
+    def solve(self):
+        """Solve the classifier now, which the first prediction after learning does otherwise.
+
+        A service that answers while it learns lets a copy learn and solve, and then exchanges it.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. Nothing that was learned changes.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If a covariance cannot be factored.
+        """
+        self._present_state().model.solution(resolve_device(self.device))
+        return self
 
     @property
     def null_space_dims_(self):

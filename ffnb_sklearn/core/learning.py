@@ -41,6 +41,8 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
             # All folds of the samples share it.
             model = model.with_inputs_past(task.classes.device)
         learned = _learned(model, task, settings)
+        if settings.refresh:
+            learned = learned.with_earlier(model)
         if not settings.novelty:
             return learned
         learned = replace(learned, left_out=_left_out(model, task, learned))

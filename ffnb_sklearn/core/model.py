@@ -4,17 +4,19 @@ A model is immutable: every function returns a new model, so a failure leaves th
 What follows from the moments is cached at most. Classes are numbered in order of arrival.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import is_
+from threading import RLock
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
 from .classifier.heads.interface import Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
-from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
+from .classifier.solve import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past
@@ -70,6 +72,16 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A solution, and the parts of the model that it was solved for."""
+
+    solution: Solution
+    moments: tuple[ClassMoments, ...]
+    features: FeatureMap
+    settings: Settings
+
+
+@dataclass(frozen=True)
 class Model:
     """Everything that is learned from the tasks; it implies the classifier.
 
@@ -101,6 +113,9 @@ class Model:
     # The past of psi_0 for some of the first classes: a stream of many classes adds it up as it
     # goes. Neither files nor pickles hold it, because it follows from the moments.
     inputs_past: Past | None = field(default=None, repr=False, compare=False)
+    # The last solution before this model, which the solution may follow. Neither files nor pickles
+    # hold it.
+    earlier: "Earlier | None" = field(default=None, repr=False, compare=False)
     # Solutions, once they have been asked for, and their copies on devices. They change no result.
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -110,7 +125,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        return {**vars(self), "inputs_past": None, "_cache": {}}
+        return {**vars(self), "inputs_past": None, "earlier": None, "_cache": {}}
 
     @property
     def n_weights(self) -> int:
@@ -169,15 +184,51 @@ class Model:
 
     @plain_torch
     def solution(self, device: torch.device) -> Solution:
-        """Return the classifier that the moments imply, solved at the first call."""
-        if (known := self.solved) is not None:
-            return known
-        with few_threads(self._operations(self.features.n_features)):
-            solution = solve(
-                self.features, self._levelled(), self.settings, device=device, seed=self.seed
-            )
-        # Concurrent first calls may each solve the classifier; the first one to end counts.
-        return cast(Solution, self._cache.setdefault("solution", solution))
+        """Return the classifier that the moments imply, solved at the first call.
+
+        Of concurrent first calls a single one solves it, and the others wait.
+        """
+        if self.solved is None:
+            # A thread that holds the lock does not exist in a forked process.
+            with self._cache.setdefault(("lock", os.getpid()), RLock()):
+                if self.solved is None:
+                    with few_threads(self._operations(self.features.n_features)):
+                        self._cache["solution"] = self._new_solution(device)
+        return cast(Solution, self.solved)
+
+    def _new_solution(self, device: torch.device) -> Solution:
+        """Solve the classifier, or let it follow an earlier solution."""
+        earlier, moments = self.earlier, self._levelled()
+        if earlier is None or not self._may_follow(earlier):
+            return solve(self.features, moments, self.settings, device=device, seed=self.seed)
+        pairs = zip(self.moments, earlier.moments, strict=True)
+        changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
+        return follow(
+            earlier.solution,
+            self.features,
+            moments,
+            changed,
+            self.settings,
+            device=device,
+            seed=self.seed,
+        )
+
+    def _may_follow(self, earlier: "Earlier") -> bool:
+        """Return whether an earlier solution still holds for all classes without new samples."""
+        if earlier.settings != self.settings or earlier.features is not self.features:
+            return False
+        if len(earlier.moments) != len(self.moments):
+            # A new class changes what all classes share.
+            return False
+        weight = sum(each.weight for each in self.moments)
+        return weight <= (1.0 + self.settings.refresh) * earlier.solution.chosen_at
+
+    def with_earlier(self, model: "Model") -> "Model":
+        """Return the model with the solution of the model before it, or with an earlier one."""
+        earlier = model.earlier
+        if model.solved is not None:
+            earlier = Earlier(model.solved, model.moments, model.features, model.settings)
+        return replace(self, earlier=earlier)
 
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
         """Return the model with other settings of its classifier; itself if they are its own.

@@ -15,14 +15,18 @@ from .choice import Choice, choose, with_choice
 from .gaussians import ClassGaussians
 from .heads import HEADS, Head
 
-__all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
+__all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
-    """A classifier over the features of `classifier_columns`, and what it was solved with."""
+    """A classifier over the features of `classifier_columns`, and what it was solved with.
+
+    `chosen_at` is the total weight of the samples when the choice was made.
+    """
 
     classifier: Head
     choice: Choice
+    chosen_at: float
 
 
 def solve(
@@ -42,7 +46,39 @@ def solve(
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     head = HEADS[settings.classifier].solved(gaussians, choice, settings)
-    return Solution(head, choice)
+    return Solution(head, choice, sum(each.weight for each in moments))
+
+
+def follow(
+    solution: Solution,
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    changed: Sequence[int],
+    settings: Settings,
+    *,
+    device: torch.device,
+    seed: int = 0,
+) -> Solution:
+    """Return a solution for new moments of some classes, under the choice of an earlier solution.
+
+    `changed` holds the numbers of these classes. What all classes share,
+    the matrix B of the distances and their temperature, stays as it is; a head that cannot solve
+    single classes is solved as a whole.
+    """
+    if not changed:
+        return solution
+    columns = classifier_columns(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(
+        [moments[number] for number in changed], columns, device=device, seed=seed
+    )
+    if solution.choice.temperature is not None:
+        blocks = classifier_blocks(features, settings.skip_connection)
+        gaussians = gaussians.first(blocks.n_inputs)
+    head = solution.classifier.followed(gaussians, changed)
+    if head is not None:
+        return solution._replace(classifier=head)
+    solved = solve(features, moments, settings, device=device, seed=seed, choice=solution.choice)
+    return solved._replace(chosen_at=solution.chosen_at)
 
 
 def chosen_gaussians(
