@@ -23,7 +23,14 @@ from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import Array, ClassMoments, check_size, merge_classes, moments_of
+from .statistics import (
+    Array,
+    ClassMoments,
+    check_size,
+    merge_classes,
+    moments_of,
+    without_spare_axes,
+)
 
 _T = TypeVar("_T")
 
@@ -116,7 +123,8 @@ class Model:
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
         if "n_weights" not in self._cache:
-            in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+            moments = self._classifier_moments()
+            in_classifier = n_classifier_weights(self.features, moments, self.settings)
             self._cache["n_weights"] = self.features.n_weights + in_classifier
         return cast(int, self._cache["n_weights"])
 
@@ -174,7 +182,11 @@ class Model:
             return known
         with few_threads(self._operations(self.features.n_features)):
             solution = solve(
-                self.features, self._levelled(), self.settings, device=device, seed=self.seed
+                self.features,
+                self._classifier_moments(),
+                self.settings,
+                device=device,
+                seed=self.seed,
             )
         # Concurrent first calls may each solve the classifier; the first one to end counts.
         return cast(Solution, self._cache.setdefault("solution", solution))
@@ -219,7 +231,8 @@ class Model:
 
     def _relative_distances(self, device: torch.device) -> RelativeDistances:
         """Solve the distances that the likeness compares, with the choice of the solution."""
-        settings, choice, moments = self.settings, self.solution(device).choice, self._levelled()
+        settings, choice = self.settings, self.solution(device).choice
+        moments = self._classifier_moments()
         return fit_relative_distances(
             chosen_gaussians(self.features, moments, settings, choice, device, self.seed)[0],
             covariance=settings.covariance,
@@ -227,10 +240,11 @@ class Model:
             epsilon=choice.epsilon,
         )
 
-    def _levelled(self) -> tuple[ClassMoments, ...]:
-        """Return the moments in a form that does not depend on the unit of the inputs."""
-        pairs = self.features.shared.pairs()
-        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+    def _classifier_moments(self) -> tuple[ClassMoments, ...]:
+        """Return the moments without spare axes, in a form that the unit of inputs leaves alone."""
+        rank, pairs = self.settings.rank, self.features.shared.pairs()
+        moments = tuple(without_spare_axes(one, rank) for one in self.moments)
+        return moments if pairs is None else tuple(map(pairs.levelled, moments))
 
     def _placed(self, name: str, value: _T, X: Samples) -> _T:
         """Return a value with tensors on the device of samples, which stay for later calls."""
