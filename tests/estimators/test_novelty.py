@@ -132,6 +132,7 @@ def test_another_number_of_features_is_refused():
         learned(estimator(), [0, 1]).score_samples(X[:, :2])
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_rounding_leaves_no_likeness_positive():
     # Every sample is the mean of a class of its own, at a distance of zero but for rounding.
     model = estimator(shared_band_size=0, band_size=0).fit(1e3 + X, np.arange(len(X)))

@@ -117,7 +117,7 @@ def test_neurons_see_fewer_columns():
 )
 def test_bands_are_trained_only_in_columns_that_become_dense(parameters, n_bands, tmp_path):
     model = learned(estimator(band_size=1, **parameters), WIDE)
-    assert len(model.null_space_dims_) == n_bands
+    assert len(model._state.model.null_space_dims) == n_bands
     assert model._state.projection.keeps_sparse == (n_bands == 0)
     if not n_bands:
         never = learned(estimator(band_size=0, **parameters), WIDE)
