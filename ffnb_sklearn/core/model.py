@@ -323,7 +323,9 @@ class Model:
 
     def _operations(self, n_rows: int) -> float:
         """Estimate the operations of a product of some rows with all weights."""
-        return 2.0 * n_rows * self.n_weights
+        n_axes = sum(each.rank for each in self.moments)
+        n_in_classifier = (len(self.moments) + n_axes) * self.features.n_features
+        return 2.0 * n_rows * (self.features.n_weights + n_in_classifier)
 
     def _rows(self, X: Samples, rows: slice) -> Rows:
         """Return the features of some samples as the classifier sees them."""
