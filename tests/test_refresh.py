@@ -107,10 +107,11 @@ def test_a_class_that_follows_has_the_distances_of_its_moments():
     model.predict(DIGITS[:1])
     head = model._state.model.solved.classifier
     # Solving the same classes again under the same B changes nothing.
+    everything = model._state.model._classifier_moments(range(10))
     whole = model_module.follow(
         model._state.model.solved,
         model._state.model.features,
-        model._state.model.moments,
+        everything,
         range(10),
         model._state.model.settings,
         device=model_module.torch.device("cpu"),
@@ -150,7 +151,7 @@ def test_other_heads_keep_the_choice(head, solutions):
     model.partial_fit(DIGITS[300:310], LABELS[300:310])
     model.predict(DIGITS[:1])
     assert (model.shrinkage_, model.epsilon_) == chosen
-    assert solutions == ["solve", "follow"]
+    assert solutions == ["solve", "follow", "solve"]
     given = dict(zip(("shrinkage", "epsilon"), chosen, strict=True))
     fixed = learned(300, classifier=head, **given)
     fixed.partial_fit(DIGITS[300:310], LABELS[300:310])

@@ -25,7 +25,14 @@ from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import Array, ClassMoments, check_size, merge_classes, moments_of
+from .statistics import (
+    Array,
+    ClassMoments,
+    check_size,
+    merge_classes,
+    moments_of,
+    without_spare_axes,
+)
 
 _T = TypeVar("_T")
 
@@ -131,7 +138,8 @@ class Model:
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
         if "n_weights" not in self._cache:
-            in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+            moments = self._classifier_moments(range(len(self.moments)))
+            in_classifier = n_classifier_weights(self.features, moments, self.settings)
             self._cache["n_weights"] = self.features.n_weights + in_classifier
         return cast(int, self._cache["n_weights"])
 
@@ -198,20 +206,28 @@ class Model:
 
     def _new_solution(self, device: torch.device) -> Solution:
         """Solve the classifier, or let it follow an earlier solution."""
-        earlier, moments = self.earlier, self._levelled()
-        if earlier is None or not self._may_follow(earlier):
-            return solve(self.features, moments, self.settings, device=device, seed=self.seed)
-        pairs = zip(self.moments, earlier.moments, strict=True)
-        changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
-        return follow(
-            earlier.solution,
+        earlier, choice = self.earlier, None
+        if earlier is not None and self._may_follow(earlier):
+            pairs = zip(self.moments, earlier.moments, strict=True)
+            changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
+            moments = self._classifier_moments(changed)
+            found = follow(
+                earlier.solution, self.features, moments, changed, self.settings, device=device
+            )
+            if found is not None:
+                return found
+            choice = earlier.solution.choice
+        solution = solve(
             self.features,
-            moments,
-            changed,
+            self._classifier_moments(range(len(self.moments))),
             self.settings,
             device=device,
             seed=self.seed,
+            choice=choice,
         )
+        if choice is None or earlier is None:
+            return solution
+        return solution._replace(chosen_at=earlier.solution.chosen_at)
 
     def _may_follow(self, earlier: "Earlier") -> bool:
         """Return whether an earlier solution still holds for all classes without new samples."""
@@ -270,7 +286,8 @@ class Model:
 
     def _relative_distances(self, device: torch.device) -> RelativeDistances:
         """Solve the distances that the likeness compares, with the choice of the solution."""
-        settings, choice, moments = self.settings, self.solution(device).choice, self._levelled()
+        settings, choice = self.settings, self.solution(device).choice
+        moments = self._classifier_moments(range(len(self.moments)))
         return fit_relative_distances(
             chosen_gaussians(self.features, moments, settings, choice, device, self.seed)[0],
             covariance=settings.covariance,
@@ -278,10 +295,14 @@ class Model:
             epsilon=choice.epsilon,
         )
 
-    def _levelled(self) -> tuple[ClassMoments, ...]:
-        """Return the moments in a form that does not depend on the unit of the inputs."""
-        pairs = self.features.shared.pairs()
-        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+    def _classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
+        """Return the moments of some classes as the classifier sees them.
+
+        They are without spare axes, and in a form that the unit of the inputs leaves alone.
+        """
+        rank, pairs = self.settings.rank, self.features.shared.pairs()
+        moments = tuple(without_spare_axes(self.moments[number], rank) for number in numbers)
+        return moments if pairs is None else tuple(map(pairs.levelled, moments))
 
     def _placed(self, name: str, value: _T, X: Samples) -> _T:
         """Return a value with tensors on the device of samples, which stay for later calls."""
@@ -302,7 +323,9 @@ class Model:
 
     def _operations(self, n_rows: int) -> float:
         """Estimate the operations of a product of some rows with all weights."""
-        return 2.0 * n_rows * self.n_weights
+        n_axes = sum(each.rank for each in self.moments)
+        n_in_classifier = (len(self.moments) + n_axes) * self.features.n_features
+        return 2.0 * n_rows * (self.features.n_weights + n_in_classifier)
 
     def _rows(self, X: Samples, rows: slice) -> Rows:
         """Return the features of some samples as the classifier sees them."""

@@ -172,17 +172,6 @@ class ClassGaussians:
             gram=self.gram if shrinkage else None,
         )
 
-    def total_covariance(self, shares: torch.Tensor, epsilon: float) -> DiagonalPlusGram:
-        """Return the pooled covariance plus that of the class means, with a ridge, factored.
-
-        `shares`, of shape (C,) and sum one, are the weights of the class means.
-        """
-        total = self.weights.sum()
-        from_centre = self.means - shares @ self.means
-        rows = torch.cat([self.rows / total.sqrt(), from_centre * shares.sqrt()[:, None]])
-        diagonal = self.residuals.sum(0) / total + epsilon * self.ridge_unit() * self.penalties
-        return DiagonalPlusGram(diagonal, rows, name="the total covariance")
-
     def relative_square(self) -> float:
         """Return the squared norm of the pooled covariance over its squared trace, or 0.
 

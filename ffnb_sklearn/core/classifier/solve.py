@@ -53,32 +53,27 @@ def follow(
     solution: Solution,
     features: FeatureMap,
     moments: Sequence[ClassMoments],
-    changed: Sequence[int],
+    numbers: Sequence[int],
     settings: Settings,
     *,
     device: torch.device,
-    seed: int = 0,
-) -> Solution:
-    """Return a solution for new moments of some classes, under the choice of an earlier solution.
+) -> Solution | None:
+    """Return a solution for new moments of some known classes; None if the head has none.
 
-    `changed` holds the numbers of these classes. What all classes share,
-    the matrix B of the distances and their temperature, stays as it is; a head that cannot solve
-    single classes is solved as a whole.
+    All that the classes share stays as it is: the choice, the matrix B of the distances and their
+    temperature. `moments` are those of the classes with the given numbers.
     """
-    if not changed:
+    if not numbers:
         return solution
     columns = classifier_columns(features, settings.skip_connection)
-    gaussians = ClassGaussians.from_moments(
-        [moments[number] for number in changed], columns, device=device, seed=seed
-    )
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
     if solution.choice.temperature is not None:
         blocks = classifier_blocks(features, settings.skip_connection)
         gaussians = gaussians.first(blocks.n_inputs)
-    head = solution.classifier.followed(gaussians, changed)
-    if head is not None:
-        return solution._replace(classifier=head)
-    solved = solve(features, moments, settings, device=device, seed=seed, choice=solution.choice)
-    return solved._replace(chosen_at=solution.chosen_at)
+    head = solution.classifier.followed(gaussians, numbers)
+    if head is None:
+        return None
+    return solution._replace(classifier=head)
 
 
 def chosen_gaussians(
