@@ -451,7 +451,9 @@ def _moments_of_union(
     for part in parts:
         gap = part.mean - mean
         total = weight + part.weight
-        scatter = scatter.plus([(weight * part.weight / total) ** 0.5 * gap[None], part.rows])
+        # The product of two weights may leave the range of double precision.
+        between = weight * (part.weight / total)
+        scatter = scatter.plus([between**0.5 * gap[None], part.rows])
         weight = total
         weight_norm = math.hypot(weight_norm, part.weight_norm)
         mean = mean + part.weight / total * gap
