@@ -76,7 +76,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
                 units=settings.units,
                 leave_out=settings.left_out,
             )
-        if fitted.is_rounding and len(open_axes.kept):
+        if fitted.is_rounding and open_axes.n_kept:
             _warn_of_rounding(model, layer, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
@@ -108,8 +108,8 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
 
 def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
-    p, (n_axes, width) = settings.p[layer - 1], past.axes.shape
-    if not n_axes or not settings.null_space:
+    p, width = settings.p[layer - 1], past.width
+    if not past.rank or not settings.null_space:
         return NullSpace(past, 0)
     if isinstance(p, int) and p >= width:
         raise ValueError(
@@ -121,7 +121,7 @@ def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace
 
 def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
     """Warn of a band that previous tasks leave nothing to see."""
-    p, n_kept = model.settings.p[layer - 1], len(open_axes.kept)
+    p, n_kept = model.settings.p[layer - 1], open_axes.n_kept
     warnings.warn(
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding: "
         f"p={p} keeps {n_kept} axes for previous tasks, and the new samples have nothing in the "

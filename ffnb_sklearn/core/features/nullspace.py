@@ -1,14 +1,14 @@
 """The past of a layer, and the axes it leaves to new neurons [Eq. 1]."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
+from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING, column_energies
 from ..statistics import Array, ClassMoments, Columns, check_finite
 
 __all__ = [
@@ -20,6 +20,11 @@ __all__ = [
 ]
 
 
+# Part of a row outside of a basis, relative to the row, below which one pass of Gram-Schmidt leaves
+# too much of the basis (J. W. Daniel et al. Mathematics of Computation 30, 1976).
+_LEAST_PART = 0.5
+
+
 class EmptyNullSpaceWarning(UserWarning):
     """The samples of a new band have no energy beyond rounding in the residual axes."""
 
@@ -28,16 +33,29 @@ class EmptyNullSpaceWarning(UserWarning):
 class PrincipalAxes:
     r"""Eigenvectors of the second moment S of the past, by falling eigenvalue [Eq. 1].
 
-    The `axes`, of shape (r, d), are orthonormal rows, and their `energies` the eigenvalues. S has
-    nothing but rounding beyond them.
+    They are the columns of `turn`, in the coordinates of the orthonormal rows of `basis`, of shape
+    (r, d); None is the identity. S is zero beyond the basis. The `energies` are the eigenvalues, of
+    which the first `rank` are more than rounding.
     """
 
-    axes: torch.Tensor
+    basis: torch.Tensor | None
+    turn: torch.Tensor
     energies: torch.Tensor
+    rank: int
+
+    @property
+    def width(self) -> int:
+        """Number d of columns."""
+        return len(self.turn) if self.basis is None else self.basis.shape[1]
+
+    def first(self, count: int) -> torch.Tensor:
+        """Return the first axes as orthonormal rows of shape (count, d)."""
+        axes = self.turn[:, :count].T
+        return axes if self.basis is None else axes @ self.basis
 
     def rows(self) -> torch.Tensor:
-        """Return the principal rows of S, each axis times the root of its energy."""
-        return self.energies.sqrt()[:, None] * self.axes
+        """Return the principal rows of S: each axis times the root of its energy."""
+        return self.energies[: self.rank].sqrt()[:, None] * self.first(self.rank)
 
 
 @dataclass(frozen=True)
@@ -51,8 +69,8 @@ class Past:
 
     As long as R has at most d rows, it is held as :math:`R = C Q`: the rows of Q, the `basis`, are
     orthonormal, and C, the `coordinates`, is a lower triangle of blocks. Then v counts along Q
-    alone: a wide layer of few samples needs no matrix of d x d. Later Q is None, and C is the
-    matrix :math:`R^\top R`.
+    alone: a wide layer of few samples needs no matrix of d x d. Later Q is None, and the
+    coordinates are the matrix :math:`R^\top R`.
     """
 
     basis: torch.Tensor | None
@@ -69,79 +87,87 @@ class Past:
 
     def extended(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
         """Return the past of all classes, given their moments and the columns of the layer."""
-        past = self
+        basis, coordinates, residual = self.basis, self.coordinates.clone(), self.residual
         for one in moments[self.n_classes :]:
-            rows = np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[columns]])
-            past = past._with_rows(as_tensor(rows, device=self.device))
-            residual = past.residual + one.residual[columns]
-            past = replace(past, residual=residual, n_classes=past.n_classes + 1)
-        return past
-
-    def _with_rows(self, rows: torch.Tensor) -> "Past":
-        """Return the past with further rows of R."""
-        if self.basis is None:
-            return replace(self, coordinates=torch.addmm(self.coordinates, rows.T, rows))
-        if len(self.basis) + len(rows) > rows.shape[1]:
-            rows = torch.cat([self.coordinates @ self.basis, rows])
-            return replace(self, basis=None, coordinates=rows.T @ rows)
-        # Block Gram-Schmidt. The second pass makes the basis orthonormal where rows depend on one
-        # another, and leaves the coordinates along such axes at rounding.
-        along = rows @ self.basis.T
-        found, inner = torch.linalg.qr((rows - along @ self.basis).T)
-        again = self.basis @ found
-        axes, turn = torch.linalg.qr(found - self.basis.T @ again)
-        old = torch.cat([self.coordinates, self.coordinates.new_zeros(len(self.basis), len(rows))], 1)
-        new = torch.cat([along + (again @ inner).T, (turn @ inner).T], dim=1)
-        basis, coordinates = torch.cat([self.basis, axes.T]), torch.cat([old, new])
-        return replace(self, basis=basis, coordinates=coordinates)
+            block = np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[columns]])
+            rows = as_tensor(block, device=self.device)
+            if basis is None:
+                coordinates.addmm_(rows.T, rows)
+            elif len(basis) + len(rows) > len(residual):
+                rows = torch.cat([coordinates @ basis, rows])
+                basis, coordinates = None, rows.T @ rows
+            else:
+                basis, coordinates = _factored(basis, coordinates, rows)
+            residual = residual + one.residual[columns]
+        return Past(basis, coordinates, residual, len(moments), self.device)
 
     @cached_property
     def principal(self) -> PrincipalAxes:
         """Principal axes of S."""
-        is_diagonal_left = bool(self.residual.any())
+        has_residual = bool(self.residual.any())
         residual = as_tensor(self.residual, device=self.device)
         if self.basis is None:
             moment = self.coordinates + residual.diag()
         else:
             moment = self.coordinates.T @ self.coordinates
-            if is_diagonal_left:
+            if has_residual:
                 moment += (self.basis * residual) @ self.basis.T
         check_finite(float(moment.diagonal().sum()))
         energies, axes = torch.linalg.eigh(moment)
         energies, axes = energies.flip(0).clamp_min(0.0), axes.flip(1)
         rounding = SUM_ROUNDING
-        if self.basis is not None and not is_diagonal_left:
+        if self.basis is not None and not has_residual:
             # Rows keep more digits than their products.
-            energies, rounding = (self.coordinates @ axes).square().sum(0), ENERGY_ROUNDING
-        counted = energies > rounding * energies.sum()
-        axes = axes[:, counted].T
-        return PrincipalAxes(axes if self.basis is None else axes @ self.basis, energies[counted])
+            energies, rounding = column_energies(self.coordinates @ axes), ENERGY_ROUNDING
+        rank = int((energies > rounding * energies.sum()).sum())
+        return PrincipalAxes(self.basis, axes, energies, rank)
+
+
+def _factored(
+    basis: torch.Tensor, coordinates: torch.Tensor, rows: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return Q and C with further rows, by block Gram-Schmidt."""
+    along = rows @ basis.T
+    beyond = torch.addmm(rows, along, basis, alpha=-1.0)
+    axes, inner = torch.linalg.qr(beyond.T)
+    lengths = torch.linalg.vector_norm(rows, dim=1)
+    if bool((inner.diagonal().abs() < _LEAST_PART * lengths).any()):
+        # Rounding of rows that depend on one another is not orthogonal to the basis.
+        again = basis @ axes
+        axes, turn = torch.linalg.qr(axes - basis.T @ again)
+        along, inner = along + (again @ inner).T, turn @ inner
+    padded = torch.nn.functional.pad(coordinates, (0, len(rows)))
+    further = torch.cat([along, inner.T], dim=1)
+    return torch.cat([basis, axes.T]), torch.cat([padded, further])
 
 
 class NullSpace:
     r"""The `n_residual` axes of a layer that are orthogonal to the axes kept for previous tasks.
 
     A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d` [Eq. 1].
-    The first p principal axes of the past are kept. Its further axes, with their `energies`, are
-    residual axes, and so is all that is orthogonal to the past.
+    The first `n_kept` principal axes of the past are kept. Its further axes are residual axes, and
+    so is all that is orthogonal to the past.
     """
 
-    def __init__(self, past: PrincipalAxes, p: int) -> None:
-        self._past = past.axes
-        self.kept, self._open = past.axes[:p], past.axes[p:]
-        self.energies = past.energies[p:]
-        self.n_residual = past.axes.shape[1] - p
-        self.energy_of_past = past.energies.sum()
+    def __init__(self, past: PrincipalAxes, n_kept: int) -> None:
+        self._past, self.n_kept = past, n_kept
+        self.n_residual = past.width - n_kept
+        self._open = past.turn[:, n_kept:]
+
+    @cached_property
+    def kept(self) -> torch.Tensor:
+        """The kept axes, orthonormal rows of shape (n_kept, d)."""
+        return self._past.first(self.n_kept)
 
     @property
-    def _is_complete(self) -> bool:
-        """Whether nothing is orthogonal to the past."""
-        return len(self._past) == self._past.shape[1]
+    def energy_of_past(self) -> torch.Tensor:
+        """Energy of the past along all axes, of shape ()."""
+        return self._past.energies.sum()
 
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the part of rows, of shape (..., n, d), in the residual axes."""
-        if self._is_complete:
-            return (rows @ self._open.T) @ self._open
+        if self._past.basis is None:
+            return (rows @ self._open) @ self._open.T
         return _without(rows, self.kept)
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
@@ -149,21 +175,25 @@ class NullSpace:
 
         The first are those along axes of the past; the part orthogonal to the past follows.
         """
-        if self._is_complete:
-            return rows @ self._open.T
-        beyond = _without(rows, self._past)
-        return torch.cat([rows @ self._open.T, beyond], dim=1) if len(self._open) else beyond
+        basis = self._past.basis
+        if basis is None:
+            return rows @ self._open
+        along = (rows @ basis.T) @ self._open
+        return torch.cat([along, _without(rows, basis)], dim=1)
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
-        n_open = len(self._open)
-        rows = coordinates[:, :n_open] @ self._open
-        return rows if self._is_complete else rows + _without(coordinates[:, n_open:], self._past)
+        basis, n_open = self._past.basis, self._open.shape[1]
+        along = coordinates[:, :n_open] @ self._open.T
+        if basis is None:
+            return along
+        return along @ basis + _without(coordinates[:, n_open:], basis)
 
     def moment_of_past(self) -> torch.Tensor:
         """Return the second moment of the past along the coordinates, which is diagonal."""
-        n_beyond = 0 if self._is_complete else self._past.shape[1]
-        return torch.cat([self.energies, self.energies.new_zeros(n_beyond)])
+        energies = self._past.energies
+        n_beyond = 0 if self._past.basis is None else self._past.width
+        return torch.cat([energies[self.n_kept :], energies.new_zeros(n_beyond)])
 
 
 def _without(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
@@ -182,10 +212,9 @@ def null_space(past: PrincipalAxes, p: int | float) -> NullSpace:
     fewest axes keep. At least one axis is left. If the past has fewer than p axes, all of them are
     kept: further axes would be arbitrary, and protect nothing.
     """
-    n_axes, width = past.axes.shape
-    if not n_axes or isinstance(p, int):
-        return NullSpace(past, min(int(p), n_axes))
+    if not past.rank or isinstance(p, int):
+        return NullSpace(past, min(int(p), past.rank))
     sums = past.energies.cumsum(0)
     # Without the slack, rounding of the sum could ask for one axis too many.
     n_short = int((sums < p * sums[-1] * (1.0 - SUM_ROUNDING)).sum())
-    return NullSpace(past, min(n_short + 1, width - 1))
+    return NullSpace(past, min(n_short + 1, past.rank, past.width - 1))
