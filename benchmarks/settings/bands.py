@@ -38,9 +38,7 @@ def _thinned(problem, seed):
 
 def build(shared, band_size, context):
     """Return the classifier of a cell."""
-    return FFNBClassifier(
-        shared_band_size=shared, band_size=band_size, random_state=context.seed
-    )
+    return FFNBClassifier(shared_band_size=shared, band_size=band_size, random_state=context.seed)
 
 
 def run(options):
@@ -84,7 +82,9 @@ def report(records, options, environment):
 
 def main(arguments=None):
     """Measure, print the table, and write the files that are asked for."""
-    parser = command_line(__doc__, quick="no random neurons, no or three trained neurons", data=True)
+    parser = command_line(
+        __doc__, quick="no random neurons, no or three trained neurons", data=True
+    )
     add = parser.add_argument
     add("--shared", nargs="+", type=int, default=[0, 50, 500], help="random neurons")
     add("--bands", nargs="+", type=int, default=[0, 1, 3, 10], help="trained neurons per class")
