@@ -115,11 +115,11 @@ class Past:
         check_finite(float(moment.diagonal().sum()))
         energies, axes = torch.linalg.eigh(moment)
         energies, axes = energies.flip(0).clamp_min(0.0), axes.flip(1)
-        rounding = SUM_ROUNDING
-        if self.basis is not None and not has_residual:
+        rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
+        if rank < len(energies) and self.basis is not None and not has_residual:
             # Rows keep more digits than their products.
-            energies, rounding = column_energies(self.coordinates @ axes), ENERGY_ROUNDING
-        rank = int((energies > rounding * energies.sum()).sum())
+            energies = column_energies(self.coordinates @ axes)
+            rank = int((energies > ENERGY_ROUNDING * energies.sum()).sum())
         return PrincipalAxes(self.basis, axes, energies, rank)
 
 
@@ -178,8 +178,11 @@ class NullSpace:
         basis = self._past.basis
         if basis is None:
             return rows @ self._open
-        along = (rows @ basis.T) @ self._open
-        return torch.cat([along, _without(rows, basis)], dim=1)
+        along = rows @ basis.T
+        beyond = rows - along @ basis
+        # The second pass removes what rounding left of large rows.
+        beyond = beyond - (beyond @ basis.T) @ basis
+        return torch.cat([along @ self._open, beyond], dim=1)
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
