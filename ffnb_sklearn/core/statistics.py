@@ -263,19 +263,6 @@ class Scatter:
                 rows = []
         return replace(self, rows=tuple(rows), gram=gram)
 
-    @property
-    def has_many_rows(self) -> bool:
-        """Whether there are more rows than columns; only then the sum is held as a matrix."""
-        return self.gram is not None
-
-    def principal_rows(self) -> torch.Tensor:
-        """Return orthogonal rows with this sum of outer products, the longest first."""
-        principal = self.factor()[0]
-        energies = principal.square().sum(1)
-        # The rows of a past count as axes. Moments keep rows that matter to small columns alone,
-        # among which is rounding of large columns.
-        return principal[energies > ENERGY_ROUNDING * energies.sum()]
-
     def factor(
         self,
         max_rank: Rank = None,
