@@ -45,7 +45,8 @@ _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
 
 # Least number of spare axes of a class that grows; more of many axes. On texts, whose axes 8 to 16
-# have nearly one length, 8 spare axes halve the labels that the calls change (docs/user_guide/tasks.rst).
+# have nearly one length, 8 spare axes halve the labels that the calls change
+# (docs/user_guide/tasks.rst).
 _LEAST_SPARE = 8
 
 
