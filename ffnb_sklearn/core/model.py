@@ -359,17 +359,22 @@ def updated_moments(
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
     rank, pairs = model.settings.rank, model.features.shared.pairs()
+    n_known = len(model.moments)
     new: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
-        new = class_moments(task.samples, task.classes, task.weights, rank)
+        new = class_moments(task.samples, task.classes, task.weights, rank, n_known)
     else:
         measured = partial(_measured, model, task, fresh)
         order = torch.argsort(task.classes, stable=True)
         labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
         members = torch.split(order.cpu(), counts.tolist())
         chunks = (torch.split(some, model.settings.chunk_size) for some in members)
-        moments = (moments_of(map(measured, one), rank, pairs=pairs) for one in chunks)
-        new = zip(labels.tolist(), moments, strict=True)
+        numbers = labels.tolist()
+        moments = (
+            moments_of(map(measured, some), rank, pairs=pairs, with_spare=number < n_known)
+            for number, some in zip(numbers, chunks, strict=True)
+        )
+        new = zip(numbers, moments, strict=True)
     return merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
 
 

@@ -223,7 +223,7 @@ def test_memory_of_a_prediction_grows_with_the_classes_and_not_with_their_square
 def test_moments_of_many_rows_are_those_of_dense_rows():
     weights = torch.from_numpy(1.0 + RNG.random(len(CODES)))
     samples = WideSamples(WIDE, RandomProjection(N_WIDE, 0, N_WIDE), torch.device("cpu"))
-    ((_, found),) = class_moments(samples, torch.zeros(len(CODES)), weights, rank=4)
+    ((_, found),) = class_moments(samples, torch.zeros(len(CODES)), weights, 4, 0)
     expected = moments_of([(torch.from_numpy(WIDE.toarray()), weights)], 4)
     assert_allclose(found.weight, expected.weight)
     assert_allclose(found.mean, expected.mean, atol=1e-12)

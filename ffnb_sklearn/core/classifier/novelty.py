@@ -140,8 +140,10 @@ class RelativeDistances:
             # Sparse rows less the mean of a class would be dense.
             return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
-        means = self.distances.centred(as_tensor(self.means, device=x.device))
-        gaps = x - means[nearest]
+        means, centre = (
+            as_tensor(one, device=x.device) for one in (self.means, self.distances.centre)
+        )
+        gaps = x - (means - centre)[nearest]
         own = own.gather(1, nearest[:, None])[:, 0]
         return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
 
