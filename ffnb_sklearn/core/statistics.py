@@ -96,6 +96,22 @@ class ClassMoments:
         dense: Array = factor.T @ factor + np.diag(self.residual)
         return dense
 
+    def leverages(self, samples: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        r"""Return the leverages of samples that were added up, in the axes of F, of shape (n,).
+
+        A sample x of weight w, less than the weight n of the class, adds
+        :math:`w' z z^\top` with :math:`z = x - \mu` and :math:`w' = w n / (n - w)` to the scatter.
+        Its leverage is :math:`w' |(F^+)^\top z|^2`: at most 1, and 1 if no other sample has a
+        part along the sample.
+        """
+        factor = as_tensor(self.columns(slice(None)), device=samples.device)
+        deviations = samples - as_tensor(self.mean, device=samples.device)
+        # The rows of F are orthogonal.
+        energies = factor.square().sum(1).clamp_min(LEAST_ENERGY)
+        coordinates = deviations @ factor.T / energies
+        added = weights * (self.weight / (self.weight - weights))
+        return added * coordinates.square().sum(1)
+
     def equals(self, other: "ClassMoments", n_columns: int) -> bool:
         """Return whether the moments of the first columns equal those of other samples exactly."""
         columns = slice(n_columns)

@@ -178,10 +178,14 @@ class ClassGaussians:
         `shares`, of shape (C,) and sum one, are the weights of the class means.
         """
         total = self.weights.sum()
-        from_centre = self.means - shares @ self.means
-        rows = torch.cat([self.rows / total.sqrt(), from_centre * shares.sqrt()[:, None]])
+        between = (self.means - shares @ self.means) * shares.sqrt()[:, None]
         diagonal = self.residuals.sum(0) / total + epsilon * self.ridge_unit() * self.penalties
-        return DiagonalPlusGram(diagonal, rows, name="the total covariance")
+        name = "the total covariance"
+        if self.gram is None:
+            rows = torch.cat([self.rows / total.sqrt(), between])
+            return DiagonalPlusGram(diagonal, rows, name=name)
+        gram = self.gram / total + between.T @ between
+        return DiagonalPlusGram(diagonal, self.rows, name=name, gram=gram)
 
     def relative_square(self) -> float:
         """Return the squared norm of the pooled covariance over its squared trace, or 0.

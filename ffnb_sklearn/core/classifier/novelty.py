@@ -16,6 +16,7 @@ from ..statistics import Array
 from .gaussians import ClassGaussians
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.interface import Rows
+from .judge import LEAST_SHARE
 
 __all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
 
@@ -52,32 +53,132 @@ class InverseCovariance:
 class RelativeDistances:
     """Distances to the nearest class, relative to those from all data, with p.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T.
+    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
+    `means` are those of the classes.
     """
 
     distances: GaussianDistances
     shared: InverseCovariance
     total: InverseCovariance
     mean_distance: float
+    shrinkage: float
+    weights: Array
+    means: Array
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        ratios, x = self.distances.log_ratios(x).amax(1), self.distances.centred(x)
-        nearest = (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
-        return -nearest / (self.total.lengths(x) + self.mean_distance)
+        return self._score(self._to_classes(x), self._from_all(x))
+
+    def left_out_likeness(
+        self,
+        x: torch.Tensor,
+        classes: torch.Tensor,
+        weights: torch.Tensor,
+        leverages: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the likeness of samples, each to the classes without it.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_samples, d)
+            Samples that were learned.
+        classes, weights : Tensor of shape (n_samples,)
+            Class and weight of each sample, which is less than that of its class.
+        leverages : Tensor of shape (n_samples,)
+            Leverages in the axes that the class keeps (`ClassMoments.leverages`), which no
+            leverage in a regularised covariance exceeds.
+
+        Returns
+        -------
+        Tensor of shape (n_samples,)
+            What `likeness` would be if the scatters of the class, of all classes and of all
+            samples, each divided as now, lacked the sample, and the means of its class and of
+            all samples too.
+        """
+        means = as_tensor(self.means, device=x.device)
+        class_weights = as_tensor(self.weights, device=x.device)
+        # Further features do not count.
+        x = x[:, : means.shape[1]]
+        n = class_weights[classes]
+        total = class_weights.sum()
+        added = weights * n / (n - weights)
+        in_pooled = self.shrinkage * added / total
+        in_class = in_pooled + (1.0 - self.shrinkage) * added / n
+
+        distances = self._to_classes(x)
+        own = distances.gather(1, classes[:, None])[:, 0].clamp_min(0.0)
+        # Axes that were cut off have forgotten the sample.
+        kept = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
+
+        # Each distance is quadratic along the line from the class mean through the sample.
+        labels, positions = torch.unique(classes, return_inverse=True)
+        before = self._to_classes(means[labels])[positions]
+        after = self._to_classes(x + (x - means[classes]))
+        products = 0.25 * (after - before)
+        lengths = 0.5 * (after + before) - distances
+        removed = (kept * in_pooled)[:, None]
+        left_out = distances + removed * products.square() / _rest(removed * lengths)
+
+        own = (n / (n - weights)).square() * own / _rest(kept * in_class * own)
+        left_out.scatter_(1, classes[:, None], own[:, None])
+
+        growth = total / (total - weights)
+        from_all = self._from_all(x)
+        in_all = kept * weights * growth / total
+        from_all = growth.square() * from_all / _rest(in_all * from_all)
+        return self._score(left_out, from_all)
+
+    def _score(self, to_classes: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
+        """Return the score of squared distances to the classes and from all data."""
+        nearest = to_classes.amin(1).clamp_min_(0.0)
+        return -nearest / (from_all + self.mean_distance)
+
+    def _to_classes(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
+        ratios = self.distances.log_ratios(x)
+        lengths = self.shared.lengths(self.distances.centred(x))
+        return lengths[:, None] - 2.0 * ratios
+
+    def _from_all(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of samples from the mean of all data."""
+        return self.total.lengths(self.distances.centred(x))
+
+
+def _rest(leverages: torch.Tensor) -> torch.Tensor:
+    """Return the part of a covariance along a sample that is left without the sample."""
+    return (1.0 - leverages).clamp_min(LEAST_SHARE)
 
 
 def fit_relative_distances(
-    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+    gaussians: ClassGaussians,
+    distances: GaussianDistances | None,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
 ) -> RelativeDistances:
-    """Solve the distances to the classes, whose rows may be overwritten, and from all data."""
+    """Solve the distances to the classes, whose rows may be overwritten, and from all data.
+
+    `distances` are those to the classes, without log-determinants, if they are solved already.
+    """
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
     shares = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
     shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
     total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon))
-    # The distances overwrite the rows.
-    distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+    if distances is None:
+        # The distances overwrite the rows.
+        distances = fit_distances(
+            gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon
+        )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
-    return RelativeDistances(distances, shared, total, mean_distance)
+    return RelativeDistances(
+        distances,
+        shared,
+        total,
+        mean_distance,
+        shrinkage,
+        as_array(gaussians.weights),
+        as_array(gaussians.means),
+    )
