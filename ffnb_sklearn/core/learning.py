@@ -97,9 +97,7 @@ def _left_out(
     return tuple(left_out)
 
 
-def _fair_choice(
-    classes: npt.NDArray[np.int64], rng: np.random.Generator
-) -> npt.NDArray[np.intp]:
+def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """Choose up to 1000 samples at random, as many of each class as there are."""
     turns = np.empty(len(classes), dtype=np.intp)
     for label in np.unique(classes):

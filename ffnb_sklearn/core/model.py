@@ -239,23 +239,25 @@ class Model:
             for some, together in parts:
                 samples, _ = _measured(self, task, fresh, some)
                 classes = task.classes[some]
-                leverages = self._leverages(samples, classes, together)
-                seen = self._seen(samples)
-                likeness.append(relative.left_out_likeness(seen, classes, together, leverages))
+                kept, leverages = self._along_axes(samples, classes, together)
+                seen = self._seen(samples), self._seen(kept)
+                likeness.append(relative.left_out_likeness(*seen, classes, together, leverages))
         return torch.cat(likeness)
 
-    def _leverages(
+    def _along_axes(
         self, samples: torch.Tensor, classes: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
-        """Return the leverages of samples in the axes of their classes."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the parts of samples along the axes of their classes, and their leverages."""
+        kept = torch.zeros_like(samples)
         leverages = torch.zeros_like(weights)
         if self.settings.covariance == "identity":
-            return leverages
+            return kept, leverages
         for label in torch.unique(classes).tolist():
             members = classes == label
-            moments = self.moments[label]
-            leverages[members] = moments.leverages(samples[members], weights[members])
-        return leverages
+            kept[members], leverages[members] = self.moments[label].along_axes(
+                samples[members], weights[members]
+            )
+        return kept, leverages
 
     def _relative_distances(self, device: torch.device) -> RelativeDistances:
         """Return the distances that the likeness compares, solved at the first call."""

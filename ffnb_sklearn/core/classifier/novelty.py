@@ -72,6 +72,7 @@ class RelativeDistances:
     def left_out_likeness(
         self,
         x: torch.Tensor,
+        along_axes: torch.Tensor,
         classes: torch.Tensor,
         weights: torch.Tensor,
         leverages: torch.Tensor,
@@ -80,25 +81,25 @@ class RelativeDistances:
 
         Parameters
         ----------
-        x : Tensor of shape (n_samples, d)
-            Samples that were learned.
+        x, along_axes : Tensor of shape (n_samples, d)
+            Samples that were learned, and their parts along the axes that their classes keep.
         classes, weights : Tensor of shape (n_samples,)
             Class and weight of each sample, which is less than that of its class.
         leverages : Tensor of shape (n_samples,)
-            Leverages in the axes that the class keeps (`ClassMoments.leverages`), which no
-            leverage in a regularised covariance exceeds.
+            Leverages in these axes (`ClassMoments.along_axes`), which no leverage in a regularised
+            covariance exceeds.
 
         Returns
         -------
         Tensor of shape (n_samples,)
-            What `likeness` would be if the scatters of the class, of all classes and of all
-            samples, each divided as now, lacked the sample, and the means of its class and of
-            all samples too.
+            The likeness if the scatters of the class, of all classes and of all samples, each
+            divided as now, lacked the sample, and the means of its class and of all samples too.
         """
         means = as_tensor(self.means, device=x.device)
-        class_weights = as_tensor(self.weights, device=x.device)
         # Further features do not count.
         x = x[:, : means.shape[1]]
+        along_axes = along_axes[:, : means.shape[1]]
+        class_weights = as_tensor(self.weights, device=x.device)
         n = class_weights[classes]
         total = class_weights.sum()
         added = weights * n / (n - weights)
@@ -107,8 +108,8 @@ class RelativeDistances:
 
         distances = self._to_classes(x)
         own = distances.gather(1, classes[:, None])[:, 0].clamp_min(0.0)
-        # Axes that were cut off have forgotten the sample.
-        kept = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
+        # Axes that were cut off do not hold the sample.
+        held = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
 
         # Each distance is quadratic along the line from the class mean through the sample.
         labels, positions = torch.unique(classes, return_inverse=True)
@@ -116,16 +117,18 @@ class RelativeDistances:
         after = self._to_classes(x + (x - means[classes]))
         products = 0.25 * (after - before)
         lengths = 0.5 * (after + before) - distances
-        removed = (kept * in_pooled)[:, None]
+        removed = (held * in_pooled)[:, None]
         left_out = distances + removed * products.square() / _rest(removed * lengths)
 
-        own = (n / (n - weights)).square() * own / _rest(kept * in_class * own)
-        left_out.scatter_(1, classes[:, None], own[:, None])
+        along = self._to_class(means[classes] + along_axes, classes)
+        own = _left_out_distances(own, along, in_class, leverages)
+        from_mean = n / (n - weights)
+        left_out.scatter_(1, classes[:, None], (from_mean.square() * own)[:, None])
 
-        growth = total / (total - weights)
+        from_centre = total / (total - weights)
         from_all = self._from_all(x)
-        in_all = kept * weights * growth / total
-        from_all = growth.square() * from_all / _rest(in_all * from_all)
+        in_all = held * weights * from_centre / total
+        from_all = from_centre.square() * from_all / _rest(in_all * from_all)
         return self._score(left_out, from_all)
 
     def _score(self, to_classes: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
@@ -139,6 +142,12 @@ class RelativeDistances:
         lengths = self.shared.lengths(self.distances.centred(x))
         return lengths[:, None] - 2.0 * ratios
 
+    def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared distance of each sample to one class, of shape (n_samples,)."""
+        ratios = self.distances.log_ratios_of(x, classes)
+        lengths = self.shared.lengths(self.distances.centred(x))
+        return (lengths - 2.0 * ratios).clamp_min_(0.0)
+
     def _from_all(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples from the mean of all data."""
         return self.total.lengths(self.distances.centred(x))
@@ -147,6 +156,21 @@ class RelativeDistances:
 def _rest(leverages: torch.Tensor) -> torch.Tensor:
     """Return the part of a covariance along a sample that is left without the sample."""
     return (1.0 - leverages).clamp_min(LEAST_SHARE)
+
+
+def _left_out_distances(
+    own: torch.Tensor, along: torch.Tensor, in_class: torch.Tensor, leverages: torch.Tensor
+) -> torch.Tensor:
+    """Return squared distances from a class mean after the covariance has lost each sample.
+
+    `own` are the distances before, `along` their parts along the axes that are kept, `in_class`
+    the factor of the sample's outer product, and `leverages` those in these axes. The result is
+    exact if no axis was cut off. Otherwise each of two estimates is too large for some samples.
+    """
+    whole = own / _rest(torch.minimum(in_class * own, leverages))
+    # Axes turn away from a sample that is left out, so that more of the sample is outside of them.
+    across = (own - along).clamp_min(0.0) * (1.0 + leverages) / _rest(leverages)
+    return torch.minimum(whole, along / _rest(in_class * along) + across)
 
 
 def fit_relative_distances(

@@ -145,6 +145,15 @@ class GaussianDistances(Head):
         linear, own = self.terms(self.centred(x))
         return linear.add_(own, alpha=0.5)
 
+    def log_ratios_of(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return s of one class for each sample, of shape (n_samples,)."""
+        centred = self.centred(x)
+        assert isinstance(centred, torch.Tensor)
+        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
+        linear = (centred @ planes.T).add_(offsets)
+        chosen = torch.zeros_like(linear, dtype=torch.bool).scatter_(1, classes[:, None], True)
+        return self._some_scores(centred, linear, chosen).gather(1, classes[:, None])[:, 0]
+
     def centred(self, x: Rows) -> Rows:
         """Return samples less the centre, over the features that count."""
         centre = as_tensor(self.centre, device=x.device)
