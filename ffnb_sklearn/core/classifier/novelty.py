@@ -165,12 +165,15 @@ def _left_out_distances(
 
     `own` are the distances before, `along` their parts along the axes that are kept, `in_class`
     the factor of the sample's outer product, and `leverages` those in these axes. The result is
-    exact if no axis was cut off. Otherwise each of two estimates is too large for some samples.
+    exact if no axis was cut off. Otherwise the less of two estimates counts, each of which is too
+    large for some samples.
     """
-    whole = own / _rest(torch.minimum(in_class * own, leverages))
+    whole = in_class * own
+    # Diagonals of axes that were cut off let it exceed 1.
+    by_leverage = torch.where(whole < 1.0, own / _rest(whole), torch.inf)
     # Axes turn away from a sample that is left out, so that more of the sample is outside of them.
     across = (own - along).clamp_min(0.0) * (1.0 + leverages) / _rest(leverages)
-    return torch.minimum(whole, along / _rest(in_class * along) + across)
+    return torch.minimum(by_leverage, along / _rest(in_class * along) + across)
 
 
 def fit_relative_distances(
