@@ -14,6 +14,7 @@ SETS = {
     "digits": load_digits,
 }
 
+
 def _estimator(head, rank, n_neurons=60):
     return FFNBClassifier(
         classifier=head,
