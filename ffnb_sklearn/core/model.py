@@ -321,7 +321,8 @@ class Model:
             return kept, leverages
         for label in torch.unique(classes).tolist():
             members = classes == label
-            kept[members], leverages[members] = self.moments[label].along_axes(
+            (moments,) = self._classifier_moments([label])
+            kept[members], leverages[members] = moments.along_axes(
                 samples[members], weights[members]
             )
         return kept, leverages
