@@ -208,7 +208,8 @@ def longest_rows_of_products(
 
     `length` is the positive root of the energy of R.
     """
-    span = times(directions).div_(length)
+    # Without this basis the short axes would lose the digits of the third power of the lengths.
+    span = torch.linalg.qr(times(directions).div_(length)).Q
     span = times(transposed_times(span).div_(length))
     return _mixed(transposed_times(torch.linalg.qr(span).Q).T.contiguous(), count)
 

@@ -19,7 +19,7 @@ from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
-from .features.nullspace import Past
+from .features.nullspace import Past, PrincipalAxes
 from .features.old_classes import extend_moments
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
@@ -143,15 +143,13 @@ class Model:
             self._cache["n_weights"] = self.features.n_weights + in_classifier
         return cast(int, self._cache["n_weights"])
 
-    def past(self, layer: int, device: torch.device) -> torch.Tensor:
-        """Return the principal rows of the second moment of a layer so far, the longest first."""
-        return self._past(layer, device).principal_rows()
+    def past(self, layer: int, device: torch.device) -> PrincipalAxes:
+        """Return the principal axes of the second moment of a layer so far."""
+        return self._past(layer, device).principal
 
     def with_inputs_past(self, device: torch.device) -> "Model":
         """Return the model with the past of psi_0, so that it is not derived again."""
-        past = self._past(0, device)
-        # A few rows are as many numbers as the moments have, and cost nothing to collect again.
-        return replace(self, inputs_past=past if past.rows.has_many_rows else None)
+        return replace(self, inputs_past=self._past(0, device))
 
     def _past(self, layer: int, device: torch.device) -> Past:
         """Return the past of a layer, from that of the first classes if it is known."""
@@ -159,6 +157,8 @@ class Model:
         past = self.inputs_past if layer == 0 else None
         if past is None or past.device != device or past.n_classes > len(self.moments):
             past = Past.of_no_class(len(columns), device)
+        if past.n_classes == len(self.moments):
+            return past
         return past.extended(self.moments, as_slice(columns))
 
     def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":

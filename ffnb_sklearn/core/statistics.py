@@ -45,7 +45,8 @@ _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
 
 # Least number of spare axes of a class that grows; more of many axes. On texts, whose axes 8 to 16
-# have nearly one length, 8 spare axes halve the labels that the calls change (docs/user_guide/tasks.rst).
+# have nearly one length, 8 spare axes halve the labels that the calls change
+# (docs/user_guide/tasks.rst).
 _LEAST_SPARE = 8
 
 
@@ -263,19 +264,6 @@ class Scatter:
                 rows = []
         return replace(self, rows=tuple(rows), gram=gram)
 
-    @property
-    def has_many_rows(self) -> bool:
-        """Whether there are more rows than columns; only then the sum is held as a matrix."""
-        return self.gram is not None
-
-    def principal_rows(self) -> torch.Tensor:
-        """Return orthogonal rows with this sum of outer products, the longest first."""
-        principal = self.factor()[0]
-        energies = principal.square().sum(1)
-        # The rows of a past count as axes. Moments keep rows that matter to small columns alone,
-        # among which is rounding of large columns.
-        return principal[energies > ENERGY_ROUNDING * energies.sum()]
-
     def factor(
         self,
         max_rank: Rank = None,
@@ -451,7 +439,9 @@ def _moments_of_union(
     for part in parts:
         gap = part.mean - mean
         total = weight + part.weight
-        scatter = scatter.plus([(weight * part.weight / total) ** 0.5 * gap[None], part.rows])
+        # The product of two weights may leave the range of double precision.
+        between = weight * (part.weight / total)
+        scatter = scatter.plus([between**0.5 * gap[None], part.rows])
         weight = total
         weight_norm = math.hypot(weight_norm, part.weight_norm)
         mean = mean + part.weight / total * gap

@@ -163,10 +163,11 @@ def test_other_models_see_the_same_projection(model):
 
 
 def test_no_dense_row_of_wide_samples_is_made(monkeypatch):
-    many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE]))
+    # A class of few samples is decomposed as it is.
+    many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE, 3.0 * WIDE]))
     monkeypatch.setattr(SparseSamples, "__getitem__", None)
     monkeypatch.setattr(SparseSamples, "double", None)
-    model = estimator(chunk_size=20, novelty=True).fit(many, np.tile(CODES, 2))
+    model = estimator(chunk_size=20, novelty=True).fit(many, np.tile(CODES, 3))
     assert_array_equal(model.predict(WIDE), CODES)
     assert np.mean(model.score_samples(WIDE) < model.novelty_threshold(0.2)) < 0.3
     assert np.mean(model.score_samples(WIDE[:, ::-1]) < model.novelty_threshold(0.2)) > 0.9

@@ -13,10 +13,6 @@ from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
-# Energy of trained neurons relative to all other features: they separate the samples of their fit
-# better than new samples.
-_BAND_ENERGY = 0.001
-
 
 @dataclass(frozen=True)
 class ClassGaussians:
@@ -128,7 +124,7 @@ class ClassGaussians:
         The penalty of an input is its variance within the classes plus the median variance of all
         inputs, so the unit of an input has little influence. The inputs have `energy` times the
         weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
-        its two classes alone. Trained neurons get a fixed share of the spread of all features.
+        its two classes alone. All trained neurons together weigh as much as all other features.
         """
         within, between, sizes = self.spreads()
         penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
@@ -145,7 +141,7 @@ class ClassGaussians:
         trained, rest = spread[blocks.n_fixed :].sum(), spread[fixed].sum()
         rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[fixed].sum())
         if trained > rounding and rest > 0.0:
-            penalties[blocks.n_fixed :] = trained / rest / _BAND_ENERGY
+            penalties[blocks.n_fixed :] = trained / rest
         return replace(self, penalties=penalties)
 
     def shared_covariance(

@@ -12,7 +12,8 @@ pytest.importorskip("mpmath")
 pytest.importorskip("dask")
 
 from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
-from tests.campaigns.numerics.orders import HEADS, order_errors, program_error
+from tests.campaigns.numerics.orders import order_errors
+from tests.campaigns.numerics.programs import HEADS, program_error
 from tests.campaigns.numerics.switches import SWITCHES, differences
 
 EPS = np.finfo(float).eps
@@ -93,6 +94,7 @@ def test_no_head_depends_on_the_order_of_the_rows(head):
     assert max(order_errors("wine", head, None, "float64")) < 1e-8
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("head", HEADS)
 def test_random_programs_equal_one_fit_with_the_effective_weights(head):
     assert max(program_error(seed, head) for seed in range(12)) < 1e-8
