@@ -123,7 +123,8 @@ class FFNBClassifier(
         then depends on that call. False leaves the columns as they are, with a
         `ColumnUnitsWarning` if they lie far from zero or have unlike units.
     novelty : bool, default=False
-        Whether to prepare `novelty_threshold`; each task is then learned up to ten times more.
+        Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
+        twice as long.
     refresh : float, default=0.0
         Growth of the total weight, as a share, after which shrinkage, ridge, temperature and all
         that the classes share are solved again. In between, a prediction after new samples solves

@@ -39,7 +39,7 @@ class NoveltyMixin:
         """Return a threshold of `score_samples` for a rate of false alarms.
 
         It needs ``novelty=True`` while learning, and is a quantile of the scores of samples that
-        were left out then, with the shares of the classes given by `priors`.
+        were left out then (in closed form), with the shares of the classes given by `priors`.
 
         Parameters
         ----------

@@ -1,8 +1,7 @@
 """The steps of the paper for one task: null-space, bands, moments.
 
-With the setting `novelty`, a task is also learned without parts of its samples, up to ten times.
-The likeness of the samples left out is that of new samples, and its quantiles are kept. Shrinkage
-and ridge are those of all samples.
+With the setting `novelty`, the likeness of the samples to the model without each of them is that of
+new samples, and its quantiles are kept. Shrinkage and ridge are those of all samples.
 """
 
 from collections.abc import Iterator
@@ -11,20 +10,20 @@ from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from .device import as_array, few_threads
+from .device import as_array, as_tensor, few_threads
 from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
+from .linalg import LENGTH_ROUNDING
 from .model import Model, Samples, Task, updated_moments
 from .settings import Settings
 from .sparse import SparseInputs
-from .tuning.descent import deal
 from .tuning.finetune import finetune
 
-# Folds of the samples that are left out in turn, until there are enough samples in total. With one
-# fold alone, a threshold for 5 % gives up to 13 % false alarms on tables of few samples.
-_N_FOLDS, _ENOUGH = 10, 1000
+# Samples whose left-out likeness is computed: a quantile of 5 % is then known up to 0.7 %.
+_ENOUGH = 1000
 
 # Samples that are compared at a time.
 _BLOCK = 1024
@@ -38,19 +37,20 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     n, d = len(task.classes), model.features.n_features
     with few_threads(2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)):
         if settings.band_size and settings.sees_past and _has_new_classes(model, task):
-            # All folds of the samples share it.
             model = model.with_inputs_past(task.classes.device)
-        learned = _learned(model, task, settings)
+        learned, fresh = _learned(model, task, settings)
         if settings.refresh:
             learned = learned.with_earlier(model)
         if not settings.novelty:
             return learned
-        learned = replace(learned, left_out=_left_out(model, task, learned))
-        return learned.with_solution(learned.solution(task.classes.device))
+        return learned.with_left_out(_left_out(model, task, learned, fresh))
 
 
-def _learned(model: Model, task: Task, settings: Settings) -> Model:
-    """Return the model after a task, which has the left-out likeness of earlier tasks alone."""
+def _learned(model: Model, task: Task, settings: Settings) -> tuple[Model, torch.Tensor | None]:
+    """Return the model after a task, which has the left-out likeness of earlier tasks alone.
+
+    The second result holds the outputs of new neurons, as the moments have them.
+    """
     if settings.band_size:
         # Bands need all samples at once in double precision.
         task = replace(task, samples=task.X)
@@ -60,7 +60,7 @@ def _learned(model: Model, task: Task, settings: Settings) -> Model:
     if settings.band_size and _has_new_classes(model, task):
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
-    return model.with_moments(updated_moments(model, task, fresh))
+    return model.with_moments(updated_moments(model, task, fresh)), fresh
 
 
 def _has_new_classes(model: Model, task: Task) -> bool:
@@ -68,35 +68,30 @@ def _has_new_classes(model: Model, task: Task) -> bool:
     return int(task.classes.max()) >= len(model.moments)
 
 
-def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness, ...]:
+def _left_out(
+    model: Model, task: Task, learned: Model, fresh: torch.Tensor | None
+) -> tuple[LeftOutLikeness, ...]:
     """Return the left-out likeness of all classes, given the models before and after a task."""
-    settings, n_classes = learned.settings, len(learned.moments)
-    classes, weights = task.classes.cpu().numpy(), as_array(task.weights)
+    n_classes = len(learned.moments)
     rng = np.random.default_rng([model.seed, len(model.moments), 2])
-    likeness = np.full(len(classes), np.nan)
-    # Equal samples are left out together: a model that has learned an equal sample knows it.
-    groups, first = _equal_samples(task.samples)
-    folds = deal(classes[first], _N_FOLDS, rng)[groups]
-    for label in range(len(model.moments), n_classes):
-        members = classes == label
-        if len(np.unique(folds[members])) == 1:
-            # Without these samples there would be no new class.
-            folds[np.isin(groups, groups[members])] = -1
-    for fold in range(_N_FOLDS):
-        held, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        if not len(held):
-            continue
-        without = _learned(model, task.part(rest), settings) if len(rest) else model
-        without = replace(without, settings=settings)
-        without = without.with_solution(learned.solution(task.classes.device))
-        likeness[held] = as_array(without.likeness(task.part(held).samples))
-        if len(np.unique(groups[np.isfinite(likeness)])) >= _ENOUGH:
-            break
+    numbers, weights = _distinct_samples(task)
+    classes = task.classes.cpu().numpy()[numbers]
+    class_weights = np.array([one.weight for one in learned.moments])
+    # Without all samples of a class there would be no class.
+    able = np.flatnonzero(weights < (1.0 - LENGTH_ROUNDING) * class_weights[classes])
+    chosen = able[_fair_choice(classes[able], rng)]
+    likeness = np.empty(0)
+    if len(chosen):
+        device = task.classes.device
+        together = as_tensor(weights[chosen], device=device)
+        likeness = as_array(
+            learned.left_out_likeness(task, fresh, torch.from_numpy(numbers[chosen]), together)
+        )
     left_out = list(model.left_out)
     left_out += [LeftOutLikeness()] * (n_classes - len(left_out))
     for label in np.unique(classes):
-        known = (classes == label) & np.isfinite(likeness)
-        new = LeftOutLikeness.of(likeness[known], weights[known], n_classes)
+        known = classes[chosen] == label
+        new = LeftOutLikeness.of(likeness[known], weights[chosen][known], n_classes)
         if label < len(model.left_out):
             old = left_out[label], model.moments[label].weight
             new = pooled_likeness([old, (new, float(weights[classes == label].sum()))])
@@ -104,15 +99,29 @@ def _left_out(model: Model, task: Task, learned: Model) -> tuple[LeftOutLikeness
     return tuple(left_out)
 
 
-def _equal_samples(samples: Samples) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return the group of equal samples of each sample, and the first sample of each group."""
-    numbers: dict[bytes, int] = {}
-    groups, first = np.empty(len(samples), dtype=np.intp), list[int]()
-    for number, row in enumerate(_rows(samples)):
-        groups[number] = numbers.setdefault(blake2b(row, digest_size=16).digest(), len(first))
-        if groups[number] == len(first):
-            first.append(number)
-    return groups, np.array(first)
+def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Choose up to 1000 samples at random, as many of each class as there are."""
+    turns = np.empty(len(classes), dtype=np.intp)
+    for label in np.unique(classes):
+        members = rng.permutation(np.flatnonzero(classes == label))
+        turns[members] = np.arange(len(members))
+    return np.argsort(turns, kind="stable")[:_ENOUGH]
+
+
+def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Return the number of the first of equal samples of a class, and their total weight.
+
+    They are left out together: a model that has learned an equal sample knows the sample.
+    """
+    found: dict[tuple[int, bytes], int] = {}
+    groups = np.empty(len(task.classes), dtype=np.intp)
+    samples = zip(task.classes.tolist(), _rows(task.samples), strict=True)
+    for number, (label, row) in enumerate(samples):
+        key = label, blake2b(row, digest_size=16).digest()
+        groups[number] = found.setdefault(key, number)
+    numbers = np.array(list(found.values()))
+    weights = np.bincount(groups, as_array(task.weights))
+    return numbers, weights[numbers]
 
 
 def _rows(samples: Samples) -> Iterator[bytes]:

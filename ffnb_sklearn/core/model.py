@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
-from .classifier.heads.interface import Rows
+from .classifier.heads.distances import GaussianDistances
+from .classifier.heads.interface import NUMBERS_TOGETHER, Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
 from .classifier.solve import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
@@ -70,12 +71,6 @@ class Task:
     def X(self) -> torch.Tensor:  # noqa: N802
         """psi_0 of all samples at once, in double precision."""
         return self.samples.double()
-
-    def part(self, rows: Any) -> "Task":
-        """Return the task with some of its samples, given an array of their numbers."""
-        samples = self.samples
-        part = samples.sparse(rows) if isinstance(samples, SparseInputs) else samples[rows]
-        return Task(cast(Samples, part), self.classes[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -184,10 +179,10 @@ class Model:
         """The solved classifier; None before it has been asked for."""
         return self._cache.get("solution")
 
-    def with_solution(self, solution: Solution) -> "Model":
-        """Return the model with a given solution, whose choice its likeness follows too."""
-        model = replace(self)
-        model._cache["solution"] = solution
+    def with_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
+        """Return the model with other left-out likeness, and with all that has been solved."""
+        model = replace(self, left_out=left_out)
+        model._cache.update(self._cache)
         return model
 
     @plain_torch
@@ -279,21 +274,79 @@ class Model:
     @plain_torch
     def likeness(self, X: Samples) -> torch.Tensor:
         """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
-        if "relative" not in self._cache:
-            self._cache["relative"] = self._relative_distances(X.device)
-        relative = self._placed("relative", self._cache["relative"], X)
+        relative = self._placed("relative", self._relative_distances(X.device), X)
         return self._by_chunk(X, relative.likeness)
 
+    @plain_torch
+    def left_out_likeness(
+        self, task: Task, fresh: torch.Tensor | None, numbers: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute the likeness of samples of the task just learned to the model without each.
+
+        Parameters
+        ----------
+        task : Task
+            The task just learned.
+        fresh : Tensor or None
+            What `updated_moments` took.
+        numbers, weights : Tensor of shape (n_samples,)
+            Numbers of the samples in the task, on the CPU, and the weight that is left out with
+            each, less than that of its class.
+
+        Returns
+        -------
+        Tensor of shape (n_samples,)
+            The likeness.
+        """
+        relative = self._relative_distances(weights.device)
+        size = max(1, min(self.settings.chunk_size, NUMBERS_TOGETHER // self.features.n_features))
+        parts = zip(torch.split(numbers, size), torch.split(weights, size), strict=True)
+        likeness = list[torch.Tensor]()
+        with few_threads(2.0 * self._operations(len(numbers))):
+            for some, together in parts:
+                samples, _ = _measured(self, task, fresh, some)
+                classes = task.classes[some]
+                kept, leverages = self._along_axes(samples, classes, together)
+                seen = self._seen(samples), self._seen(kept)
+                likeness.append(relative.left_out_likeness(*seen, classes, together, leverages))
+        return torch.cat(likeness)
+
+    def _along_axes(
+        self, samples: torch.Tensor, classes: torch.Tensor, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the parts of samples along the axes of their classes, and their leverages."""
+        kept = torch.zeros_like(samples)
+        leverages = torch.zeros_like(weights)
+        if self.settings.covariance == "identity":
+            return kept, leverages
+        for label in torch.unique(classes).tolist():
+            members = classes == label
+            (moments,) = self._classifier_moments([label])
+            kept[members], leverages[members] = moments.along_axes(
+                samples[members], weights[members]
+            )
+        return kept, leverages
+
     def _relative_distances(self, device: torch.device) -> RelativeDistances:
-        """Solve the distances that the likeness compares, with the choice of the solution."""
-        settings, choice = self.settings, self.solution(device).choice
+        """Return the distances that the likeness compares, solved at the first call."""
+        if (known := self._cache.get("relative")) is not None:
+            return cast(RelativeDistances, known)
+        settings, solution = self.settings, self.solution(device)
+        head, choice = solution.classifier, solution.choice
+        # Classes that are Gaussian in the inputs have log-determinants, and distances that follow
+        # an earlier solution belong to other moments.
+        is_same = isinstance(head, GaussianDistances) and choice.temperature is None
+        is_same = is_same and not settings.refresh
         moments = self._classifier_moments(range(len(self.moments)))
-        return fit_relative_distances(
-            chosen_gaussians(self.features, moments, settings, choice, device, self.seed)[0],
+        gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device, self.seed)
+        relative = fit_relative_distances(
+            gaussians,
+            cast(GaussianDistances, head) if is_same else None,
             covariance=settings.covariance,
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
         )
+        return cast(RelativeDistances, self._cache.setdefault("relative", relative))
 
     def _classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
         """Return the moments of some classes as the classifier sees them.
@@ -336,11 +389,14 @@ class Model:
     @plain_torch
     def view(self, X: torch.Tensor) -> torch.Tensor:
         """Compute the features that the classifier sees, of shape (n_samples, d)."""
+        return self._seen(self._placed("features", self.features, X)(X))
+
+    def _seen(self, features: torch.Tensor) -> torch.Tensor:
+        """Return those of all features that the classifier sees."""
         columns = classifier_columns(self.features, self.settings.skip_connection)
-        features = self._placed("features", self.features, X)(X)
         if len(columns) == self.features.n_features:
             return features
-        return features[:, torch.as_tensor(columns, device=X.device)]
+        return features[:, torch.as_tensor(columns, device=features.device)]
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:

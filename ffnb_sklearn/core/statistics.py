@@ -101,6 +101,25 @@ class ClassMoments:
         dense: Array = factor.T @ factor + np.diag(self.residual)
         return dense
 
+    def along_axes(
+        self, samples: torch.Tensor, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the parts of samples along the axes of F, and their leverages in these axes.
+
+        The samples are among those that were added up. A sample x of weight w, less than the weight
+        n of the class, adds :math:`w' z z^\top` with :math:`z = x - \mu` and
+        :math:`w' = w n / (n - w)` to the scatter. The first result is the part of z along the axes.
+        The leverage, :math:`w' |(F^+)^\top z|^2`, is at most 1, and 1 if no other sample has a part
+        along the sample.
+        """
+        factor = as_tensor(self.columns(slice(None)), device=samples.device)
+        deviations = samples - as_tensor(self.mean, device=samples.device)
+        # The rows of F are orthogonal.
+        energies = factor.square().sum(1).clamp_min(LEAST_ENERGY)
+        coordinates = deviations @ factor.T / energies
+        added = weights * (self.weight / (self.weight - weights))
+        return coordinates @ factor, added * coordinates.square().sum(1)
+
     def equals(self, other: "ClassMoments", n_columns: int) -> bool:
         """Return whether the moments of the first columns equal those of other samples exactly."""
         columns = slice(n_columns)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, hstack
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
@@ -156,23 +157,81 @@ def test_a_threshold_has_about_its_rate_of_false_alarms(pairs):
     assert np.mean(scores < np.quantile(model.score_samples(A), 0.05)) > 0.15
 
 
-def test_left_out_scores_are_those_of_models_without_the_samples(monkeypatch):
-    # Models without the samples use the shrinkage and ridge of the model with all samples.
-    monkeypatch.setattr(learning, "deal", lambda classes, *_: np.arange(len(classes)) % 10)
-    model = learned(estimator(novelty=True), [0, 1], [5, 6])
+def without(model, rows, labels, weights, number):
+    """Score of a sample to a model that has not learned it, but has the choice of one that has."""
+    others = np.arange(len(rows)) != number
+    rest = clone(model).fit(rows[others], labels[others], sample_weight=weights[others])
+    sample = torch.as_tensor(rows[[number]])
+    rest = rest._state.model
+    rest._cache["solution"] = model._state.model.solution(sample.device)
+    return float(rest.likeness(sample)[0])
 
-    first, now = learned(estimator(), [0, 1]), np.flatnonzero(np.isin(CODES, [5, 6]))
-    expected = np.empty(len(now))
-    for fold in range(10):
-        held = np.arange(len(now)) % 10 == fold
-        rest = learned(estimator(), [0, 1]).partial_fit(X[now[~held]], CODES[now[~held]])
-        samples = torch.as_tensor(X[now[held]])
-        choice = model._state.model.solution(samples.device)
-        expected[held] = rest._state.model.with_solution(choice).likeness(samples)
-    found = left_out(model)
-    for values, label in zip(found[2:], [5, 6], strict=True):
-        assert_allclose(values, np.sort(expected[CODES[now] == label]), rtol=1e-9)
-    assert_array_equal(model.predict_proba(X), learned(first, [5, 6]).predict_proba(X))
+
+@pytest.mark.parametrize("shared_band_size", [0, 30])
+@pytest.mark.parametrize("shrinkage", [0.1, 1.0])
+def test_left_out_scores_are_those_of_models_without_the_samples(shrinkage, shared_band_size):
+    parameters = {"shrinkage": shrinkage, "shared_band_size": shared_band_size, "rank": None}
+    model = estimator(novelty=True, epsilon=0.1, **parameters)
+    rows, labels, ones = X[:60], CODES[:60], np.ones(60)
+    model.fit(rows, labels)
+    expected = np.array([without(model, rows, labels, ones, number) for number in range(60)])
+    # Each covariance keeps its divisor.
+    for values, label in zip(left_out(model), range(3), strict=True):
+        assert_allclose(values, np.sort(expected[labels == label]), rtol=0.08)
+    # Scores of samples that were learned are higher.
+    assert np.mean(model.score_samples(rows) / expected) < 0.9
+
+
+@pytest.mark.parametrize("covariance", ["class", "identity"])
+def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
+    parameters = {"shrinkage": 0.3, "epsilon": 0.2, "shared_band_size": 0, "rank": None}
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 60)
+    model = estimator(novelty=True, covariance=covariance, **parameters)
+    model.fit(X[:60], CODES[:60], sample_weight=weights)
+    relative = model._state.model._relative_distances(torch.device("cpu"))
+    total = weights.sum()
+    class_weights = np.bincount(CODES[:60], weights)
+    share = 1.0 if covariance == "class" else 0.0
+
+    def matrix(inverse):
+        # The squared lengths of sums of two axes have the products of the axes.
+        axes = np.eye(X.shape[1])
+        sums = (axes[:, None] + axes).reshape(-1, len(axes))
+        lengths = inverse.lengths(torch.from_numpy(sums)).numpy().reshape(len(axes), -1)
+        own = 0.25 * lengths.diagonal()
+        return np.linalg.inv(0.5 * (lengths - own[:, None] - own))
+
+    shared, pooled = matrix(relative.shared), matrix(relative.total)
+    centre = weights @ X[:60] / total
+    means = np.array([weights[CODES[:60] == c] @ of(c) for c in range(3)]) / class_weights[:, None]
+    axes = np.split(relative.distances.rows, np.cumsum(relative.distances.lengths)[:-1])
+    inner = [np.linalg.inv(np.linalg.inv(shared) - own.T @ own) for own in axes]
+
+    def left_out_score(x, label, weight):
+        n = class_weights[label]
+        z = x - means[label]
+        outer = share * weight * n / (n - weight) * np.outer(z, z)
+        distances = []
+        for c in range(3):
+            covariance = inner[c] - 0.3 * outer / total
+            deviation = x - means[c]
+            if c == label:
+                covariance = covariance - 0.7 * outer / n
+                deviation = n / (n - weight) * z
+            distances.append(deviation @ np.linalg.solve(covariance, deviation))
+        t = x - centre
+        growth = total / (total - weight)
+        spread = pooled - share * weight * growth / total * np.outer(t, t)
+        from_all = growth**2 * t @ np.linalg.solve(spread, t)
+        return -min(distances) / (from_all + relative.mean_distance)
+
+    scores = [left_out_score(*one) for one in zip(X[:60], CODES[:60], weights, strict=True)]
+    for label, values in enumerate(left_out(model)):
+        members = CODES[:60] == label
+        order = np.argsort(np.array(scores)[members])
+        shares = np.cumsum(weights[members][order]) / class_weights[label]
+        quantiles = np.searchsorted(shares, (np.arange(20) + 0.5) / 20)
+        assert_allclose(values, np.array(scores)[members][order][quantiles], rtol=1e-8)
 
 
 def test_the_threshold_counts_classes_by_priors_and_by_the_classes_known_then():
@@ -192,11 +251,16 @@ def test_the_threshold_counts_classes_by_priors_and_by_the_classes_known_then():
     assert model.novelty_threshold(np.float32(0.3)) == quantile(shares * weights, np.float32(0.3))
 
 
-def test_samples_are_left_out_until_there_are_enough(monkeypatch):
-    monkeypatch.setattr(learning, "_ENOUGH", 9)
-    model = learned(estimator(novelty=True), [0, 1, 2])
-    # A fold has two samples of each class.
-    assert [len(values) for values in left_out(model)] == [4, 4, 4]
+def test_as_many_samples_of_each_class_are_left_out(monkeypatch):
+    monkeypatch.setattr(learning, "_ENOUGH", 12)
+    model = estimator(novelty=True).fit(X[:43], CODES[:43])
+    assert [len(values) for values in left_out(model)] == [5, 4, 3]
+
+
+def test_what_was_solved_for_the_scores_serves_the_first_prediction():
+    model = learned(estimator(novelty=True), [0, 1])
+    assert {"solution", "relative"} <= set(model._state.model._cache)
+    assert_array_equal(model.predict_proba(X), learned(estimator(), [0, 1]).predict_proba(X))
 
 
 def test_quantiles_are_kept_of_many_samples():

@@ -167,11 +167,35 @@ def test_no_dense_row_of_wide_samples_is_made(monkeypatch):
     many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE, 3.0 * WIDE]))
     monkeypatch.setattr(SparseSamples, "__getitem__", None)
     monkeypatch.setattr(SparseSamples, "double", None)
-    model = estimator(chunk_size=20, novelty=True).fit(many, np.tile(CODES, 3))
+    model = estimator(chunk_size=20).fit(many, np.tile(CODES, 3))
     assert_array_equal(model.predict(WIDE), CODES)
+    assert model.score_samples(WIDE).mean() > model.score_samples(WIDE[:, ::-1]).mean()
+
+
+def test_a_few_wide_samples_become_dense_at_a_time_for_their_left_out_scores(monkeypatch):
+    sizes, compute = [], SparseSamples.__getitem__
+
+    def watched(self, rows):
+        inputs = compute(self, rows)
+        sizes.append(len(inputs))
+        return inputs
+
+    monkeypatch.setattr(SparseSamples, "__getitem__", watched)
+    monkeypatch.setattr(SparseSamples, "double", None)
+    # A class of few samples is decomposed as it is.
+    many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE, 3.0 * WIDE]))
+    model = estimator(chunk_size=20, novelty=True).fit(many, np.tile(CODES, 3))
+    assert sum(sizes) == many.shape[0]
+    assert max(sizes) == 20
+    # Classes of which axes were cut off have cautious thresholds.
+    assert np.mean(model.score_samples(WIDE) < model.novelty_threshold(0.2)) < 0.3
+
+
+def test_wide_samples_of_no_class_are_noticed():
+    many = sparse.csr_array(sparse.vstack([WIDE, 2.0 * WIDE]))
+    model = estimator(novelty=True, rank=None).fit(many, np.tile(CODES, 2))
     assert np.mean(model.score_samples(WIDE) < model.novelty_threshold(0.2)) < 0.3
     assert np.mean(model.score_samples(WIDE[:, ::-1]) < model.novelty_threshold(0.2)) > 0.9
-    assert model.score_samples(WIDE).mean() > model.score_samples(WIDE[:, ::-1]).mean()
 
 
 def test_no_dense_copy_of_all_samples_is_made(monkeypatch):

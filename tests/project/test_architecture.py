@@ -51,7 +51,8 @@ ARROWS = {
     "tuning": {"settings", "device", "statistics", "features", "classifier", "model", "drafts"},
     "revision": {"device", "statistics", "likeness", "model"},
     "learning": {
-        *("settings", "device", "features", "likeness", "model", "sparse", "drafts", "tuning"),
+        *("settings", "device", "linalg", "features", "likeness", "model", "sparse", "drafts"),
+        "tuning",
     },
 }
 

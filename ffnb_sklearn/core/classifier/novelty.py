@@ -16,6 +16,7 @@ from ..statistics import Array
 from .gaussians import ClassGaussians
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.interface import Rows
+from .judge import LEAST_SHARE
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
 
@@ -117,20 +118,23 @@ class InverseTotal:
 class RelativeDistances:
     """Distances to the nearest class, relative to those from all data, with p.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T; `means`, of
-    shape (C, d), are those of the classes.
+    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
+    `means`, of shape (C, d), are those of the classes.
     """
 
     distances: GaussianDistances
     shared: InverseCovariance
     total: InverseTotal
     mean_distance: float
+    shrinkage: float
+    weights: Array
     means: Array
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
         x = self.distances.centred(x)
-        return -self._to_nearest(x) / (self.total.lengths(x) + self.mean_distance)
+        nearest = self._to_nearest(x)
+        return self._score(nearest, self.total.lengths(x))
 
     def _to_nearest(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of centred samples to the nearest class."""
@@ -140,25 +144,147 @@ class RelativeDistances:
             # Sparse rows less the mean of a class would be dense.
             return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
-        means, centre = (
-            as_tensor(one, device=x.device) for one in (self.means, self.distances.centre)
-        )
-        gaps = x - (means - centre)[nearest]
+        centre = as_tensor(self.distances.centre, device=x.device)
+        means = as_tensor(self.means, device=x.device) - centre
+        gaps = x - means[nearest]
         own = own.gather(1, nearest[:, None])[:, 0]
         return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
 
+    def left_out_likeness(
+        self,
+        x: torch.Tensor,
+        along_axes: torch.Tensor,
+        classes: torch.Tensor,
+        weights: torch.Tensor,
+        leverages: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the likeness of samples, each to the classes without it.
+
+        Parameters
+        ----------
+        x, along_axes : Tensor of shape (n_samples, d)
+            Samples that were learned, and their parts along the axes that their classes keep.
+        classes, weights : Tensor of shape (n_samples,)
+            Class and weight of each sample, which is less than that of its class.
+        leverages : Tensor of shape (n_samples,)
+            Leverages in these axes (`ClassMoments.along_axes`), which no leverage in a regularised
+            covariance exceeds.
+
+        Returns
+        -------
+        Tensor of shape (n_samples,)
+            The likeness if the scatters of the class, of all classes and of all samples, each
+            divided as now, lacked the sample, and the means of its class and of all samples too.
+        """
+        means = as_tensor(self.means, device=x.device)
+        # Further features do not count.
+        x = x[:, : means.shape[1]]
+        along_axes = along_axes[:, : means.shape[1]]
+        class_weights = as_tensor(self.weights, device=x.device)
+        n = class_weights[classes]
+        total = class_weights.sum()
+        added = weights * n / (n - weights)
+        in_pooled = self.shrinkage * added / total
+        in_class = in_pooled + (1.0 - self.shrinkage) * added / n
+
+        distances = self._to_classes(x)
+        own = self._to_class(x, classes)
+        # Axes that were cut off do not hold the sample.
+        held = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
+
+        # Each distance is quadratic along the line from the class mean through the sample.
+        labels, positions = torch.unique(classes, return_inverse=True)
+        before = self._to_classes(means[labels])[positions]
+        after = self._to_classes(x + (x - means[classes]))
+        products = 0.25 * (after - before)
+        lengths = 0.5 * (after + before) - distances
+        removed = (held * in_pooled)[:, None]
+        left_out = distances + removed * products.square() / _rest(removed * lengths)
+
+        along = self._to_class(means[classes] + along_axes, classes)
+        own = _left_out_distances(own, along, in_class, leverages)
+        from_mean = n / (n - weights)
+        left_out.scatter_(1, classes[:, None], (from_mean.square() * own)[:, None])
+
+        from_centre = total / (total - weights)
+        from_all = self._from_all(x)
+        in_all = held * weights * from_centre / total
+        from_all = from_centre.square() * from_all / _rest(in_all * from_all)
+        return self._score(left_out.amin(1).clamp_min_(0.0), from_all)
+
+    def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
+        """Return the score of squared distances to the nearest class and from all data."""
+        return -nearest / (from_all + self.mean_distance)
+
+    def _to_classes(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
+        ratios = self.distances.log_ratios(x)
+        lengths = self.shared.lengths(self.distances.centred(x))
+        return lengths[:, None] - 2.0 * ratios
+
+    def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared distance of each sample to one class, of shape (n_samples,)."""
+        gaps = x - as_tensor(self.means, device=x.device)[classes]
+        own = self.distances.own_lengths(x, classes)
+        return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
+
+    def _from_all(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of samples from the mean of all data."""
+        return self.total.lengths(self.distances.centred(x))
+
+
+def _rest(leverages: torch.Tensor) -> torch.Tensor:
+    """Return the part of a covariance along a sample that is left without the sample."""
+    return (1.0 - leverages).clamp_min(LEAST_SHARE)
+
+
+def _left_out_distances(
+    own: torch.Tensor, along: torch.Tensor, in_class: torch.Tensor, leverages: torch.Tensor
+) -> torch.Tensor:
+    """Return squared distances from a class mean after the covariance has lost each sample.
+
+    `own` are the distances before, `along` their parts along the axes that are kept, `in_class`
+    the factor of the sample's outer product, and `leverages` those in these axes. The result is
+    exact if no axis was cut off. Otherwise the less of two estimates counts, each of which is too
+    large for some samples.
+    """
+    whole = in_class * own
+    # Diagonals of axes that were cut off let it exceed 1.
+    by_leverage = torch.where(whole < 1.0, own / _rest(whole), torch.inf)
+    # Axes turn away from a sample that is left out, so that more of the sample is outside of them.
+    across = (own - along).clamp_min(0.0) * (1.0 + leverages) / _rest(leverages)
+    return torch.minimum(by_leverage, along / _rest(in_class * along) + across)
+
 
 def fit_relative_distances(
-    gaussians: ClassGaussians, *, covariance: str, shrinkage: float, epsilon: float
+    gaussians: ClassGaussians,
+    distances: GaussianDistances | None,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
 ) -> RelativeDistances:
-    """Solve the distances to the classes, whose rows may be overwritten, and from all data."""
+    """Solve the distances to the classes, whose rows may be overwritten, and from all data.
+
+    `distances` are those to the classes, without log-determinants, if they are solved already.
+    """
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
     shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
     total = InverseTotal.of(gaussians, epsilon)
-    # The distances overwrite the rows.
-    distances = fit_distances(gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon)
+    if distances is None:
+        # The distances overwrite the rows.
+        distances = fit_distances(
+            gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon
+        )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
-    means = as_array(gaussians.means)
-    return RelativeDistances(distances, shared, total, mean_distance, means)
+    return RelativeDistances(
+        distances,
+        shared,
+        total,
+        mean_distance,
+        shrinkage,
+        as_array(gaussians.weights),
+        as_array(gaussians.means),
+    )
