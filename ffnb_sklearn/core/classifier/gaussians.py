@@ -131,8 +131,8 @@ class ClassGaussians:
         The penalty of an input is its variance within the classes plus the median variance of all
         inputs, so the unit of an input has little influence. The inputs have `energy` times the
         weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
-        its two classes alone. All trained neurons together weigh as much as all other features, times
-        the share of samples beyond the first of each class.
+        its two classes alone. All trained neurons together weigh as much as all other features,
+        times the share of samples beyond the first of each class.
         """
         within, between, sizes = self.spreads()
         penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
