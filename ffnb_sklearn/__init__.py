@@ -11,12 +11,12 @@ from ._version import __version__
 from .backbones import TorchFeatureExtractor
 from .baselines import NaiveIncrementalClassifier
 from .classifier import FFNBClassifier
-from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
+from .displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay, PrequentialAccuracyDisplay
 from .distributed import partial_fit_shards
 from .pipeline._pipeline import ContinualPipeline, make_continual_pipeline
 from .saving import load, save
 from .skeletons._descriptor import SkeletonDescriptor
-from .streams import class_incremental_tasks, evaluate_stream
+from .streams import class_incremental_tasks, evaluate_prequential, evaluate_stream
 
 __all__ = [
     "AccuracyMatrixDisplay",
@@ -25,10 +25,12 @@ __all__ = [
     "FFNBClassifier",
     "IncrementalAccuracyDisplay",
     "NaiveIncrementalClassifier",
+    "PrequentialAccuracyDisplay",
     "SkeletonDescriptor",
     "TorchFeatureExtractor",
     "__version__",
     "class_incremental_tasks",
+    "evaluate_prequential",
     "evaluate_stream",
     "load",
     "make_continual_pipeline",

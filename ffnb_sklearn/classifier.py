@@ -88,7 +88,7 @@ class FFNBClassifier(
     band_size : int, default=0
         Trained neurons per new class and layer, as in [1]_. With 0 none is trained: the model is a
         function of the set of samples, so the order of the tasks plays no part, and `forget`,
-        `merge` and shards are exact.
+        `merge` and shards are exact. `p`, `n_layers` and `bands` then have no effect.
     p : int, float or sequence of these, default=0.95
         Principal axes of previous tasks that are closed to new neurons [1]_ (Eq. 1): their number,
         or the share of the energy that they hold, in (0, 1). A sequence has one entry per layer.
@@ -124,6 +124,11 @@ class FFNBClassifier(
     novelty : bool, default=False
         Whether to prepare `novelty_threshold`; learning and a first prediction then take up to
         twice as long.
+    refresh : float, default=0.0
+        Growth of the total weight, as a share, after which shrinkage, ridge, temperature and all
+        that the classes share are solved again. In between, a prediction after new samples solves
+        only their classes. With 0, all is solved after each call that learns, and the model is a
+        function of the samples alone.
     chunk_size : int, default=4096
         Number of samples whose features are in memory at a time.
     device : str, default="auto"
@@ -201,6 +206,7 @@ class FFNBClassifier(
         "priors": [StrOptions({"uniform", "empirical"}), Mapping],
         "scale": ["boolean"],
         "novelty": ["boolean"],
+        "refresh": [Interval(Real, 0, None, closed="left")],
         "chunk_size": [Interval(Integral, 1, None, closed="left")],
     }
 
@@ -223,6 +229,7 @@ class FFNBClassifier(
         priors="uniform",
         scale=False,
         novelty=False,
+        refresh=0.0,
         chunk_size=4096,
         device="auto",
         random_state=None,
@@ -243,6 +250,7 @@ class FFNBClassifier(
         self.priors = priors
         self.scale = scale
         self.novelty = novelty
+        self.refresh = refresh
         self.chunk_size = chunk_size
         self.device = device
         self.random_state = random_state
@@ -345,7 +353,8 @@ class FFNBClassifier(
         y : array-like of shape (n_samples,)
             Labels of the samples, of the kind seen before: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now and are not predicted before.
+            Labels expected in later calls. They get a column now, and are not predicted before
+            they have been seen.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights, as in `fit`.
 
@@ -381,6 +390,24 @@ class FFNBClassifier(
         features = state.model.view(samples)
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
+
+    def solve(self):
+        """Solve the classifier now, which the first prediction after learning does otherwise.
+
+        A service that answers while it learns lets a copy learn and solve, and then exchanges it.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. Nothing that was learned changes.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If a covariance cannot be factored.
+        """
+        self._present_state().model.solution(resolve_device(self.device))
+        return self
 
     @property
     def null_space_dims_(self):

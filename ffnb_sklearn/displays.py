@@ -1,14 +1,17 @@
 """Plots of class-incremental runs, in the form of scikit-learn's displays."""
 
 from inspect import signature
+from numbers import Integral
 
 import numpy as np
+from sklearn.utils import check_consistent_length, check_scalar, column_or_1d
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from .metrics import _check_accuracy_matrix, _check_fractions
-from .streams import evaluate_stream
+from .streams import evaluate_prequential, evaluate_stream
+from .streams._prequential import windowed_means
 
-__all__ = ["AccuracyMatrixDisplay", "IncrementalAccuracyDisplay"]
+__all__ = ["AccuracyMatrixDisplay", "IncrementalAccuracyDisplay", "PrequentialAccuracyDisplay"]
 
 # Most tasks with numbers in the cells, most task names on an axis, and most markers on a curve.
 _MOST_NUMBERED, _MOST_TICKS, _MOST_MARKERS = 20, 25, 25
@@ -279,37 +282,14 @@ class IncrementalAccuracyDisplay(_StreamDisplay):
             )
         _check_fractions(accuracies, "accuracies")
         import matplotlib.pyplot as plt
-        from matplotlib.cbook import normalize_kwargs
-        from matplotlib.lines import Line2D
-        from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-        n_lines, name = len(ax.get_lines()), name or self.name or ""
-        style = {
-            "color": _COLORS[n_lines % len(_COLORS)],
-            "marker": _MARKERS[n_lines % len(_MARKERS)],
-            "markersize": 6.5,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.7,
-            "markevery": -(-len(accuracies) // _MOST_MARKERS),
-            "linewidth": 1.8,
-            "clip_on": False,
-            "label": f"{name} (average {accuracies.mean():.1%}, last {accuracies[-1]:.1%})",
-        }
+        name = name or self.name or ""
+        label = f"{name} (average {accuracies.mean():.1%}, last {accuracies[-1]:.1%})"
         self.ax_, self.figure_ = ax, ax.figure
-        (self.line_,) = ax.plot(n_classes, accuracies, **style | normalize_kwargs(line_kw, Line2D))
+        self.line_ = _draw_curve(ax, n_classes, accuracies, label, line_kw)
         ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
-        # All plots have the same scale, so that they are comparable.
-        ax.set_ylim(0.0, 1.0)
-        ax.margins(x=0.0)
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.yaxis.set_major_locator(MultipleLocator(0.2))
-        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
-        ax.grid(axis="y", color="0.9")
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
         return self
 
     @classmethod
@@ -336,3 +316,223 @@ class IncrementalAccuracyDisplay(_StreamDisplay):
         name = name or type(result.estimator).__name__
         display = cls(n_classes=n_classes, accuracies=result.accuracies, name=name)
         return display.plot(ax=ax, **line_kw)
+
+
+class PrequentialAccuracyDisplay:
+    """Accuracy over a window of the last samples, each predicted before it was learned.
+
+    The legend gives the accuracy over all tested samples. At the beginning of the curve the window
+    holds fewer samples.
+
+    It is recommended to use :meth:`from_estimator`, :meth:`from_stream` or
+    :meth:`from_predictions`. Another call with ``ax=display.ax_`` adds its curve to the same axes.
+
+    Parameters
+    ----------
+    is_correct : array-like of shape (n_tested,), dtype=bool
+        Whether each tested sample was predicted correctly, in the order of the stream.
+    window : int, default=1000
+        Number of samples of the window.
+    n_untested : int, default=0
+        Number of samples that were learned before the first tested sample.
+    name : str, default=None
+        Name of the curve.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The curve.
+    ax_ : matplotlib Axes
+        Axes with the curve.
+    figure_ : matplotlib Figure
+        Figure containing the curve.
+
+    See Also
+    --------
+    evaluate_prequential : Measures whether the predictions are correct.
+    IncrementalAccuracyDisplay : Accuracy over all classes as they arrive.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from ffnb_sklearn.displays import PrequentialAccuracyDisplay
+    >>> display = PrequentialAccuracyDisplay(
+    ...     is_correct=[False, True, True, True], window=2, name="mine"
+    ... ).plot()
+    >>> display.line_.get_ydata().tolist()
+    [0.0, 0.5, 1.0, 1.0]
+    >>> display.line_.get_label()
+    'mine (75.0%)'
+    >>> plt.show()
+    """
+
+    def __init__(self, *, is_correct, window=1000, n_untested=0, name=None):
+        self.is_correct = is_correct
+        self.window = window
+        self.n_untested = n_untested
+        self.name = name
+
+    def plot(self, *, ax=None, name=None, **line_kw):
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; existing curves keep their colours. None creates a new figure.
+        name : str, default=None
+            Name of the curve. None uses the name of the display.
+        **line_kw : dict
+            Additional arguments of ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : PrequentialAccuracyDisplay
+            This object, with `ax_`, `figure_` and `line_` set.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If `is_correct` does not hold one boolean per tested sample, or `window` is no positive
+            number.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        is_correct = np.asarray(self.is_correct)
+        if is_correct.ndim != 1 or is_correct.dtype != bool or not is_correct.size:
+            raise ValueError(
+                "is_correct must hold one boolean per tested sample; got the shape "
+                f"{is_correct.shape} and the dtype {is_correct.dtype}."
+            )
+        check_scalar(self.window, "window", Integral, min_val=1)
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        name = name or self.name or ""
+        label = f"{name} ({is_correct.mean():.1%})"
+        positions = self.n_untested + np.arange(1, len(is_correct) + 1)
+        accuracies = windowed_means(is_correct, self.window)
+        self.ax_, self.figure_ = ax, ax.figure
+        self.line_ = _draw_curve(ax, positions, accuracies, label, line_kw)
+        ax.set(xlabel="Samples", ylabel=f"Accuracy over the last {self.window} samples")
+        return self
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, ax=None, name=None, **options):
+        """Test and train a clone of the estimator along a stream, and draw the result.
+
+        Parameters
+        ----------
+        estimator : classifier with `partial_fit` and `predict`
+            A clone of it learns the stream.
+        X, y : samples and labels in the order of the stream
+            See :func:`evaluate_prequential`.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure.
+        name : str, default=None
+            Name of the curve. None uses the class name of the estimator.
+        **options : dict
+            Additional arguments of :func:`evaluate_prequential`, such as `window`, and of
+            ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : PrequentialAccuracyDisplay
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        names = signature(evaluate_prequential).parameters & options.keys()
+        stream_kw = {name: options.pop(name) for name in names}
+        result = evaluate_prequential(estimator, X, y, **stream_kw)
+        return cls.from_stream(result, ax=ax, name=name, **options)
+
+    @classmethod
+    def from_stream(cls, result, *, ax=None, name=None, **line_kw):
+        """Draw the curve of a finished run.
+
+        Parameters
+        ----------
+        result : PrequentialResult
+            Result of :func:`evaluate_prequential`.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure.
+        name : str, default=None
+            Name of the curve. None uses the class name of the estimator.
+        **line_kw : dict
+            Additional arguments of ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : PrequentialAccuracyDisplay
+            The display, drawn.
+        """
+        display = cls(
+            is_correct=result.is_correct,
+            window=result.window,
+            n_untested=result.batch_size,
+            name=name or type(result.estimator).__name__,
+        )
+        return display.plot(ax=ax, **line_kw)
+
+    @classmethod
+    def from_predictions(cls, y_true, y_pred, *, window=1000, ax=None, name=None, **line_kw):
+        """Draw the curve of predictions that were made before their samples were learned.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_tested,)
+            Labels in the order of the stream.
+        y_pred : array-like of shape (n_tested,)
+            Predictions of any library.
+        window : int, default=1000
+            Number of samples of the window.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None creates a new figure.
+        name : str, default=None
+            Name of the curve.
+        **line_kw : dict
+            Additional arguments of ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : PrequentialAccuracyDisplay
+            The display, drawn.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_predictions")
+        check_consistent_length(y_true, y_pred)
+        is_correct = column_or_1d(y_true) == column_or_1d(y_pred)
+        display = cls(is_correct=is_correct, window=window, name=name)
+        return display.plot(ax=ax, **line_kw)
+
+
+def _draw_curve(ax, positions, accuracies, label, line_kw):
+    """Add a curve of accuracies to axes, and return its line."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+
+    n_lines = len(ax.get_lines())
+    style = {
+        "color": _COLORS[n_lines % len(_COLORS)],
+        "marker": _MARKERS[n_lines % len(_MARKERS)],
+        "markersize": 6.5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.7,
+        "markevery": -(-len(accuracies) // _MOST_MARKERS),
+        "linewidth": 1.8,
+        "clip_on": False,
+        "label": label,
+    }
+    (line,) = ax.plot(positions, accuracies, **style | normalize_kwargs(line_kw, Line2D))
+    # All plots have the same scale, so that they are comparable.
+    ax.set_ylim(0.0, 1.0)
+    ax.margins(x=0.0)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.yaxis.set_major_locator(MultipleLocator(0.2))
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return line

@@ -222,6 +222,7 @@ def test_no_options_are_the_default_options(digits):
     given = {
         "bands__max_epochs": 2,
         "classes_per_task": 5,
+        "band_size": 1,
         "shared_band_size": 0,
         "random_state": 0,
     }

@@ -145,7 +145,9 @@ def tasks():
 
 
 def small(**parameters):
-    return FFNBClassifier().set_params(**{"shared_band_size": 50, "random_state": 0, **parameters})
+    return FFNBClassifier().set_params(
+        **{"band_size": 1, "shared_band_size": 50, "random_state": 0, **parameters}
+    )
 
 
 LEARNERS = {

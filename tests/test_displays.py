@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import signature
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -11,8 +12,12 @@ from matplotlib.colors import to_hex
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Perceptron, SGDClassifier
 
-from ffnb_sklearn.displays import AccuracyMatrixDisplay, IncrementalAccuracyDisplay
-from ffnb_sklearn.streams import evaluate_stream
+from ffnb_sklearn.displays import (
+    AccuracyMatrixDisplay,
+    IncrementalAccuracyDisplay,
+    PrequentialAccuracyDisplay,
+)
+from ffnb_sklearn.streams import evaluate_prequential, evaluate_stream
 
 matplotlib.use("Agg")
 
@@ -20,6 +25,7 @@ HAND = np.array([[0.9, np.nan, np.nan], [0.7, 0.8, np.nan], [0.753, 0.04, 1.0]])
 DISPLAYS = {
     "matrix": AccuracyMatrixDisplay([[1.0]]),
     "curve": IncrementalAccuracyDisplay(n_classes=[5], accuracies=[1.0], name="one"),
+    "stream": PrequentialAccuracyDisplay(is_correct=[True]),
 }
 
 
@@ -226,6 +232,80 @@ def test_refuses_to_draw_a_curve(change, message):
     assert plt.get_fignums() == []
 
 
+# ---- the curve of a stream
+
+
+def test_a_point_is_the_accuracy_over_the_window():
+    display = PrequentialAccuracyDisplay(
+        is_correct=[True, False, False, True, True], window=2, n_untested=3, name="mine"
+    ).plot()
+
+    points = [[4, 1.0], [5, 0.5], [6, 0.0], [7, 0.5], [8, 1.0]]
+    assert display.line_.get_xydata().tolist() == points
+    assert legend(display) == ["mine (60.0%)"]
+    assert display.ax_.get_xlabel() == "Samples"
+    assert display.ax_.get_ylabel() == "Accuracy over the last 2 samples"
+    assert display.ax_.get_ylim() == (0.0, 1.0)
+    assert display.ax_.get_xlim() == (4.0, 8.0)
+    assert display.figure_ is display.ax_.figure
+
+
+def test_streams_share_axes_and_keep_their_numbers():
+    is_correct = np.arange(5000) % 4 > 0
+    first = PrequentialAccuracyDisplay(is_correct=is_correct, name="first").plot()
+    second = PrequentialAccuracyDisplay(is_correct=~is_correct, name="second")
+    line = second.plot(ax=first.ax_, lw=3).line_
+
+    assert legend(second) == ["first (75.0%)", "second (25.0%)"]
+    assert line.get_color() != first.line_.get_color()
+    assert line.get_linewidth() == 3
+    assert line.get_markevery() == 200
+    np.testing.assert_allclose(line.get_ydata()[999:], 0.25)
+
+
+def test_prequential_results_and_predictions_are_drawn(digits):
+    X, y = digits[:2]
+    options = {"batch_size": 100, "window": 150}
+    model = Perceptron(random_state=0)
+    result = evaluate_prequential(model, X, y, **options)
+    display = PrequentialAccuracyDisplay.from_stream(result)
+    again = PrequentialAccuracyDisplay.from_estimator(
+        model, X, y, **options, ax=display.ax_, name="again", lw=3
+    )
+
+    np.testing.assert_array_equal(display.line_.get_ydata(), result.windowed_accuracy)
+    np.testing.assert_array_equal(display.line_.get_xdata(), np.arange(101, 1201))
+    np.testing.assert_array_equal(again.line_.get_ydata(), result.windowed_accuracy)
+    assert legend(again) == [f"{name} ({result.accuracy:.1%})" for name in ("Perceptron", "again")]
+    assert again.line_.get_linewidth() == 3
+
+    given = PrequentialAccuracyDisplay.from_predictions(
+        ["a", "b", "a"], ["a", "a", "a"], window=2, name="other"
+    )
+    assert given.line_.get_xydata().tolist() == [[1, 1.0], [2, 0.5], [3, 0.5]]
+    assert legend(given) == ["other (66.7%)"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"is_correct": []}, r"one boolean per tested sample; got the shape \(0,\)"),
+        ({"is_correct": [[True]]}, r"the shape \(1, 1\)"),
+        ({"is_correct": [0.9, 0.8]}, "the dtype float64"),
+        ({"window": 0}, "window == 0, must be >= 1"),
+    ],
+)
+def test_refuses_to_draw_a_stream(change, message):
+    with pytest.raises(ValueError, match=message):
+        PrequentialAccuracyDisplay(**{"is_correct": [True], **change}).plot()
+    assert plt.get_fignums() == []
+
+
+def test_predictions_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        PrequentialAccuracyDisplay.from_predictions([0, 1], [0])
+
+
 # ---- constructors, and the lack of matplotlib
 
 
@@ -272,6 +352,13 @@ def test_from_estimator_passes_the_stream_and_the_style_on(digits):
     assert line.axes is ax
 
 
+def needed_arguments(display):
+    """Return None for the estimator and each array that `from_estimator` requires."""
+    parameters = signature(type(display).from_estimator).parameters.values()
+    positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return [None] * len(positional)
+
+
 @pytest.mark.parametrize("display", DISPLAYS.values(), ids=DISPLAYS)
 def test_says_that_matplotlib_is_missing(monkeypatch, display):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -280,7 +367,7 @@ def test_says_that_matplotlib_is_missing(monkeypatch, display):
         display.plot()
     # Before the estimator learns anything.
     with pytest.raises(ImportError, match=r"from_estimator requires matplotlib"):
-        display.from_estimator(None, None, None, None, None)
+        type(display).from_estimator(*needed_arguments(display))
 
 
 def test_importing_the_displays_does_not_import_matplotlib():

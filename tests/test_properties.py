@@ -522,4 +522,4 @@ def test_classes_of_one_sample_that_come_one_by_one(n_layers):
         plain = taught(1.0)
         for unit in (100.0, 1.0 + 2.0**-50):
             assert_allclose(taught(unit), plain, atol=1e-6)
-        assert_array_equal(plain.argmax(1), taught(1.0, band_size=0).argmax(1))
+        assert_array_equal(plain.argmax(1), taught(1.0, band_size=0, n_layers=1).argmax(1))

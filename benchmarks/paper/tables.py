@@ -142,6 +142,9 @@ _BASELINES = (
     Row("Algorithm 1", model="algorithm 1", modes=(TRAINED,), epochs=250, only_printed=True),
     Row("joint", model="paper joint"),
 )
+# The pairs of the paper on the inputs of its network.
+_NO_LAYER = Row("no layer", parameters={"band_size": 0, "skip_connection": True}, modes=(CLOSED,))
+_DEFAULT = Row("default parameters", model="default", modes=(CLOSED,))
 _DEFAULT_JOINT = Row("joint, default parameters", model="default joint", modes=(CLOSED,))
 _P_VALUES = (15, 25, 30, 35, 45, 50, 55, 60, 75, 90, 105, 120)
 
@@ -239,6 +242,7 @@ STUDIES = (
         "feature layers",
         {"sbu": "tableaa", "fpha": "tablebb"},
         (Row("1 layer", parameters={"n_layers": 1}), *_rows("n_layers", (2, 3, 4), "{} layers")),
+        (_NO_LAYER, _DEFAULT),
         notes=dict.fromkeys(
             ("tableaa", "tablebb"),
             "Printed figures stand beside as many feature layers. By the printed network sizes, "

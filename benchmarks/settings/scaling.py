@@ -100,7 +100,7 @@ def parse(arguments):
     add("--tables", type=Path, help="folder of GROUP.npz files; default: that of --data")
     add("--groups", nargs="+", choices=GROUPS, default=GROUPS)
     add("--methods", nargs="+", choices=list(METHODS), default=["ffnb", "slda", "svc"])
-    add("--settings", nargs="*", default=["scale=False"], help="FFNB with other values")
+    add("--settings", nargs="*", default=[], help="FFNB with other values, such as scale=True")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args(arguments)
     options.tables = options.tables or options.data

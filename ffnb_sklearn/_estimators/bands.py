@@ -17,8 +17,8 @@ class Bands(BaseEstimator):
     """How the trained bands of an `FFNBClassifier` are made and fine-tuned.
 
     An instance is the value of the parameter `bands`. Names such as ``bands__max_epochs`` set the
-    options in `set_params` of the classifier and in grids. They apply to the bands of later tasks;
-    `units` and `half_bias` apply to the classifier too.
+    options in `set_params` of the classifier and in grids. They apply to the bands of later tasks,
+    if `band_size` is positive; `units` and `half_bias` apply to the classifier too.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Bands(BaseEstimator):
     Examples
     --------
     >>> from ffnb_sklearn import Bands, FFNBClassifier
-    >>> clf = FFNBClassifier(bands=Bands(max_epochs=20, adaptive_rate=False))
+    >>> clf = FFNBClassifier(band_size=3, bands=Bands(max_epochs=20, adaptive_rate=False))
     >>> clf.set_params(bands__n_folds=1).bands
     Bands(adaptive_rate=False, max_epochs=20, n_folds=1)
     """

@@ -121,11 +121,11 @@ class RevisionMixin:
         ----------
         other : FFNBClassifier
             Estimator fitted on samples that this estimator has not seen, with equal parameters of
-            learning, seed and repair of columns. It is not changed.
+            learning, seed, `offset_` and `scale_`. It is not changed.
 
-            An estimator that contains samples of this one, such as a copy that has learned more,
-            would count them twice. This is refused where a class has exactly the same moments in
-            both, also if different samples happen to be equal; other repetitions leave no trace.
+            Samples that both have learned, for example if one is a copy that has learned more,
+            count twice. This is refused if a class has exactly the same moments in both, also if
+            different samples happen to be equal; other repetitions leave no trace.
 
         Returns
         -------

@@ -35,8 +35,8 @@ _MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
 # Most neurons of the automatic shared band beside trained bands, which add nothing to many.
 _MOST_BESIDE_BANDS = 50
 
-# Rank "auto" of models whose inputs stay sparse. Twice as many axes take twice the time and gain
-# less than a point (docs/benchmarks/sparse.md).
+# Rank "auto" of models whose inputs stay sparse: an axis is as wide as the inputs, and takes memory
+# and time in proportion.
 _SPARSE_RANK = 8
 
 # Parameters of the solved classifier, which predictions read, and such options of the bands. The
@@ -45,7 +45,7 @@ _OF_SOLUTION = ("classifier", "covariance", "shrinkage", "epsilon", "chunk_size"
 _OF_SOLUTION_IN_BANDS = ("units", "half_bias")
 
 # Settings that may differ in a merge; those of the descent are compared one by one.
-_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "scale", "descent"}
+_IMMATERIAL = {*_OF_SOLUTION, *_OF_SOLUTION_IN_BANDS, "novelty", "refresh", "scale", "descent"}
 
 
 def bands_of(estimator):
@@ -80,12 +80,15 @@ def settings_of(estimator, n_inputs, projection):
     return Settings(**values, descent=descent_of(bands_of(estimator)))
 
 
+# Defaults of the parameters that only trained bands read.
+_IDLE = {"p": 0.95, "n_layers": 1}
+
+
 def warn_of_idle_parameters(estimator):
     """Warn of parameters of trained bands beside ``band_size=0``, which trains none."""
     if estimator.band_size:
         return
-    defaults = type(estimator)().get_params()
-    idle = [name for name in ("p", "n_layers") if getattr(estimator, name) != defaults[name]]
+    idle = [name for name, value in _IDLE.items() if getattr(estimator, name) != value]
     bands, default_bands = vars(bands_of(estimator)), vars(Bands())
     for name, value in bands.items():
         if name not in _OF_SOLUTION_IN_BANDS and value != default_bands[name]:
@@ -178,11 +181,7 @@ def check_continuation(before, now):
     for name in ("shared_band_size", "skip_connection", "scale"):
         check_unchanged(name, getattr(before, name), getattr(now, name))
     if (before.band_size == 0) != (now.band_size == 0):
-        raise ValueError(
-            "band_size cannot change between 0 and a positive number after learning: it was "
-            f"{before.band_size} in earlier tasks and is {now.band_size} now. Set it back, or call "
-            "fit to start over."
-        )
+        check_unchanged("band_size", before.band_size, now.band_size)
 
 
 def check_unchanged(name, before, now):

@@ -17,8 +17,8 @@ __all__ = ["N_TERMS", "RandomProjection", "WideSamples", "projection_for", "samp
 # grows with its square. Narrower samples are not projected.
 N_COLUMNS = 2000
 
-# Most columns of a projection that stays sparse, for a model without neurons; a class then takes
-# 5 MB. 16384 columns would lose almost nothing (docs/benchmarks/sparse.md).
+# Most columns of a projection that stays sparse, for a model without neurons. A class with eight
+# axes then takes 3 MB.
 MOST_SPARSE_COLUMNS = 65536
 
 # Columns that each feature is added to. With a single column, features that share it are confused.

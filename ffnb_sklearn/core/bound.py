@@ -93,7 +93,7 @@ def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     axes = []
     for layer, n_residual in enumerate(model.null_space_dims[-1]):
         past = older.past(layer, device)
-        axes.append(NullSpace(past[: past.shape[1] - n_residual]))
+        axes.append(NullSpace(past, past.width - n_residual))
     return axes
 
 

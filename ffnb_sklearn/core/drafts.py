@@ -11,7 +11,7 @@ from .device import as_array, as_tensor
 from .features.bands import band_codes, random_rows, regression_rows
 from .features.batch_norm import BatchNorm
 from .features.feature_map import Band
-from .features.nullspace import EmptyNullSpaceWarning, NullSpace, null_space
+from .features.nullspace import EmptyNullSpaceWarning, NullSpace, PrincipalAxes, null_space
 from .messages import level_of_user
 from .model import Model, Task
 from .settings import Settings
@@ -61,23 +61,22 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
             model = model.with_band(band, device)
-        past = model.past(layer - 1, device) if settings.sees_past else below[:0]
-        open_axes = _open_axes(settings, layer, past)
+        open_axes = _open_axes(settings, layer, model.past(layer - 1, device))
         if settings.init == "random":
             draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
             fitted = random_rows(draw, below, task.weights, open_axes)
         else:
             fitted = regression_rows(
-                past if settings.init == "multi" else past[:0],
                 below,
                 codes,
                 task.weights,
                 open_axes,
                 settings.gamma,
+                sees_past=settings.init == "multi",
                 units=settings.units,
                 leave_out=settings.left_out,
             )
-        if fitted.is_rounding and len(open_axes.kept):
+        if fitted.is_rounding and open_axes.n_kept:
             _warn_of_rounding(model, layer, open_axes)
         corrections = fitted.responses - below @ fitted.rows.T
         # With scales of their own some bands would outweigh others; a band of zeros has no size.
@@ -107,11 +106,11 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     return model, torch.cat(fresh, dim=1)
 
 
-def _open_axes(settings: Settings, layer: int, past: torch.Tensor) -> NullSpace:
+def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
-    p, width = settings.p[layer - 1], past.shape[1]
-    if not len(past) or not settings.null_space:
-        return NullSpace(past[:0])
+    p, width = settings.p[layer - 1], past.width
+    if not past.rank or not settings.null_space:
+        return NullSpace(past, 0)
     if isinstance(p, int) and p >= width:
         raise ValueError(
             f"p={p} leaves no axis for new neurons in layer {layer}, whose input is {width} "
@@ -122,7 +121,7 @@ def _open_axes(settings: Settings, layer: int, past: torch.Tensor) -> NullSpace:
 
 def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
     """Warn of a band that previous tasks leave nothing to see."""
-    p, n_kept = model.settings.p[layer - 1], len(open_axes.kept)
+    p, n_kept = model.settings.p[layer - 1], open_axes.n_kept
     warnings.warn(
         f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding: "
         f"p={p} keeps {n_kept} axes for previous tasks, and the new samples have nothing in the "

@@ -39,6 +39,8 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
         if settings.band_size and settings.sees_past and _has_new_classes(model, task):
             model = model.with_inputs_past(task.classes.device)
         learned, fresh = _learned(model, task, settings)
+        if settings.refresh:
+            learned = learned.with_earlier(model)
         if not settings.novelty:
             return learned
         return learned.with_left_out(_left_out(model, task, learned, fresh))

@@ -3,7 +3,8 @@
 If asked for, a class keeps quantiles of the likeness of its samples, each to a model that has not
 learned it. The threshold for a rate of false alarms is a quantile of the values of all classes.
 Most new classes raise the likeness of samples of old ones, so values that were computed when k
-classes were known have the weight :math:`k^2` (docs/benchmarks/novelty_threshold.md).
+classes were known have the weight :math:`k^2` (docs/theory/default.rst, "Samples of no class
+learned").
 """
 
 from collections.abc import Sequence

@@ -208,7 +208,8 @@ def longest_rows_of_products(
 
     `length` is the positive root of the energy of R.
     """
-    span = times(directions).div_(length)
+    # Without this basis the short axes would lose the digits of the third power of the lengths.
+    span = torch.linalg.qr(times(directions).div_(length)).Q
     span = times(transposed_times(span).div_(length))
     return _mixed(transposed_times(torch.linalg.qr(span).Q).T.contiguous(), count)
 
@@ -250,8 +251,12 @@ def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
     return mixed
 
 
-def _n_directions(count: int, least: int = 8) -> int:
-    """Return the number of random directions for some rows: `least` or a quarter more (Halko)."""
+def _n_directions(count: int, least: int = 24) -> int:
+    """Return the number of random directions for some rows: `least` or a quarter more (Halko).
+
+    Eight more than eight mix axes of texts, which have nearly one length: 6 % of the labels then
+    differ from those of exact axes, and 3 % with 24 more.
+    """
     return count + max(count // 4, least)
 
 

@@ -4,10 +4,12 @@ A model is immutable: every function returns a new model, so a failure leaves th
 What follows from the moments is cached at most. Classes are numbered in order of arrival.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import is_
+from threading import RLock
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
@@ -15,16 +17,23 @@ import torch
 from .classifier.heads.distances import GaussianDistances
 from .classifier.heads.interface import NUMBERS_TOGETHER, Rows
 from .classifier.novelty import RelativeDistances, fit_relative_distances
-from .classifier.solve import Solution, chosen_gaussians, n_classifier_weights, solve
+from .classifier.solve import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
-from .features.nullspace import Past
+from .features.nullspace import Past, PrincipalAxes
 from .features.old_classes import extend_moments
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
 from .settings import Settings
 from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import Array, ClassMoments, check_size, merge_classes, moments_of
+from .statistics import (
+    Array,
+    ClassMoments,
+    check_size,
+    merge_classes,
+    moments_of,
+    without_spare_axes,
+)
 
 _T = TypeVar("_T")
 
@@ -65,6 +74,16 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A solution, and the parts of the model that it was solved for."""
+
+    solution: Solution
+    moments: tuple[ClassMoments, ...]
+    features: FeatureMap
+    settings: Settings
+
+
+@dataclass(frozen=True)
 class Model:
     """Everything that is learned from the tasks; it implies the classifier.
 
@@ -96,6 +115,9 @@ class Model:
     # The past of psi_0 for some of the first classes: a stream of many classes adds it up as it
     # goes. Neither files nor pickles hold it, because it follows from the moments.
     inputs_past: Past | None = field(default=None, repr=False, compare=False)
+    # The last solution before this model, which the solution may follow. Neither files nor pickles
+    # hold it.
+    earlier: "Earlier | None" = field(default=None, repr=False, compare=False)
     # Solutions, once they have been asked for, and their copies on devices. They change no result.
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -105,25 +127,24 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without what is derived from it, which a copy derives again."""
-        return {**vars(self), "inputs_past": None, "_cache": {}}
+        return {**vars(self), "inputs_past": None, "earlier": None, "_cache": {}}
 
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
         if "n_weights" not in self._cache:
-            in_classifier = n_classifier_weights(self.features, self.moments, self.settings)
+            moments = self._classifier_moments(range(len(self.moments)))
+            in_classifier = n_classifier_weights(self.features, moments, self.settings)
             self._cache["n_weights"] = self.features.n_weights + in_classifier
         return cast(int, self._cache["n_weights"])
 
-    def past(self, layer: int, device: torch.device) -> torch.Tensor:
-        """Return the principal rows of the second moment of a layer so far, the longest first."""
-        return self._past(layer, device).principal_rows()
+    def past(self, layer: int, device: torch.device) -> PrincipalAxes:
+        """Return the principal axes of the second moment of a layer so far."""
+        return self._past(layer, device).principal
 
     def with_inputs_past(self, device: torch.device) -> "Model":
         """Return the model with the past of psi_0, so that it is not derived again."""
-        past = self._past(0, device)
-        # A few rows are as many numbers as the moments have, and cost nothing to collect again.
-        return replace(self, inputs_past=past if past.rows.has_many_rows else None)
+        return replace(self, inputs_past=self._past(0, device))
 
     def _past(self, layer: int, device: torch.device) -> Past:
         """Return the past of a layer, from that of the first classes if it is known."""
@@ -131,6 +152,8 @@ class Model:
         past = self.inputs_past if layer == 0 else None
         if past is None or past.device != device or past.n_classes > len(self.moments):
             past = Past.of_no_class(len(columns), device)
+        if past.n_classes == len(self.moments):
+            return past
         return past.extended(self.moments, as_slice(columns))
 
     def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
@@ -164,15 +187,59 @@ class Model:
 
     @plain_torch
     def solution(self, device: torch.device) -> Solution:
-        """Return the classifier that the moments imply, solved at the first call."""
-        if (known := self.solved) is not None:
-            return known
-        with few_threads(self._operations(self.features.n_features)):
-            solution = solve(
-                self.features, self._levelled(), self.settings, device=device, seed=self.seed
+        """Return the classifier that the moments imply, solved at the first call.
+
+        Of concurrent first calls a single one solves it, and the others wait.
+        """
+        if self.solved is None:
+            # A thread that holds the lock does not exist in a forked process.
+            with self._cache.setdefault(("lock", os.getpid()), RLock()):
+                if self.solved is None:
+                    with few_threads(self._operations(self.features.n_features)):
+                        self._cache["solution"] = self._new_solution(device)
+        return cast(Solution, self.solved)
+
+    def _new_solution(self, device: torch.device) -> Solution:
+        """Solve the classifier, or let it follow an earlier solution."""
+        earlier, choice = self.earlier, None
+        if earlier is not None and self._may_follow(earlier):
+            pairs = zip(self.moments, earlier.moments, strict=True)
+            changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
+            moments = self._classifier_moments(changed)
+            found = follow(
+                earlier.solution, self.features, moments, changed, self.settings, device=device
             )
-        # Concurrent first calls may each solve the classifier; the first one to end counts.
-        return cast(Solution, self._cache.setdefault("solution", solution))
+            if found is not None:
+                return found
+            choice = earlier.solution.choice
+        solution = solve(
+            self.features,
+            self._classifier_moments(range(len(self.moments))),
+            self.settings,
+            device=device,
+            seed=self.seed,
+            choice=choice,
+        )
+        if choice is None or earlier is None:
+            return solution
+        return solution._replace(chosen_at=earlier.solution.chosen_at)
+
+    def _may_follow(self, earlier: "Earlier") -> bool:
+        """Return whether an earlier solution still holds for all classes without new samples."""
+        if earlier.settings != self.settings or earlier.features is not self.features:
+            return False
+        if len(earlier.moments) != len(self.moments):
+            # A new class changes what all classes share.
+            return False
+        weight = sum(each.weight for each in self.moments)
+        return weight <= (1.0 + self.settings.refresh) * earlier.solution.chosen_at
+
+    def with_earlier(self, model: "Model") -> "Model":
+        """Return the model with the solution of the model before it, or with an earlier one."""
+        earlier = model.earlier
+        if model.solved is not None:
+            earlier = Earlier(model.solved, model.moments, model.features, model.settings)
+        return replace(self, earlier=earlier)
 
     def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
         """Return the model with other settings of its classifier; itself if they are its own.
@@ -254,7 +321,8 @@ class Model:
             return kept, leverages
         for label in torch.unique(classes).tolist():
             members = classes == label
-            kept[members], leverages[members] = self.moments[label].along_axes(
+            (moments,) = self._classifier_moments([label])
+            kept[members], leverages[members] = moments.along_axes(
                 samples[members], weights[members]
             )
         return kept, leverages
@@ -263,12 +331,14 @@ class Model:
         """Return the distances that the likeness compares, solved at the first call."""
         if (known := self._cache.get("relative")) is not None:
             return cast(RelativeDistances, known)
-        settings, (head, choice) = self.settings, self.solution(device)
-        # Classes that are Gaussian in the inputs have log-determinants.
-        is_same = isinstance(head, GaussianDistances) and choice.temperature is None
-        gaussians, _ = chosen_gaussians(
-            self.features, self._levelled(), settings, choice, device, self.seed
-        )
+        settings, solution = self.settings, self.solution(device)
+        head, choice = solution.classifier, solution.choice
+        # Classes that are Gaussian in the inputs have log-determinants, and a solution that follows
+        # the samples has an older part that the classes share.
+        is_plain = choice.temperature is None and not settings.refresh
+        is_same = isinstance(head, GaussianDistances) and is_plain
+        moments = self._classifier_moments(range(len(self.moments)))
+        gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device, self.seed)
         relative = fit_relative_distances(
             gaussians,
             cast(GaussianDistances, head) if is_same else None,
@@ -278,10 +348,14 @@ class Model:
         )
         return cast(RelativeDistances, self._cache.setdefault("relative", relative))
 
-    def _levelled(self) -> tuple[ClassMoments, ...]:
-        """Return the moments in a form that does not depend on the unit of the inputs."""
-        pairs = self.features.shared.pairs()
-        return self.moments if pairs is None else tuple(map(pairs.levelled, self.moments))
+    def _classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
+        """Return the moments of some classes as the classifier sees them.
+
+        They are without spare axes, and in a form that the unit of the inputs leaves alone.
+        """
+        rank, pairs = self.settings.rank, self.features.shared.pairs()
+        moments = tuple(without_spare_axes(self.moments[number], rank) for number in numbers)
+        return moments if pairs is None else tuple(map(pairs.levelled, moments))
 
     def _placed(self, name: str, value: _T, X: Samples) -> _T:
         """Return a value with tensors on the device of samples, which stay for later calls."""
@@ -302,7 +376,9 @@ class Model:
 
     def _operations(self, n_rows: int) -> float:
         """Estimate the operations of a product of some rows with all weights."""
-        return 2.0 * n_rows * self.n_weights
+        n_axes = sum(each.rank for each in self.moments)
+        n_in_classifier = (len(self.moments) + n_axes) * self.features.n_features
+        return 2.0 * n_rows * (self.features.n_weights + n_in_classifier)
 
     def _rows(self, X: Samples, rows: slice) -> Rows:
         """Return the features of some samples as the classifier sees them."""

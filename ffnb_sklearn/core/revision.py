@@ -22,7 +22,9 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     """
     kept = tuple(one for label, one in enumerate(model.moments) if label not in gone)
     left_out = tuple(one for label, one in enumerate(model.left_out) if label not in gone)
-    return replace(model, moments=kept, inputs_past=None, n_newest=0, left_out=left_out)
+    return replace(
+        model, moments=kept, inputs_past=None, earlier=None, n_newest=0, left_out=left_out
+    )
 
 
 def decay_classes(model: Model, factor: float, positions: Container[int]) -> Model:
@@ -35,7 +37,7 @@ def decay_classes(model: Model, factor: float, positions: Container[int]) -> Mod
         one.weighted(factor) if label in positions else one
         for label, one in enumerate(model.moments)
     )
-    return replace(model, moments=moments, inputs_past=None)
+    return replace(model, moments=moments, inputs_past=None, earlier=None)
 
 
 @plain_torch
@@ -65,6 +67,7 @@ def merge_models(
         left,
         moments=moments,
         inputs_past=None,
+        earlier=None,
         null_space_dims=first.null_space_dims + second.null_space_dims,
         n_newest=0,
         loss_curve=(),

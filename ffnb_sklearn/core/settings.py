@@ -47,6 +47,7 @@ class Settings:
     scale: bool
     batch_norm: bool
     chunk_size: int
+    refresh: float
     units: str
     half_bias: bool
     left_out: bool

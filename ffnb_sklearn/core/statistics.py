@@ -44,6 +44,10 @@ _EXACT_UP_TO = 3
 _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
 
+# Least number of spare axes of a class that grows; more of many axes. On texts, whose axes 8 to 16
+# have nearly one length, 8 spare axes halve the labels that the calls change (docs/user_guide/tasks.rst).
+_LEAST_SPARE = 8
+
 
 @dataclass(frozen=True)
 class ClassMoments:
@@ -194,6 +198,38 @@ def check_size(moments: Iterable[ClassMoments]) -> None:
         )
 
 
+def _n_auto_axes(energies: Array, trace: float) -> int:
+    """Return the number of axes of rank "auto", given the energies of the longest ones."""
+    n_short = int((energies.cumsum() < _AUTO_SHARE * trace).sum())
+    return min(_MOST_AXES, max(FEWEST_AXES, n_short + 1))
+
+
+def _with_spare_axes(count: int | None) -> int | None:
+    """Return the most axes of a class that grows call by call.
+
+    A sample may be orthogonal to all axes and shorter than each of them. Without spare axes a call
+    with few samples is cut off at once, however often this direction comes again.
+    """
+    return None if count is None else count + max(count // 4, _LEAST_SPARE)
+
+
+def without_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
+    """Return moments with as many axes as one fit keeps; the residual has the spare axes."""
+    least = FEWEST_AXES if max_rank == "auto" else max_rank
+    if least is None or moments.rank <= least:
+        return moments
+    count = least
+    if max_rank == "auto":
+        # Neurons that came later play no part in the number of axes.
+        first = moments.factor
+        energies = np.einsum("ij,ij->i", first, first, dtype=np.float64)
+        trace = float(energies.sum() + moments.residual[: first.shape[1]].sum())
+        count = _n_auto_axes(energies, trace)
+    factor = moments.columns(slice(None))
+    spare = np.square(factor[count:], dtype=np.float64).sum(axis=0)
+    return replace(moments, factor=factor[:count], residual=moments.residual + spare, inferred=())
+
+
 @dataclass(frozen=True)
 class TurningPairs:
     """Pairs of columns that turn in their planes if all samples are multiplied by one factor.
@@ -246,27 +282,20 @@ class Scatter:
                 rows = []
         return replace(self, rows=tuple(rows), gram=gram)
 
-    @property
-    def has_many_rows(self) -> bool:
-        """Whether there are more rows than columns; only then the sum is held as a matrix."""
-        return self.gram is not None
-
-    def principal_rows(self) -> torch.Tensor:
-        """Return orthogonal rows with this sum of outer products, the longest first."""
-        principal = self.factor()[0]
-        energies = principal.square().sum(1)
-        # The rows of a past count as axes. Moments keep rows that matter to small columns alone,
-        # among which is rounding of large columns.
-        return principal[energies > ENERGY_ROUNDING * energies.sum()]
-
     def factor(
-        self, max_rank: Rank = None, rounding: torch.Tensor | None = None, elsewhere: float = 0.0
+        self,
+        max_rank: Rank = None,
+        rounding: torch.Tensor | None = None,
+        elsewhere: float = 0.0,
+        *,
+        with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the longest principal rows, and the diagonal of the rest of the sum.
 
         Both are zero if the trace is at most that of ``rounding``, a diagonal. Principal rows are
         orthogonal mixtures of the rows that were added, so no sample appears among them. The rank
-        "auto" counts the trace ``elsewhere``, which is already outside of these rows.
+        "auto" counts the trace ``elsewhere``, which is already outside of these rows. A sum that
+        grows later is found with spare rows.
         """
         if self.gram is None:
             energies = column_energies(torch.cat(self.rows))
@@ -280,6 +309,8 @@ class Scatter:
         # A row of rounding, such as centring leaves, is rounding in every column that varies.
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         count = _MOST_AXES if max_rank == "auto" else max_rank
+        if with_spare:
+            count = _with_spare_axes(count)
         directions = None
         few = self.gram is None and is_few(sum(map(len, self.rows)), count)
         if count is not None and not few and self.n_columns > _EXACT_UP_TO * count:
@@ -292,9 +323,9 @@ class Scatter:
             principal = longest_rows_of_gram(self.gram, count, directions)
         principal = principal[(principal.square() > least).any(1)]
         if max_rank == "auto":
-            held = principal.square().sum(1).cumsum(0)
-            n_short = int((held < _AUTO_SHARE * (energy + elsewhere)).sum())
-            count = min(_MOST_AXES, max(FEWEST_AXES, n_short + 1))
+            count = _n_auto_axes(as_array(principal.square().sum(1)), energy + elsewhere)
+            if with_spare:
+                count = _with_spare_axes(count)
         if count is not None and len(principal) >= count:
             principal = principal[:count]
             held = column_energies(principal)
@@ -325,13 +356,15 @@ def merge(
     *,
     device: torch.device,
     pairs: TurningPairs | None = None,
+    with_spare: bool = False,
 ) -> ClassMoments:
     r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
 
     The scatters add up, and each further mean adds one row to the factor: the union of weights
     :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
     LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
-    Only the union is truncated, so exact parts may be cut in any way.
+    Only the union is truncated, so exact parts may be cut in any way. With spare axes, the result
+    has up to a quarter more.
     """
     place = partial(as_tensor, device=device)
     tensors = (
@@ -339,7 +372,7 @@ def merge(
         for one in parts
     )
     elsewhere = float(sum(one.residual.sum() for one in parts))
-    whole = _moments_of_union(tensors, max_rank, pairs, elsewhere)
+    whole = _moments_of_union(tensors, max_rank, pairs, elsewhere, with_spare=with_spare)
     residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)
     return replace(whole, residual=residual)
 
@@ -359,7 +392,9 @@ def merge_classes(
     moments = list(known)
     for label, one in new:
         if label < len(known):
-            moments[label] = merge([known[label], one], max_rank, device=device, pairs=pairs)
+            moments[label] = merge(
+                [known[label], one], max_rank, device=device, pairs=pairs, with_spare=True
+            )
         else:
             moments.append(one)
     return tuple(moments)
@@ -412,6 +447,8 @@ def _moments_of_union(
     max_rank: Rank,
     pairs: TurningPairs | None,
     elsewhere: float = 0.0,
+    *,
+    with_spare: bool = False,
 ) -> ClassMoments:
     """Add up sets of samples."""
     parts = iter(parts)
@@ -420,7 +457,9 @@ def _moments_of_union(
     for part in parts:
         gap = part.mean - mean
         total = weight + part.weight
-        scatter = scatter.plus([(weight * part.weight / total) ** 0.5 * gap[None], part.rows])
+        # The product of two weights may leave the range of double precision.
+        between = weight * (part.weight / total)
+        scatter = scatter.plus([between**0.5 * gap[None], part.rows])
         weight = total
         weight_norm = math.hypot(weight_norm, part.weight_norm)
         mean = mean + part.weight / total * gap
@@ -428,6 +467,6 @@ def _moments_of_union(
     check_weight(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
-    factor, left_out = scatter.factor(max_rank, rounding, elsewhere)
+    factor, left_out = scatter.factor(max_rank, rounding, elsewhere, with_spare=with_spare)
     kept, lost = stored(factor, max_rank)
     return ClassMoments(weight, weight_norm, as_array(mean), kept, as_array(left_out + lost))

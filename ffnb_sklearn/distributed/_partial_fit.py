@@ -138,7 +138,7 @@ def _learned_by_all(estimator, shards, classes):
 
 
 def _first_state(estimator, shards):
-    """Return a state of the features alone, from the first shard that has samples."""
+    """Return a state of the features and labels of the first shard with samples."""
     dask, blank = import_dask(), clone(estimator)
     for number, shard in enumerate(shards):
         # The shard is needed again, and would be computed again.
@@ -146,7 +146,9 @@ def _first_state(estimator, shards):
         described = dask.delayed(_of_shard, pure=False)(_described, (blank, None), shards[number])
         description = _computed(described)
         if description is not None:
-            return description[0]
+            state, labels, _ = description
+            # The labels of all other shards must be of their kind.
+            return state.declaring(labels)
     raise ValueError(_NOTHING)
 
 

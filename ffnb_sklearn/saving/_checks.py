@@ -141,6 +141,7 @@ def _check_state(state, budget):
     if isinstance(model, NaiveNetwork):
         _require(model.scores(row).shape[1] == len(state.arrived), "outputs", "one per class")
         return
+    _require(model.features.n_inputs == state.n_inputs, "n_inputs", f"{state.n_inputs}")
     n_features = model.features(row).shape[1]
     _require(len(model.moments) == len(state.arrived), "moments", "one per class")
     for one in model.moments:

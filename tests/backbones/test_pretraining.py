@@ -293,7 +293,7 @@ def test_without_pretraining_the_seed_means_nothing():
     ("change", "data", "message"),
     [
         ({}, (X, None), "requires y to be passed, but the target y is None"),
-        ({}, (X, np.zeros(len(X))), r"at least two classes .*; got one class, \[0.0\]"),
+        ({}, (X, np.zeros(len(X))), r"at least two classes .*; got one class, \[0\]"),
         ({"train_batch_size": 1}, (X, Y), "train_batch_size must be at least 2 .* got 1"),
         ({"backbone": nn.Flatten}, (X, Y), "epochs=3 needs a backbone with parameters"),
         ({"augment": lambda batch, _: batch[:1]}, (X, Y), "augment must return a tensor of"),

@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +27,13 @@ QUICK = {
     ),
     "settings.what_matters": ("band_size", ["--quick", "--settings", "p", "band_size"]),
     "speed.first_prediction": ("busy processes", ["--quick", "--shared", "0", "--busy", "0", "1"]),
+    "speed.one_row": (
+        "FFNB, shared_band_size=5",
+        [
+            *("--streams", "arriving blobs", "--classifiers", "FFNB", "--rows", "15"),
+            *("--seeds", "0", "--settings", "", "shared_band_size=5"),
+        ],
+    ),
     "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
 }
 
@@ -111,3 +119,40 @@ def test_a_network_is_adapted_to_the_first_classes_but_for_its_normalisations(
     start = clone(network).fit(images.train).state_dict_
     changed = {key for key in start if not np.array_equal(start[key], weights[key])}
     assert changed == {key for key in start if start[key].ndim == 4}
+
+
+@pytest.mark.parametrize("name", ["arriving blobs", "arriving clusters"])
+def test_classes_of_a_generated_stream_arrive_one_after_another(name):
+    one_row = importlib.import_module("benchmarks.speed.one_row")
+    X, y = one_row.STREAMS[name](400, 0)
+    n_classes = len(np.unique(y))
+    first_rows = np.sort(np.unique(y, return_index=True)[1])
+    assert X.shape == (400, 20)
+    assert n_classes == {"arriving blobs": 20, "arriving clusters": 10}[name]
+    # The last class arrives after four fifths, and its first row is drawn a little later.
+    assert first_rows[0] == 0
+    assert 300 < first_rows[-1] < 380
+    assert len(np.unique(X, axis=0)) == 400
+
+
+def test_settings_of_one_row_are_values():
+    one_row = importlib.import_module("benchmarks.speed.one_row")
+    assert one_row.settings("") == {}
+    found = one_row.settings("refresh=.1,rank=None,covariance=full")
+    assert found == {"refresh": 0.1, "rank": None, "covariance": "full"}
+
+
+def test_a_stream_without_river_says_how_to_install_it(monkeypatch):
+    one_row = importlib.import_module("benchmarks.speed.one_row")
+    monkeypatch.setitem(sys.modules, "river.datasets", None)
+    with pytest.raises(ImportError, match="python -m pip install river"):
+        one_row.segments(10, 0)
+
+
+def test_river_learns_the_rows_of_arrays():
+    pytest.importorskip("river")
+    one_row = importlib.import_module("benchmarks.speed.one_row")
+    X, y = one_row.segments(60, 0)
+    for make in one_row.RIVER.values():
+        model = one_row.RiverClassifier(make, 0).partial_fit(X, y)
+        assert set(model.predict(X)) <= set(y)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from ffnb_sklearn.core.features.nullspace import Past
 from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.linalg import ENERGY_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
 from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.statistics import Scatter
@@ -43,9 +45,10 @@ SETTINGS = Settings(
     rank=None,
     classifier="ovo",
     old_statistics="gaussian",
-    scale="auto",
+    scale=False,
     batch_norm=False,
     chunk_size=4096,
+    refresh=0.0,
     units="relative",
     half_bias=True,
     left_out=True,
@@ -74,7 +77,18 @@ def learnt(tasks, settings=SETTINGS, **changes):
 
 def principal_rows(rows):
     """Orthogonal rows with the sum of outer products of some rows, the longest first."""
-    return Scatter(rows.shape[1]).plus([rows]).principal_rows()
+    principal = Scatter(rows.shape[1]).plus([rows]).factor()[0]
+    energies = principal.square().sum(1)
+    return principal[energies > ENERGY_ROUNDING * energies.sum()]
+
+
+def past_of(rows):
+    """The principal axes of a past that has some rows alone."""
+    n, d = rows.shape
+    if n > d:
+        return Past(None, rows.T @ rows, np.zeros(d), 1, CPU).principal
+    basis, coordinates = torch.linalg.qr(rows.T)
+    return Past(basis.T, coordinates.T, np.zeros(d), 1, CPU).principal
 
 
 def second_moment(moments, columns=slice(None)):

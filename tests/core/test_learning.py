@@ -14,7 +14,7 @@ from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import forget_classes, merge_models
 from ffnb_sklearn.core.statistics import ClassMoments
-from tests.core.small_models import CPU, SETTINGS, D, learnt, principal_rows, second_moment, task
+from tests.core.small_models import CPU, SETTINGS, D, learnt, past_of, second_moment, task
 
 
 def root(one):
@@ -46,7 +46,7 @@ def test_known_classes_alone_add_no_band():
 
 def test_the_past_is_the_second_moment_of_all_samples_seen():
     tasks = [task(0, 1), task(2), task(1, seed=1)]
-    past = learnt(tasks).past(0, CPU)
+    past = learnt(tasks).past(0, CPU).rows()
 
     rows = torch.cat([root(one) for one in tasks])
     assert_allclose(past.T @ past, rows.T @ rows, rtol=1e-9)
@@ -58,7 +58,7 @@ def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
 
     after = learn(before, new, SETTINGS)
 
-    past, now = before.past(1, CPU), after.past(1, CPU)
+    past, now = before.past(1, CPU).rows(), after.past(1, CPU).rows()
     n_old = past.shape[1]
     old = after.features(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
     assert_allclose((now.T @ now)[:n_old, :n_old], past.T @ past + old.T @ old, rtol=1e-8)
@@ -105,7 +105,7 @@ def test_the_past_follows_from_the_moments_of_the_classes(d, rank):
     X, labels = torch.as_tensor(rng.normal(size=(30, d))), torch.arange(30) // 10
     samples = Task(X, labels, torch.ones(30, dtype=torch.float64))
     model = learnt([samples], p=(2,), rank=rank)
-    past = model.past(0, CPU).numpy()
+    past = model.past(0, CPU).rows().numpy()
     expected = sum(second_moment(one, slice(0, d)) for one in model.moments)
     axes = past / np.linalg.norm(past, axis=1, keepdims=True)
     n_rows = sum(one.rank + 1 for one in model.moments)
@@ -123,15 +123,15 @@ def test_rows_are_regressed_on_the_moments_of_all_tasks_or_of_one(init, confined
 
     model = learnt([first, second], init=init, null_space=confined, p=(2,))
 
-    past = principal_rows(root(first))
+    past = past_of(root(first))
     codes = band_codes(second.X, second.classes - 2, second.weights, 1)
     expected = regression_rows(
-        past if init == "multi" else past[:0],
         second.X,
         codes,
         second.weights,
-        null_space(past if confined else past[:0], 2),
+        null_space(past, 2 if confined else 0),
         0.1,
+        sees_past=init == "multi",
     )
     assert_allclose(model.features.bands[1].weights, expected.rows, rtol=1e-8, atol=1e-12)
 
@@ -143,7 +143,7 @@ def test_statistics_of_new_neurons_are_those_of_samples_left_out():
     codes = band_codes(first.X, first.classes, first.weights, 1)
     left_out = (
         regression_rows(
-            first.X[:0], first.X, codes, first.weights, null_space(first.X[:0], 0), 0.1
+            first.X, codes, first.weights, null_space(past_of(first.X[:0]), 0), 0.1
         ).responses.relu()
         * model.features.bands[0].scale
     )

@@ -32,7 +32,7 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
 
     assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
-    assert [model.past(layer, CPU).shape for layer in range(2)] == [(0, 5), (0, 0)]
+    assert [model.past(layer, CPU).rows().shape for layer in range(2)] == [(0, 5), (0, 0)]
     assert model.n_weights == 7 * 5 + 1
 
 

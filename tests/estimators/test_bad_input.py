@@ -165,7 +165,11 @@ SAMPLES = {
     "X of 1e100": refused(ValueError, MAGNITUDE, X=1e100 * X),
     "one entry of 1e100": refused(ValueError, MAGNITUDE, X=put(1e100)),
     "one entry of 1e12": learnt(X=put(1e12), accuracy=0.0, old_accuracy=0.0),
-    "columns of many scales": learnt(X=X * np.logspace(-12, 12, 6), accuracy=0.5, old_accuracy=0.0),
+    "columns of many scales": learnt(
+        X=X * np.logspace(-12, 12, 6),
+        accuracy=0.5,
+        old_accuracy=0.0,
+    ),
     "an offset of 1e12": learnt(X=column(1e12 + X[:, 2]), accuracy=0.0, old_accuracy=0.0),
     "a constant column": learnt(X=column(7.0)),
     "a column of zeros": learnt(X=column(0.0)),
@@ -395,6 +399,7 @@ def assert_sensible(model, one, seen):
     assert np.mean(predicted == np.ravel(one.call["y"])) >= one.accuracy
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_as_a_first_call(name):
     one, model = CASES[name], estimator()

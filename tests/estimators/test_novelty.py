@@ -198,9 +198,11 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
             np.diag(inverse.diagonal) + inverse.sign * inverse.rows.T @ inverse.rows
         )
 
-    shared, pooled = matrix(relative.shared), matrix(relative.total)
+    shared = matrix(relative.shared)
     centre = weights @ X[:60] / total
     means = np.array([weights[CODES[:60] == c] @ of(c) for c in range(3)]) / class_weights[:, None]
+    between = (means - centre).T @ np.diag(class_weights / total) @ (means - centre)
+    pooled = matrix(relative.total.within) + between
     axes = np.split(relative.distances.rows, np.cumsum(relative.distances.lengths)[:-1])
     inner = [np.linalg.inv(np.linalg.inv(shared) - own.T @ own) for own in axes]
 

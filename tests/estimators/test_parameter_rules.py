@@ -73,9 +73,10 @@ CHANGES = {
     "verbose": [({}, 1)],
     "priors": [(head, {0: 1.0, 1: 5.0, 2: 1.0}) for head in HEADS],
     "novelty": [({"band_size": 0}, True)],
+    "refresh": [({"band_size": 0}, 0.5)],
 }
 # Parameters without effect on the scores.
-SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty"}
+SILENT = {"chunk_size", "device", "classes_per_task", "verbose", "novelty", "refresh"}
 
 
 def model(**parameters):

@@ -89,7 +89,7 @@ def test_at_least_one_kind_of_feature_is_on(on):
     ],
 )
 def test_what_may_change_between_tasks(change, name):
-    before = settings_of(FFNBClassifier(), 4, None)
+    before = settings_of(FFNBClassifier(band_size=1), 4, None)
     if name is None:
         check_continuation(before, replace(before, **change))
         return

@@ -241,7 +241,7 @@ def test_streams_refuse_it(name):
         evaluate_stream(classifier(), X, Y, FAULTS[name], Y)
 
 
-@pytest.mark.parametrize("scale", [False, "auto"])
+@pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("name", SOME)
 def test_shards_refuse_it(name, scale):
     model = classifier(scale=scale)

@@ -17,7 +17,12 @@ OF_ESTIMATORS = {"ES01", "EX01", "SA01"}
 # Properties have no parameters.
 OF_PROPERTIES = {"PR02"}
 # Only the package makes these records, whose fields are their attributes.
-WITHOUT_PARAMETERS = {"metrics.ForgettingBound", "metrics.LayerBound", "streams.StreamResult"}
+WITHOUT_PARAMETERS = {
+    "metrics.ForgettingBound",
+    "metrics.LayerBound",
+    "streams.PrequentialResult",
+    "streams.StreamResult",
+}
 
 MODULES = {f"{name}.": getattr(ffnb_sklearn, name) for name in ("metrics", "datasets", "backbones")}
 MODULES |= {

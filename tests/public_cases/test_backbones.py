@@ -224,9 +224,13 @@ class WithoutTorch(pickle.Unpickler):
 @pytest.mark.parametrize(
     "model",
     [
-        FFNBClassifier(shared_band_size=5, random_state=0, bands=Bands(max_epochs=1)),
+        FFNBClassifier(band_size=1, shared_band_size=5, random_state=0, bands=Bands(max_epochs=1)),
         FFNBClassifier(
-            shared_band_size=5, classifier="ovo", random_state=0, bands=Bands(batch_norm=True)
+            band_size=1,
+            shared_band_size=5,
+            classifier="ovo",
+            random_state=0,
+            bands=Bands(batch_norm=True),
         ),
         TorchFeatureExtractor(rows_network, epochs=1, random_state=0),
     ],

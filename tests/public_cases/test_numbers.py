@@ -91,6 +91,7 @@ def test_large_and_small_numbers_neither_overflow_nor_vanish(head, scale):
 
 
 @heads
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_means_of_many_single_precision_numbers(head):
     """scikit-learn #12338."""
     rows = np.repeat(X, 40, axis=0).astype(np.float32) + np.float32(1000)

@@ -13,10 +13,6 @@ from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
-# Energy of trained neurons relative to all other features: they separate the samples of their fit
-# better than new samples.
-_BAND_ENERGY = 0.001
-
 
 @dataclass(frozen=True)
 class ClassGaussians:
@@ -128,7 +124,7 @@ class ClassGaussians:
         The penalty of an input is its variance within the classes plus the median variance of all
         inputs, so the unit of an input has little influence. The inputs have `energy` times the
         weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
-        its two classes alone. Trained neurons get a fixed share of the spread of all features.
+        its two classes alone. All trained neurons together weigh as much as all other features.
         """
         within, between, sizes = self.spreads()
         penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
@@ -145,7 +141,7 @@ class ClassGaussians:
         trained, rest = spread[blocks.n_fixed :].sum(), spread[fixed].sum()
         rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[fixed].sum())
         if trained > rounding and rest > 0.0:
-            penalties[blocks.n_fixed :] = trained / rest / _BAND_ENERGY
+            penalties[blocks.n_fixed :] = trained / rest
         return replace(self, penalties=penalties)
 
     def shared_covariance(
@@ -171,21 +167,6 @@ class ClassGaussians:
             scale=times * shrinkage / float(weights.sum()),
             gram=self.gram if shrinkage else None,
         )
-
-    def total_covariance(self, shares: torch.Tensor, epsilon: float) -> DiagonalPlusGram:
-        """Return the pooled covariance plus that of the class means, with a ridge, factored.
-
-        `shares`, of shape (C,) and sum one, are the weights of the class means.
-        """
-        total = self.weights.sum()
-        between = (self.means - shares @ self.means) * shares.sqrt()[:, None]
-        diagonal = self.residuals.sum(0) / total + epsilon * self.ridge_unit() * self.penalties
-        name = "the total covariance"
-        if self.gram is None:
-            rows = torch.cat([self.rows / total.sqrt(), between])
-            return DiagonalPlusGram(diagonal, rows, name=name)
-        gram = self.gram / total + between.T @ between
-        return DiagonalPlusGram(diagonal, self.rows, name=name, gram=gram)
 
     def relative_square(self) -> float:
         """Return the squared norm of the pooled covariance over its squared trace, or 0.

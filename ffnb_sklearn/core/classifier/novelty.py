@@ -18,7 +18,7 @@ from .heads.distances import GaussianDistances, fit_distances
 from .heads.interface import Rows
 from .judge import LEAST_SHARE
 
-__all__ = ["InverseCovariance", "RelativeDistances", "fit_relative_distances"]
+__all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,81 @@ class InverseCovariance:
 
 
 @dataclass(frozen=True)
+class InverseTotal:
+    r"""The inverse of the covariance of all samples, :math:`T = W + M^\top M`.
+
+    W is the covariance within the classes. M has the class means less their centre, each times the
+    root of the share of its class, as rows. The eigenvectors a of :math:`H = M W^{-1} M^\top` with
+    eigenvalues h split a sample into coordinates t along the means and a remainder r:
+
+    .. math:: t = h^{-1/2} a^\top M W^{-1} x , \quad r = x - \sum t h^{-1/2} M^\top a , \quad
+              x^\top T^{-1} x = r^\top W^{-1} r + \sum \frac{t^2}{1 + h} .
+
+    No term is a difference of large numbers, however small the classes are beside their distances.
+
+    Attributes
+    ----------
+    within : InverseCovariance
+        The inverse of W.
+    functions, axes : ndarray of shape (K, d)
+        Rows that give t, and the directions that belong to them.
+    shrunk : ndarray of shape (K,)
+        1 / (1 + h).
+    """
+
+    within: InverseCovariance
+    functions: Array
+    axes: Array
+    shrunk: Array
+
+    @classmethod
+    def of(cls, gaussians: ClassGaussians, epsilon: float) -> "InverseTotal":
+        """Return the inverse for classes with their weights as shares, and a ridge."""
+        shares = gaussians.weights / gaussians.weights.sum()
+        means = (gaussians.means - shares @ gaussians.means) * shares.sqrt()[:, None]
+        within = gaussians.shared_covariance(1.0, epsilon)
+        solved = within.solve(means)
+        values, vectors = torch.linalg.eigh(means @ solved.T)
+        # Means that depend on each other, as centred means do, leave eigenvalues of rounding.
+        varying = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+        values, vectors = values[varying], vectors[:, varying]
+        scaled = (vectors / values.sqrt()).T
+        return cls(
+            InverseCovariance.of(within),
+            as_array(scaled @ solved),
+            as_array(scaled @ means),
+            as_array(1.0 / (1.0 + values)),
+        )
+
+    def lengths(self, x: Rows) -> torch.Tensor:
+        """Return the squared lengths of rows of shape (n, d)."""
+        functions, axes, shrunk = (
+            as_tensor(one, device=x.device) for one in (self.functions, self.axes, self.shrunk)
+        )
+        coordinates = x @ functions.T
+        squares = coordinates.square()
+        if isinstance(x, torch.Tensor):
+            return self.within.lengths(x - coordinates @ axes) + squares @ shrunk
+        # Sparse rows less their parts along the means would be dense.
+        return (self.within.lengths(x) - squares @ (1.0 - shrunk)).clamp_min_(0.0)
+
+    def trace_with(self, diagonal: Array) -> float:
+        """Return the trace of the product with a diagonal matrix."""
+        along_means = np.square(self.functions) @ diagonal
+        return self.within.trace_with(diagonal) - float(along_means @ (1.0 - self.shrunk))
+
+
+@dataclass(frozen=True)
 class RelativeDistances:
     """Distances to the nearest class, relative to those from all data, with p.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
-    `means` are those of the classes.
+    `shared` and `total` are the inverses of B, which the classes share, and of T; `weights`
+    and `means`, of shape (C,) and (C, d), are those of the classes.
     """
 
     distances: GaussianDistances
     shared: InverseCovariance
-    total: InverseCovariance
+    total: InverseTotal
     mean_distance: float
     shrinkage: float
     weights: Array
@@ -67,7 +132,8 @@ class RelativeDistances:
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        return self._score(self._to_classes(x), self._from_all(x))
+        x = self.distances.centred(x)
+        return self._score(self._to_nearest(x), self.total.lengths(x))
 
     def left_out_likeness(
         self,
@@ -107,50 +173,58 @@ class RelativeDistances:
         in_class = in_pooled + (1.0 - self.shrinkage) * added / n
 
         distances = self._to_classes(x)
-        own = distances.gather(1, classes[:, None])[:, 0].clamp_min(0.0)
+        deviations = x - means[classes]
+        own = self._from_mean(deviations, classes)
         # Axes that were cut off do not hold the sample.
         held = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
 
         # Each distance is quadratic along the line from the class mean through the sample.
         labels, positions = torch.unique(classes, return_inverse=True)
         before = self._to_classes(means[labels])[positions]
-        after = self._to_classes(x + (x - means[classes]))
+        after = self._to_classes(x + deviations)
         products = 0.25 * (after - before)
         lengths = 0.5 * (after + before) - distances
         removed = (held * in_pooled)[:, None]
         left_out = distances + removed * products.square() / _rest(removed * lengths)
 
-        along = self._to_class(means[classes] + along_axes, classes)
+        along = self._from_mean(along_axes, classes)
         own = _left_out_distances(own, along, in_class, leverages)
         from_mean = n / (n - weights)
         left_out.scatter_(1, classes[:, None], (from_mean.square() * own)[:, None])
 
         from_centre = total / (total - weights)
-        from_all = self._from_all(x)
+        from_all = self.total.lengths(self.distances.centred(x))
         in_all = held * weights * from_centre / total
         from_all = from_centre.square() * from_all / _rest(in_all * from_all)
-        return self._score(left_out, from_all)
+        return self._score(left_out.amin(1).clamp_min(0.0), from_all)
 
-    def _score(self, to_classes: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
-        """Return the score of squared distances to the classes and from all data."""
-        nearest = to_classes.amin(1).clamp_min_(0.0)
+    def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
+        """Return the score of squared distances to the nearest class and from all data."""
         return -nearest / (from_all + self.mean_distance)
 
-    def _to_classes(self, x: Rows) -> torch.Tensor:
+    def _to_classes(self, x: torch.Tensor) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
-        ratios = self.distances.log_ratios(x)
-        lengths = self.shared.lengths(self.distances.centred(x))
-        return lengths[:, None] - 2.0 * ratios
+        centred = self.distances.centred(x)
+        linear, own = self.distances.terms(centred)
+        return self.shared.lengths(centred)[:, None] - 2.0 * linear - own
 
-    def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Return the squared distance of each sample to one class, of shape (n_samples,)."""
-        ratios = self.distances.log_ratios_of(x, classes)
-        lengths = self.shared.lengths(self.distances.centred(x))
-        return (lengths - 2.0 * ratios).clamp_min_(0.0)
+    def _from_mean(self, deviations: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared lengths of deviations from the mean of one class each."""
+        own = self.distances.own_lengths(deviations, classes)
+        return (self.shared.lengths(deviations) - own).clamp_min_(0.0)
 
-    def _from_all(self, x: Rows) -> torch.Tensor:
-        """Return the squared distances of samples from the mean of all data."""
-        return self.total.lengths(self.distances.centred(x))
+    def _to_nearest(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of centred samples to the nearest class."""
+        linear, own = self.distances.terms(x)
+        ratios, nearest = linear.add_(own, alpha=0.5).max(1)
+        if not isinstance(x, torch.Tensor):
+            # Sparse rows less the mean of a class would be dense.
+            return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
+        # Distances from the centre would lose the digits of classes that are small beside them.
+        means = self.distances.centred(as_tensor(self.means, device=x.device))
+        gaps = x - means[nearest]
+        own = own.gather(1, nearest[:, None])[:, 0]
+        return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
 
 
 def _rest(leverages: torch.Tensor) -> torch.Tensor:
@@ -190,22 +264,14 @@ def fit_relative_distances(
     """
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
-    shares = gaussians.weights / gaussians.weights.sum()
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
     shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
-    total = InverseCovariance.of(gaussians.total_covariance(shares, epsilon))
+    total = InverseTotal.of(gaussians, epsilon)
     if distances is None:
         # The distances overwrite the rows.
         distances = fit_distances(
             gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon
         )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
-    return RelativeDistances(
-        distances,
-        shared,
-        total,
-        mean_distance,
-        shrinkage,
-        as_array(gaussians.weights),
-        as_array(gaussians.means),
-    )
+    weights, means = as_array(gaussians.weights), as_array(gaussians.means)
+    return RelativeDistances(distances, shared, total, mean_distance, shrinkage, weights, means)

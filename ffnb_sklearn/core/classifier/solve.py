@@ -15,14 +15,18 @@ from .choice import Choice, choose, with_choice
 from .gaussians import ClassGaussians
 from .heads import HEADS, Head
 
-__all__ = ["Solution", "chosen_gaussians", "n_classifier_weights", "solve"]
+__all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
-    """A classifier over the features of `classifier_columns`, and what it was solved with."""
+    """A classifier over the features of `classifier_columns`, and what it was solved with.
+
+    `chosen_at` is the total weight of the samples when the choice was made.
+    """
 
     classifier: Head
     choice: Choice
+    chosen_at: float
 
 
 def solve(
@@ -42,7 +46,34 @@ def solve(
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     head = HEADS[settings.classifier].solved(gaussians, choice, settings)
-    return Solution(head, choice)
+    return Solution(head, choice, sum(each.weight for each in moments))
+
+
+def follow(
+    solution: Solution,
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    numbers: Sequence[int],
+    settings: Settings,
+    *,
+    device: torch.device,
+) -> Solution | None:
+    """Return a solution for new moments of some known classes; None if the head has none.
+
+    All that the classes share stays as it is: the choice, the matrix B of the distances and their
+    temperature. `moments` are those of the classes with the given numbers.
+    """
+    if not numbers:
+        return solution
+    columns = classifier_columns(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    if solution.choice.temperature is not None:
+        blocks = classifier_blocks(features, settings.skip_connection)
+        gaussians = gaussians.first(blocks.n_inputs)
+    head = solution.classifier.followed(gaussians, numbers)
+    if head is None:
+        return None
+    return solution._replace(classifier=head)
 
 
 def chosen_gaussians(

@@ -81,13 +81,13 @@ class FittedRows(NamedTuple):
 
 
 def regression_rows(
-    past: torch.Tensor,
     features: torch.Tensor,
     codes: torch.Tensor,
     weights: torch.Tensor,
     null_space: NullSpace,
     gamma: float,
     *,
+    sees_past: bool = True,
     units: str = "relative",
     leave_out: bool = True,
 ) -> FittedRows:
@@ -98,18 +98,17 @@ def regression_rows(
     .. math:: \alpha = (\gamma \tfrac{\mathrm{tr} S}{d} I + \Phi^\top S \Phi)^{-1}
               \Phi^\top Z^\top C, \qquad W = (\Phi \alpha)^\top .
 
-    If the residual axes are many, the projected R and Z'C give the same rows without them. R
-    includes the `past`, of shape (r, d), whose codes are zero: nothing for "mono" [Eq. 6], the
-    principal rows of the second moment of previous tasks for "multi" [Eq. 7]. Absolute units leave
-    out tr S / d. With `leave_out`, each sample responds to a fit without it (`left_out`), unless
-    `fits_samples` says that this makes no difference.
+    R includes the past with `sees_past` ("multi") [Eq. 7], whose codes are zero, or the samples
+    alone ("mono") [Eq. 6]. Along principal axes the moment of the past is diagonal. Absolute units
+    leave out tr S / d. With `leave_out`, each sample responds to a fit without it (`left_out`),
+    unless `fits_samples` says that this makes no difference.
     """
     lengths = torch.linalg.vector_norm(features, dim=1)
-    energy = past.square().sum() + weights @ lengths.square()
+    energy, past = weights @ lengths.square(), null_space.moment_of_past()
+    energy, past = (energy + null_space.energy_of_past, past) if sees_past else (energy, 0.0 * past)
     open_part = null_space.coordinates(features)
-    moment = torch.cat([null_space.coordinates(past), open_part * weights.sqrt()[:, None]])
     ridge = code_ridge(gamma, energy / features.shape[1], units)
-    system = code_system(moment, ridge)
+    system = code_system(open_part * weights.sqrt()[:, None], ridge + past)
     alpha = system.solve((codes * weights[:, None]).T @ open_part)
     responses = open_part @ alpha.T
     if leave_out and fits_samples(open_part, weights, ridge):
@@ -126,11 +125,15 @@ def code_ridge(gamma: float, energy: torch.Tensor, units: str) -> torch.Tensor:
     return torch.where(ridge > 0.0, ridge, torch.ones_like(ridge))
 
 
-def code_system(moment: torch.Tensor, ridge: torch.Tensor) -> DiagonalPlusGram:
-    """Return the matrix that the regression of codes inverts, given R in the residual axes."""
+def code_system(rows: torch.Tensor, diagonal: torch.Tensor) -> DiagonalPlusGram:
+    """Return the matrix that the regression of codes inverts, along the residual axes.
+
+    `rows` are the samples times the roots of their weights, and `diagonal`, of shape (d,), holds
+    the ridge and the past.
+    """
     name = "the moment of a band's initialisation"
     remedy = "a larger `bands__gamma`"
-    return DiagonalPlusGram(ridge.expand(moment.shape[1]), moment, name=name, remedy=remedy)
+    return DiagonalPlusGram(diagonal, rows, name=name, remedy=remedy)
 
 
 def fits_samples(open_part: torch.Tensor, weights: torch.Tensor, ridge: torch.Tensor) -> bool:

@@ -185,10 +185,10 @@ class _Tuning:
         model, fresh = append_drafts(self._model, self._task, drafts)
         features = torch.cat([self._samples.features, fresh], dim=1)
         moments = updated_moments(model, self._task, features)
-        head, self._choice = solve(
-            model.features, moments, settings, device=device, choice=self._choice
-        )
-        network = Network(self._model, model.features.bands[-len(drafts) :], head, device)
+        solution = solve(model.features, moments, settings, device=device, choice=self._choice)
+        self._choice = solution.choice
+        bands = model.features.bands[-len(drafts) :]
+        network = Network(self._model, bands, solution.classifier, device)
         rows = [draft.rows for draft in drafts]
         judges = self._samples._replace(corrections=_corrections(drafts))
         judges = judges.followed_by(self._judging_draws)

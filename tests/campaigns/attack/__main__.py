@@ -9,7 +9,14 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tests.campaigns.attack import data_sets, first_use, models, weights
+from tests.campaigns.attack import (
+    data_sets,
+    first_use,
+    models,
+    references,
+    sparse_rows,
+    weights,
+)
 
 # What a reader makes of a file that it accepts, and the function that counts such files.
 READERS = {
@@ -20,6 +27,8 @@ READERS = {
         first_use.count_used,
     ),
     "damaged files of weights": ("not noticed", weights.count_damaged),
+    "model files with a repeated reference": ("not noticed", references.count_repeated),
+    "sparse rows with a wrong index": ("not noticed", sparse_rows.count_rows),
     "changed texts of SBU and FPHA": ("hold other skeletons", data_sets.count_texts),
 }
 

@@ -52,6 +52,8 @@ VALUES = {
     "verbose": [0, False],
     "priors": ["uniform", "empirical", {label: label + 1.0 for label in range(6)}],
     "novelty": [False, True],
+    # A solution that follows differs a little from one solved anew (tests/test_refresh.py).
+    "refresh": [0.0, 0],
 }
 
 

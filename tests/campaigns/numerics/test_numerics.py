@@ -12,7 +12,8 @@ pytest.importorskip("mpmath")
 pytest.importorskip("dask")
 
 from tests.campaigns.numerics.errors import call_errors, merge_errors, model_errors
-from tests.campaigns.numerics.orders import HEADS, order_errors, program_error
+from tests.campaigns.numerics.orders import order_errors
+from tests.campaigns.numerics.programs import HEADS, program_error
 from tests.campaigns.numerics.switches import SWITCHES, differences
 
 EPS = np.finfo(float).eps
@@ -26,6 +27,7 @@ def test_errors_do_not_depend_on_the_scale(scale):
     assert max(errors.values()) < 30 * EPS
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.filterwarnings(f"ignore::{EmptyNullSpaceWarning.__module__}.EmptyNullSpaceWarning")
 @pytest.mark.parametrize("offset", [1e3, 1e7, 1e10])
 def test_errors_grow_with_the_offset_no_faster_than_the_digits_are_lost(offset):
@@ -36,6 +38,7 @@ def test_errors_grow_with_the_offset_no_faster_than_the_digits_are_lost(offset):
     assert max(errors.values()) < 10 * EPS * offset
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize(("offset", "error"), [(0.0, 1e-14), (1e10, 1e-5)])
 @pytest.mark.parametrize("errors_of", [merge_errors, call_errors])
 def test_many_small_pieces_add_up(errors_of, offset, error):
@@ -44,6 +47,7 @@ def test_many_small_pieces_add_up(errors_of, offset, error):
     assert errors["scatters"] < error
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.filterwarnings(f"ignore::{EmptyNullSpaceWarning.__module__}.EmptyNullSpaceWarning")
 @pytest.mark.parametrize("n_classes", [1, 2])
 @pytest.mark.parametrize("band_size", [1, 3])
@@ -75,6 +79,7 @@ def test_fine_tuning_needs_no_gradients_from_outside(estimator):
     assert differences("inference mode", estimator, "float64") == []
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["wine", "iris", "breast cancer", "digits"])
 def test_probabilities_do_not_depend_on_the_order_of_the_rows(name, dtype):
@@ -89,6 +94,7 @@ def test_no_head_depends_on_the_order_of_the_rows(head):
     assert max(order_errors("wine", head, None, "float64")) < 1e-8
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 @pytest.mark.parametrize("head", HEADS)
 def test_random_programs_equal_one_fit_with_the_effective_weights(head):
     assert max(program_error(seed, head) for seed in range(12)) < 1e-8

@@ -132,20 +132,6 @@ def test_the_shared_covariance_is_that_of_dense_matrices(shrinkage, absolute):
     assert absolute == (float(gaussians.ridge_unit()) == 0.5)
 
 
-@pytest.mark.parametrize("shares", [(1 / 3, 1 / 3, 1 / 3), (0.5, 0.1, 0.4)])
-def test_the_total_covariance_is_that_of_dense_matrices(shares):
-    gaussians, shares = stacked(classes()), np.array(shares)
-    means, residual = gaussians.means.numpy(), gaussians.residuals.numpy().sum(axis=0) / 7.5
-    from_centre = means - shares @ means
-    within = gaussians.rows.T.numpy() @ gaussians.rows.numpy() / 7.5
-    expected = within + from_centre.T @ np.diag(shares) @ from_centre
-
-    total = gaussians.total_covariance(torch.as_tensor(shares), 0.4)
-
-    expected = expected + np.diag(residual) + ridge_of(gaussians, 0.4)
-    assert_allclose(total.solve(torch.eye(3).double()).numpy() @ expected, np.eye(3), atol=1e-12)
-
-
 @pytest.mark.parametrize("unit", [1e-70, 1.0, 1e70])
 @pytest.mark.parametrize("kind", ["few rows", "many rows"])
 def test_the_relative_square_is_that_of_dense_matrices(kind, unit):

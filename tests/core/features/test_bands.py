@@ -14,7 +14,7 @@ from ffnb_sklearn.core.features.bands import (
 )
 from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
-from tests.core.small_models import principal_rows
+from tests.core.small_models import past_of, principal_rows
 
 
 def tensors(*arrays):
@@ -109,8 +109,9 @@ class Problem:
         self.kept = principal_rows(torch.as_tensor(self.past)).numpy()[:2]
 
     def fit(self, past):
-        arrays = tensors(past, self.Z, self.codes, self.weights)
-        return regression_rows(*arrays, null_space(torch.as_tensor(self.kept), 2), self.gamma)
+        arrays = tensors(self.Z, self.codes, self.weights)
+        axes = null_space(past_of(torch.as_tensor(self.past)), len(self.kept))
+        return regression_rows(*arrays, axes, self.gamma, sees_past=len(past) > 0)
 
     def explicit(self, past, weights, ridge=None):
         """Eq. 6 and 7 with the residual axes written out."""
@@ -197,9 +198,9 @@ def test_features_of_zero_give_rows_of_zero():
 def test_the_ridge_is_relative_to_the_scale_of_the_features():
     problem = Problem()
     plain = problem.fit(problem.past)
-    problem.Z, past = 1e3 * problem.Z, 1e3 * problem.past
+    problem.Z, problem.past = 1e3 * problem.Z, 1e3 * problem.past
 
-    scaled = problem.fit(past)
+    scaled = problem.fit(problem.past)
 
     assert_allclose(1e3 * scaled.rows, plain.rows, rtol=1e-9)
     assert_allclose(scaled.magnitude, 1e3 * plain.magnitude, rtol=1e-12)
@@ -213,7 +214,7 @@ def test_random_rows_have_unit_energy_outside_the_kept_axes():
     )
 
     rows, responses, reach, magnitude, _ = random_rows(
-        draw, Z, weights, null_space(torch.as_tensor(problem.kept), 2)
+        draw, Z, weights, null_space(past_of(torch.as_tensor(problem.kept)), 2)
     )
 
     assert_allclose(np.average(responses.numpy() ** 2, axis=0, weights=problem.weights), 1.0)
@@ -229,7 +230,7 @@ def test_random_rows_without_energy_but_rounding_are_zero(unit):
     rng = np.random.default_rng(0)
     kept, draw = (torch.as_tensor(rng.normal(size=(3, 10))) for _ in range(2))
     features = unit * torch.as_tensor(rng.normal(size=(20, 3))) @ kept
-    axes = null_space(kept, 3)
+    axes = null_space(past_of(kept), 3)
     assert unit == 0.0 or torch.any(axes.project(features))
 
     fitted = random_rows(draw, features, torch.ones(20, dtype=torch.float64), axes)
@@ -246,7 +247,7 @@ def test_a_sample_alone_has_taught_all_that_is_known_of_it():
         past = torch.as_tensor(rng.normal(size=(4, 9)))
         one = torch.ones(1, dtype=torch.float64)
 
-        fitted = regression_rows(past, features, one[:, None], one, null_space(past, 2), 0.1)
+        fitted = regression_rows(features, one[:, None], one, null_space(past_of(past), 2), 0.1)
 
         assert torch.any(fitted.rows)
         assert fitted.responses.item() == 0.0
@@ -259,8 +260,8 @@ def test_a_small_gamma_leaves_digits_of_what_is_left_out():
     weights, order = torch.ones(12, dtype=torch.float64), torch.as_tensor(rng.permutation(12))
 
     def responses(chosen, gamma):
-        axes = null_space(past, 3)
-        one = regression_rows(past, features[chosen], codes[chosen], weights, axes, gamma)
+        axes = null_space(past_of(past), 3)
+        one = regression_rows(features[chosen], codes[chosen], weights, axes, gamma)
         return one.responses
 
     for gamma in (1e-4, 1e-8, 1e-300):
@@ -282,9 +283,9 @@ def test_the_unit_of_the_samples_does_not_move_the_cuts(scale):
 def test_a_moment_that_cannot_be_factored_names_the_parameter_of_the_bands():
     broken = torch.full((2, 3), 1e200, dtype=torch.float64)
     with pytest.raises(NotPositiveDefiniteError, match="NaN or infinite"):
-        code_system(broken, torch.tensor(1.0, dtype=torch.float64))
+        code_system(broken, torch.ones(3, dtype=torch.float64))
     # Columns that lie close together, with a ridge far below their rounding.
     rows = torch.ones((3, 3), dtype=torch.float64)
     rows[0, 0] += 1e-9
     with pytest.warns(IllConditionedWarning, match="a larger `bands__gamma`"):
-        code_system(1e9 * rows, torch.tensor(1e-9, dtype=torch.float64))
+        code_system(1e9 * rows, torch.full((3,), 1e-9, dtype=torch.float64))

@@ -18,8 +18,8 @@ has the temperature of the probabilities (J. H. Friedman. Regularized discrimina
 of the American Statistical Association 84(405), 1989).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -63,6 +63,12 @@ class GaussianDistances(Head):
         T_B, the temperature of linear scores.
     own_temperature : float
         Factor by which own axes add to it.
+    base : DiagonalPlusGram or None
+        B, factored, if classes are to be solved again (`followed`).
+    shrinkage : float
+        rho.
+    is_normal : bool
+        Whether the scores have log-determinants.
     """
 
     centre: Array
@@ -73,6 +79,9 @@ class GaussianDistances(Head):
     lengths: tuple[int, ...]
     temperature: float
     own_temperature: float
+    base: DiagonalPlusGram | None = field(default=None, repr=False, compare=False)
+    shrinkage: float = 1.0
+    is_normal: bool = False
 
     keeps_own = True
     tuned_as = "ovo"
@@ -88,6 +97,44 @@ class GaussianDistances(Head):
             shrinkage=choice.shrinkage,
             epsilon=choice.epsilon,
             temperature=choice.temperature,
+            keeps_base=settings.refresh > 0.0,
+        )
+
+    def followed(
+        self, gaussians: ClassGaussians, numbers: Sequence[int]
+    ) -> "GaussianDistances | None":
+        """Return the distances with some classes solved again, under the same B and temperature."""
+        if self.base is None:
+            return None
+        device = gaussians.means.device
+        means = gaussians.means - as_tensor(self.centre, device=device)
+        new_planes = self.base.solve(means)
+        new_offsets = -0.5 * torch.linalg.vecdot(new_planes, means)
+        new_rows, new_shifts, halves = _own_axes(gaussians, self.base, self.shrinkage, means)
+        if self.is_normal:
+            new_offsets -= halves
+        new_lengths = gaussians.lengths if len(new_rows) else (0,) * len(numbers)
+
+        planes = self.planes.copy()
+        planes[list(numbers)] = as_array(new_planes)
+        offsets = self.offsets.copy()
+        offsets[list(numbers)] = as_array(new_offsets)
+        lengths = list(self.lengths)
+        rows = _blocks(self.rows, self.lengths)
+        shifts = _blocks(self.shifts, self.lengths)
+        solved_rows = _blocks(as_array(new_rows), new_lengths)
+        solved_shifts = _blocks(as_array(new_shifts), new_lengths)
+        for position, number in enumerate(numbers):
+            lengths[number] = new_lengths[position]
+            rows[number] = solved_rows[position]
+            shifts[number] = solved_shifts[position]
+        return replace(
+            self,
+            planes=planes,
+            offsets=offsets,
+            rows=np.concatenate(rows),
+            shifts=np.concatenate(shifts),
+            lengths=tuple(lengths),
         )
 
     @staticmethod
@@ -145,14 +192,14 @@ class GaussianDistances(Head):
         linear, own = self.terms(self.centred(x))
         return linear.add_(own, alpha=0.5)
 
-    def log_ratios_of(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Return s of one class for each sample, of shape (n_samples,)."""
-        centred = self.centred(x)
-        assert isinstance(centred, torch.Tensor)
-        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
-        linear = (centred @ planes.T).add_(offsets)
-        chosen = torch.zeros_like(linear, dtype=torch.bool).scatter_(1, classes[:, None], True)
-        return self._some_scores(centred, linear, chosen).gather(1, classes[:, None])[:, 0]
+    def own_lengths(self, deviations: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared lengths of deviations in the own axes of one class each."""
+        rows = torch.split(as_tensor(self.rows, device=deviations.device), list(self.lengths))
+        lengths = torch.zeros_like(deviations[:, 0])
+        for c in torch.unique(classes).tolist():
+            members = classes == c
+            lengths[members] = (deviations[members] @ rows[c].T).square_().sum(1)
+        return lengths
 
     def centred(self, x: Rows) -> Rows:
         """Return samples less the centre, over the features that count."""
@@ -200,6 +247,7 @@ def fit_distances(
     shrinkage: float,
     epsilon: float,
     temperature: float | None = None,
+    keeps_base: bool = False,
 ) -> GaussianDistances:
     """Solve the distances to all classes, whose rows may be overwritten: they can take gigabytes.
 
@@ -216,6 +264,8 @@ def fit_distances(
     temperature : float or None, default=None
         Temperature of Gaussian classes, whose scores have log-determinants. None is that of
         least left-out cross-entropy.
+    keeps_base : bool, default=False
+        Whether the result keeps B, by which single classes can be solved again.
 
     Returns
     -------
@@ -251,7 +301,15 @@ def fit_distances(
         gaussians.lengths if len(rows) else (0,) * len(weights),
         temperature,
         own_temperature,
+        base if keeps_base and covariance != "identity" else None,
+        shrinkage,
+        is_normal,
     )
+
+
+def _blocks(array: Array, lengths: Sequence[int]) -> list[Array]:
+    """Return the rows of each class."""
+    return np.split(array, np.cumsum(lengths)[:-1])
 
 
 def _linear_temperature(

@@ -1,6 +1,7 @@
 """The contract of a head: all that the model and the estimator ask of a classifier."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -64,6 +65,13 @@ class Head(ABC):
     @abstractmethod
     def solved(cls, gaussians: ClassGaussians, choice: Choice, settings: Settings) -> "Head":
         """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
+
+    def followed(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
+        """Return the head with some known classes solved again; None if it cannot.
+
+        `gaussians` holds the classes with the given numbers, over the features that count.
+        """
+        return None
 
     @staticmethod
     @abstractmethod

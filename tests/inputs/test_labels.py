@@ -1,7 +1,6 @@
 """Kinds of labels, and where each label stands among those that have arrived."""
 
 import warnings
-from copy import copy
 from fractions import Fraction
 
 import numpy as np
@@ -181,20 +180,6 @@ def test_priors_may_have_any_type_of_number():
     priors = {np.uint64(ID): 1.0, ID + 1: 3.0, 7.0: 1.0}
     made = classifier(priors=priors).fit(ROWS, IDS)
     assert made.partial_fit(ROWS - 20.0, np.full(6, 7.0)).classes_.tolist() == [7, ID, ID + 1]
-
-
-def test_files_of_earlier_versions_get_integers(tmp_path):
-    made = classifier().fit(ROWS, [3, 3, 3, 5, 5, 5])
-    for dtype in (float, np.uint8):
-        old = copy(made._state)
-        object.__setattr__(old, "classes", old.classes.astype(dtype))
-        object.__setattr__(old, "task_classes", (old.task_classes[0].astype(dtype),))
-        vars(old).pop("arrived", None)
-        model = classifier()
-        model._state = old
-        save(model, tmp_path / "model.ffnb")
-        again = load(tmp_path / "model.ffnb").partial_fit(ROWS - 20.0, IDS)
-        assert_array_equal(again.classes_, np.array([3, 5, ID, ID + 1]), strict=True)
 
 
 # ---- strings that NumPy shortens

@@ -44,7 +44,7 @@ CASES = [
     *({"classifier": head, "priors": "empirical"} for head in HEADS),
     {"priors": {name: 1.0 + 9.0 * (name == "a") for name in "abcxyz"}, "classifier": "ova"},
     {"n_layers": 2, "band_size": 2, "bands__activation": "tanh"},
-    {"skip_connection": False, "bands__batch_norm": True},
+    {"skip_connection": False, "band_size": 1, "bands__batch_norm": True},
     {"shared_band_size": 0, "band_size": 0, "shrinkage": 1.0},
     {"shared_band_size": 400, "scale": True},
     {"scale": False, "covariance": "identity"},

@@ -1,0 +1,13 @@
+"""Streams of labelled data: tasks of new classes, or samples one after another."""
+
+from ._evaluation import StreamResult, evaluate_stream
+from ._prequential import PrequentialResult, evaluate_prequential
+from ._tasks import class_incremental_tasks
+
+__all__ = [
+    "PrequentialResult",
+    "StreamResult",
+    "class_incremental_tasks",
+    "evaluate_prequential",
+    "evaluate_stream",
+]

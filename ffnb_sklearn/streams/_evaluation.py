@@ -1,0 +1,195 @@
+"""Score an estimator that learns tasks of new classes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils._param_validation import HasMethods, validate_params
+
+from .. import metrics
+from .._inputs.arrays import in_memory
+from ._learner import StreamLearner
+from ._tasks import SPLIT_CONSTRAINTS, check_labels, deal_classes, samples_of_tasks
+
+__all__ = ["StreamResult", "evaluate_stream"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamResult:
+    """Measurements of :func:`evaluate_stream`.
+
+    Attributes
+    ----------
+    accuracy_matrix : ndarray of shape (n_tasks, n_tasks)
+        Entry (i, j): accuracy on the test samples of task j after task i was learned. NaN for
+        j > i, unless future tasks were scored.
+    accuracies : ndarray of shape (n_tasks,)
+        Accuracy over the test samples of all classes learned so far, after each task.
+    task_classes : list of ndarray
+        The labels of each task, in order of arrival.
+    n_test_per_task : ndarray of shape (n_tasks,)
+        Number of test samples of each task.
+    fit_seconds : ndarray of shape (n_tasks,)
+        Wall time of ``partial_fit`` on each task.
+    state_bytes : ndarray of shape (n_tasks,)
+        Size of the pickled estimator after each task, before it predicts; NaN if it cannot be
+        pickled.
+    estimator : estimator instance
+        The clone that learned the stream.
+    """
+
+    accuracy_matrix: np.ndarray
+    accuracies: np.ndarray
+    task_classes: list[np.ndarray]
+    n_test_per_task: np.ndarray
+    fit_seconds: np.ndarray
+    state_bytes: np.ndarray
+    estimator: Any
+
+    def __repr__(self):
+        """Return a line with the stream and its results."""
+        n_tasks, n_classes = len(self.task_classes), sum(map(len, self.task_classes))
+        return (
+            f"StreamResult of {type(self.estimator).__name__}, {n_tasks} tasks, {n_classes} "
+            f"classes: accuracy {self.final_accuracy:.1%} at the end and "
+            f"{self.average_incremental_accuracy:.1%} on average"
+        )
+
+    @property
+    def final_accuracy(self):
+        """Accuracy over all test samples after the last task (the "last" of most tables)."""
+        return float(self.accuracies[-1])
+
+    @property
+    def average_incremental_accuracy(self):
+        """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
+        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
+
+    @property
+    def forgetting(self):
+        """See :func:`ffnb_sklearn.metrics.forgetting`."""
+        return metrics.forgetting(self.accuracy_matrix)
+
+
+@validate_params(
+    {
+        "estimator": [HasMethods(["partial_fit", "predict"])],
+        "y": ["array-like"],
+        "y_test": ["array-like"],
+        **SPLIT_CONSTRAINTS,
+        "score_future": ["boolean"],
+        "declare_classes": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def evaluate_stream(
+    estimator,
+    X,
+    y,
+    X_test,
+    y_test,
+    *,
+    classes_per_task=1,
+    first_task_classes=None,
+    class_order=None,
+    random_state=None,
+    score_future=False,
+    declare_classes=False,
+):
+    """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
+
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. An
+    estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn do,
+    gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
+    require them and still refuses new labels in later calls.
+
+    Parameters
+    ----------
+    estimator : classifier with `partial_fit` and `predict`
+        The estimator is not changed: a clone without its fitted state learns the stream.
+    X : {array-like, sparse matrix, dataframe, list} of n_samples samples
+        Training samples in a form that the estimator accepts. Rows are selected, not converted.
+    y : array-like of shape (n_samples,)
+        Training labels.
+    X_test : {array-like, sparse matrix, dataframe, list} of n_test_samples samples
+        Test samples.
+    y_test : array-like of shape (n_test_samples,)
+        Test labels. They must be labels of `y`, with at least one sample for each task.
+    classes_per_task, first_task_classes, class_order, random_state : parameters of the split
+        See :func:`class_incremental_tasks`.
+    score_future : bool, default=False
+        Whether to score future tasks as well, which
+        :func:`~ffnb_sklearn.metrics.forward_transfer` needs.
+    declare_classes : bool, default=False
+        Whether the first call of `partial_fit` gets every label of `y` as ``classes=`` in any case.
+
+    Returns
+    -------
+    result : StreamResult
+        Accuracies, times and sizes, task by task.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a test label is not in `y`, a task has no test sample, or the classes
+        cannot be divided as requested.
+
+    See Also
+    --------
+    AccuracyMatrixDisplay : Plot of the task-by-task accuracies.
+    IncrementalAccuracyDisplay : Plot of the accuracy as the classes arrive.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> from ffnb_sklearn.streams import evaluate_stream
+    >>> X, y = load_digits(return_X_y=True)
+    >>> result = evaluate_stream(
+    ...     SGDClassifier(random_state=0), X[:1000], y[:1000], X[1000:], y[1000:],
+    ...     classes_per_task=5,
+    ... )
+    >>> result.accuracy_matrix.shape
+    (2, 2)
+    >>> bool(result.forgetting > 0.5)  # the second task wipes out the first
+    True
+    """
+    X, y = indexable(in_memory(X, "X"), check_labels(y, "y"))
+    X_test, y_test = indexable(in_memory(X_test, "X_test"), check_labels(y_test, "y_test"))
+    groups = deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
+    tasks = samples_of_tasks(y, groups, "y")
+    test_tasks = samples_of_tasks(y_test, groups, "y_test")
+    n_test = np.array([len(task) for task in test_tasks])
+    for group, task in zip(groups, test_tasks, strict=True):
+        if not len(task):
+            raise ValueError(f"y_test holds no sample of the task with the classes {group}.")
+
+    n_tasks = len(tasks)
+    n_correct = np.full((n_tasks, n_tasks), np.nan)
+    fit_seconds, state_bytes, accuracies = np.empty((3, n_tasks))
+    learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_stream")
+    for i, task in enumerate(tasks):
+        X_task, y_task = _safe_indexing(X, task), y[task]
+        if i == 0:
+            fit_seconds[i] = learner.learn_first(X_task, y_task)
+        else:
+            fit_seconds[i] = learner.learn(X_task, y_task, f"task {i + 1} of {n_tasks}")
+        # Measured before the estimator predicts, because a prediction may fill caches.
+        state_bytes[i] = learner.pickled_size()
+        n_scored = n_tasks if score_future else i + 1
+        samples = np.concatenate(test_tasks[:n_scored])
+        predicted = column_or_1d(learner.estimator.predict(_safe_indexing(X_test, samples)))
+        starts = np.cumsum(n_test[:n_scored]) - n_test[:n_scored]
+        n_correct[i, :n_scored] = np.add.reduceat(predicted == y_test[samples], starts, dtype=float)
+        accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
+
+    return StreamResult(
+        accuracy_matrix=n_correct / n_test,
+        accuracies=accuracies,
+        task_classes=groups,
+        n_test_per_task=n_test,
+        fit_seconds=fit_seconds,
+        state_bytes=state_bytes,
+        estimator=learner.estimator,
+    )

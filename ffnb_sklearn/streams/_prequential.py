@@ -1,0 +1,213 @@
+"""Test an estimator on every sample before it learns the sample."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, validate_params
+
+from .._inputs.arrays import in_memory
+from ._learner import StreamLearner, timed
+from ._tasks import check_labels
+
+__all__ = ["PrequentialResult", "evaluate_prequential", "windowed_means"]
+
+# Number of times that a run measures the size of the estimator.
+_N_SIZES = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrequentialResult:
+    """Measurements of :func:`evaluate_prequential`.
+
+    Samples are tested from the second batch on. `n_tested` is their number.
+
+    Attributes
+    ----------
+    is_correct : ndarray of shape (n_tested,), dtype=bool
+        Whether each tested sample was predicted correctly, in the order of the stream.
+    batch_size : int
+        Number of samples of a batch, and of the samples that were learned without a test.
+    window : int
+        Number of samples of the windowed accuracy.
+    predict_seconds : ndarray of shape (n_batches - 1,)
+        Wall time of ``predict`` on each batch from the second on.
+    fit_seconds : ndarray of shape (n_batches,)
+        Wall time of ``partial_fit`` on each batch.
+    state_samples : ndarray of shape (n_sizes,), dtype=int
+        Number of samples learned at about ten points of the stream.
+    state_bytes : ndarray of shape (n_sizes,)
+        Size of the pickled estimator at these points, before it predicts; NaN if it cannot be
+        pickled.
+    estimator : estimator instance
+        The clone that learned the stream.
+    """
+
+    is_correct: np.ndarray
+    batch_size: int
+    window: int
+    predict_seconds: np.ndarray
+    fit_seconds: np.ndarray
+    state_samples: np.ndarray
+    state_bytes: np.ndarray
+    estimator: Any
+
+    def __repr__(self):
+        """Return a line with the stream and its results."""
+        return (
+            f"PrequentialResult of {type(self.estimator).__name__}, {len(self.is_correct)} samples "
+            f"tested in batches of {self.batch_size}: accuracy {self.accuracy:.1%}, "
+            f"{self.rows_per_second:.3g} samples per second"
+        )
+
+    @property
+    def accuracy(self):
+        """Share of the tested samples that were predicted correctly."""
+        return float(self.is_correct.mean())
+
+    @property
+    def running_accuracy(self):
+        """Accuracy over all samples tested so far, after each tested sample."""
+        return windowed_means(self.is_correct, len(self.is_correct))
+
+    @property
+    def windowed_accuracy(self):
+        """Accuracy over the last `window` tested samples, or over fewer at the beginning."""
+        return windowed_means(self.is_correct, self.window)
+
+    @property
+    def rows_per_second(self):
+        """Tested samples per second of predicting and learning them."""
+        seconds = self.predict_seconds.sum() + self.fit_seconds[1:].sum()
+        return float(len(self.is_correct) / seconds)
+
+
+@validate_params(
+    {
+        "estimator": [HasMethods(["partial_fit", "predict"])],
+        "y": ["array-like"],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "window": [Interval(Integral, 1, None, closed="left")],
+        "declare_classes": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_classes=False):
+    """Predict each batch with a clone of any estimator with `partial_fit`, then learn the batch.
+
+    Every sample is a test sample once, before it is a training sample, so no samples are set aside
+    (prequential evaluation, or test-then-train [1]_). The first batch is learned without a test.
+    A sample whose label was in no earlier batch counts as wrong.
+
+    An estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn
+    do, gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
+    require them and still refuses new labels in later calls.
+
+    Parameters
+    ----------
+    estimator : classifier with `partial_fit` and `predict`
+        The estimator is not changed: a clone without its fitted state learns the stream.
+    X : {array-like, sparse matrix, dataframe, list} of n_samples samples
+        Samples in the order of the stream, in a form that the estimator accepts. Rows are selected,
+        not converted.
+    y : array-like of shape (n_samples,)
+        Labels.
+    batch_size : int, default=1
+        Number of samples that are predicted, and then learned, at once. The last batch takes the
+        remaining samples.
+    window : int, default=1000
+        Number of samples of the windowed accuracy, which shows changes that the accuracy over all
+        samples hides.
+    declare_classes : bool, default=False
+        Whether the first call of `partial_fit` gets every label of `y` as ``classes=`` in any case.
+
+    Returns
+    -------
+    result : PrequentialResult
+        Accuracy over time, times and sizes.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or `y` has no more samples than the first batch.
+
+    See Also
+    --------
+    PrequentialAccuracyDisplay : Plot of the windowed accuracy.
+    evaluate_stream : Tasks of new classes, with test samples of their own.
+
+    References
+    ----------
+    .. [1] J. Gama, R. Sebastiao, P. P. Rodrigues. "On evaluating stream learning algorithms".
+       Machine Learning 90, 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from ffnb_sklearn import FFNBClassifier, evaluate_prequential
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = evaluate_prequential(FFNBClassifier(random_state=0), X, y, batch_size=10)
+    >>> result.accuracy > 0.8  # the classes come one after another
+    True
+    >>> result.is_correct.shape
+    (140,)
+    """
+    X, y = indexable(in_memory(X, "X"), check_labels(y, "y"))
+    n_samples = len(y)
+    if n_samples <= batch_size:
+        raise ValueError(
+            f"y must have more samples than the first batch, which is not tested; got {n_samples} "
+            f"samples and batch_size={batch_size}."
+        )
+    starts = np.arange(0, n_samples, batch_size)
+    n_batches = len(starts)
+    batch_of_label = _first_batches(y, batch_size)
+    measured = np.unique(np.linspace(0, n_batches - 1, _N_SIZES).round().astype(int))
+
+    is_correct = np.zeros(n_samples, dtype=bool)
+    predict_seconds = np.empty(n_batches - 1)
+    fit_seconds = np.empty(n_batches)
+    state_bytes = []
+    learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_prequential")
+    for i, start in enumerate(starts):
+        rows = np.arange(start, min(start + batch_size, n_samples))
+        X_batch = _safe_indexing(X, rows)
+        y_batch = y[rows]
+        if i == 0:
+            fit_seconds[i] = learner.learn_first(X_batch, y_batch)
+        else:
+            predicted, predict_seconds[i - 1] = timed(learner.estimator.predict, X_batch)
+            # A declared label may be guessed before it has been learned.
+            was_learned = batch_of_label[rows] < i
+            is_correct[rows] = was_learned & (column_or_1d(predicted) == y_batch)
+            fit_seconds[i] = learner.learn(X_batch, y_batch, f"batch {i + 1} of {n_batches}")
+        if i in measured:
+            state_bytes.append(learner.pickled_size())
+
+    return PrequentialResult(
+        is_correct=is_correct[batch_size:],
+        batch_size=batch_size,
+        window=window,
+        predict_seconds=predict_seconds,
+        fit_seconds=fit_seconds,
+        state_samples=np.minimum((measured + 1) * batch_size, n_samples),
+        state_bytes=np.array(state_bytes, dtype=float),
+        estimator=learner.estimator,
+    )
+
+
+def windowed_means(values, window):
+    """Return the mean of the last `window` values at each position, of fewer at the beginning."""
+    sums = np.cumsum(values, dtype=float)
+    n_values = np.minimum(np.arange(1, len(sums) + 1), window)
+    sums_of_windows = sums.copy()
+    sums_of_windows[window:] -= sums[:-window]
+    return sums_of_windows / n_values
+
+
+def _first_batches(y, batch_size):
+    """Return the number of the batch that brings the label of each sample."""
+    _, first_samples, codes = np.unique(y, return_index=True, return_inverse=True)
+    return first_samples[codes] // batch_size

@@ -1,0 +1,279 @@
+"""Between two choices a new row solves its class alone; `solve` solves before a prediction."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+
+from ffnb_sklearn import FFNBClassifier, load, save
+from ffnb_sklearn.core import model as model_module
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(DIGITS))
+DIGITS, LABELS = DIGITS[ORDER], LABELS[ORDER]
+HEADS = ["gaussian", "ovo", "ova"]
+
+
+def classifier(**parameters):
+    return FFNBClassifier(**{"shared_band_size": 100, "random_state": 0, **parameters})
+
+
+def learned(n_samples, **parameters):
+    return classifier(**parameters).partial_fit(DIGITS[:n_samples], LABELS[:n_samples])
+
+
+@pytest.fixture
+def solutions(monkeypatch):
+    """Return a list that grows by a name for every solution."""
+    made = []
+    for name in ("solve", "follow"):
+        original = getattr(model_module, name)
+
+        def counted(*arguments, name=name, original=original, **keywords):
+            made.append(name)
+            return original(*arguments, **keywords)
+
+        monkeypatch.setattr(model_module, name, counted)
+    return made
+
+
+def following(n_first, n_last, *, anew_each=25, **parameters):
+    """Return shares over a stream of rows: labels as if solved anew, both accuracies."""
+    model = learned(n_first, **parameters)
+    alike, right, right_anew = [], [], []
+    for row in range(n_first, n_last):
+        sample, label = DIGITS[row : row + 1], LABELS[row : row + 1]
+        model.predict(sample)
+        model.partial_fit(sample, label)
+        if row % anew_each:
+            continue
+        later, answers = slice(n_last, n_last + 200), []
+        # A copy by pickle has no solution to follow.
+        for each in (model, pickle.loads(pickle.dumps(model))):
+            answers.append(each.predict(DIGITS[later]))
+        alike.append(np.mean(answers[0] == answers[1]))
+        right.append(np.mean(answers[0] == LABELS[later]))
+        right_anew.append(np.mean(answers[1] == LABELS[later]))
+    return np.mean(alike), np.mean(right), np.mean(right_anew)
+
+
+# ---- a solution that follows
+
+
+@pytest.mark.parametrize("parameters", [{}, {"shared_band_size": 0}, {"shrinkage": 0.3}], ids=repr)
+def test_labels_are_nearly_those_of_a_new_solution(parameters):
+    alike, right, right_anew = following(300, 600, refresh=0.1, **parameters)
+    assert alike > 0.97
+    assert abs(right - right_anew) < 0.003
+
+
+def test_the_share_of_growth_decides_what_is_solved(solutions):
+    model = learned(100, refresh=0.05)
+    for row in range(100, 112):
+        model.predict(DIGITS[row : row + 1])
+        model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+    model.predict(DIGITS[:1])
+    # The choice of 100 samples holds up to 105, and that of 106 up to 111.
+    assert solutions == ["solve", *["follow"] * 5, "solve", *["follow"] * 5, "solve"]
+
+
+def test_without_a_growth_each_call_is_solved(solutions):
+    model = learned(100)
+    for row in range(100, 103):
+        model.predict(DIGITS[:1])
+        model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+    model.predict(DIGITS[:1])
+    assert solutions == ["solve"] * 4
+
+
+def test_a_refreshed_solution_has_no_trace_of_earlier_ones():
+    model = learned(100, refresh=0.05)
+    model.predict(DIGITS[:1])
+    model.partial_fit(DIGITS[100:110], LABELS[100:110])
+    anew = pickle.loads(pickle.dumps(model))
+    assert_array_equal(model.predict_proba(DIGITS), anew.predict_proba(DIGITS))
+
+
+def test_a_class_that_follows_has_the_distances_of_its_moments():
+    given = {"shrinkage": 0.3, "epsilon": 0.5, "rank": None}
+    model = learned(300, refresh=1.0, **given)
+    model.predict(DIGITS[:1])
+    model.partial_fit(DIGITS[300:320], LABELS[300:320])
+    model.predict(DIGITS[:1])
+    head = model._state.model.solved.classifier
+    # Solving the same classes again under the same B changes nothing.
+    everything = model._state.model._classifier_moments(range(10))
+    whole = model_module.follow(
+        model._state.model.solved,
+        model._state.model.features,
+        everything,
+        range(10),
+        model._state.model.settings,
+        device=model_module.torch.device("cpu"),
+    ).classifier
+    for name in ("planes", "offsets", "rows", "shifts"):
+        assert_allclose(getattr(head, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+
+
+def test_a_new_class_is_solved_with_all_others(solutions):
+    seen = LABELS < 9
+    model = classifier(refresh=1.0).partial_fit(DIGITS[seen], LABELS[seen])
+    model.predict(DIGITS[:1])
+    new = LABELS == 9
+    model.partial_fit(DIGITS[new][:30], LABELS[new][:30])
+    assert model.score(DIGITS[new], LABELS[new]) > 0.7
+    assert solutions == ["solve", "solve"]
+
+
+def test_calls_between_predictions_follow_together(solutions):
+    model = learned(300, refresh=0.1)
+    model.predict(DIGITS[:1])
+    for row in range(300, 310):
+        model.partial_fit(DIGITS[row : row + 1], LABELS[row : row + 1])
+    one_call = learned(300, refresh=0.1)
+    one_call.predict(DIGITS[:1])
+    one_call.partial_fit(DIGITS[300:310], LABELS[300:310])
+    model.predict(DIGITS[:1])
+    assert solutions == ["solve", "solve", "follow"]
+    assert_allclose(model.predict_proba(DIGITS), one_call.predict_proba(DIGITS), atol=1e-6)
+
+
+@pytest.mark.parametrize("head", ["ovo", "ova"])
+def test_other_heads_keep_the_choice(head, solutions):
+    model = learned(300, refresh=0.1, classifier=head)
+    model.predict(DIGITS[:1])
+    chosen = model.shrinkage_, model.epsilon_
+    model.partial_fit(DIGITS[300:310], LABELS[300:310])
+    model.predict(DIGITS[:1])
+    assert (model.shrinkage_, model.epsilon_) == chosen
+    assert solutions == ["solve", "follow", "solve"]
+    given = dict(zip(("shrinkage", "epsilon"), chosen, strict=True))
+    fixed = learned(300, classifier=head, **given)
+    fixed.partial_fit(DIGITS[300:310], LABELS[300:310])
+    assert np.mean(model.predict(DIGITS) == fixed.predict(DIGITS)) > 0.99
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.forget([3]),
+        lambda model: model.decay(0.99),
+        lambda model: model.merge(learned(40, random_state=0).forget(LABELS[:20])),
+        lambda model: model.set_params(shrinkage=0.4),
+        lambda model: model.set_params(priors="empirical", classifier="ovo"),
+    ],
+)
+def test_other_changes_are_solved_anew(change):
+    model = learned(300, refresh=10.0)
+    model.predict(DIGITS[:1])
+    change(model)
+    anew = pickle.loads(pickle.dumps(model))
+    assert_array_equal(model.predict_proba(DIGITS), anew.predict_proba(DIGITS))
+
+
+def test_trained_bands_and_normal_classes_follow_too():
+    for parameters in ({"band_size": 1}, {"covariance": "identity"}, {"shrinkage": 1.0}):
+        model = learned(300, refresh=0.2, **parameters)
+        model.predict(DIGITS[:1])
+        model.partial_fit(DIGITS[300:320], LABELS[300:320])
+        assert model.score(DIGITS, LABELS) > 0.85
+
+
+def test_densities_of_normal_classes_follow():
+    # Classes with covariances of their own.
+    rng = np.random.default_rng(4)
+    means = 1.5 * rng.standard_normal((5, 8))
+    mixing = rng.standard_normal((5, 8, 8))
+    labels = rng.permutation(np.repeat(np.arange(5), 200))
+    X = np.einsum("ni,nij->nj", rng.standard_normal((1000, 8)), mixing[labels]) + means[labels]
+    model = classifier(refresh=0.1).partial_fit(X[:950], labels[:950])
+    model.predict(X[:1])
+    assert model._state.model.solved.choice.temperature is not None
+    model.partial_fit(X[950:], labels[950:])
+    anew = pickle.loads(pickle.dumps(model))
+    assert np.mean(model.predict(X) == anew.predict(X)) > 0.97
+    assert_allclose(model.predict_proba(X), anew.predict_proba(X), atol=0.1)
+
+
+def test_files_and_copies(tmp_path):
+    model = learned(300, refresh=0.1)
+    model.predict(DIGITS[:1])
+    model.partial_fit(DIGITS[300:310], LABELS[300:310])
+    # A copy shares the solution, and a file is solved anew.
+    twin = copy.deepcopy(model)
+    assert_array_equal(twin.predict_proba(DIGITS), model.predict_proba(DIGITS))
+    save(model, tmp_path / "model.ffnb")
+    loaded = load(tmp_path / "model.ffnb")
+    assert loaded.refresh == 0.1
+    assert np.mean(loaded.predict(DIGITS) == model.predict(DIGITS)) > 0.97
+
+
+@pytest.mark.parametrize("value", [-0.1, "auto", None, float("nan")])
+def test_bad_values(value):
+    with pytest.raises(ValueError, match="refresh"):
+        classifier(refresh=value).fit(DIGITS[:20], LABELS[:20])
+
+
+# ---- solve
+
+
+def test_solve_solves_once(solutions):
+    model = learned(300)
+    assert model.solve() is model
+    assert solutions == ["solve"]
+    assert model.shrinkage_ > 0.0
+    model.predict(DIGITS[:5])
+    model.solve()
+    assert solutions == ["solve"]
+    with pytest.raises(NotFittedError):
+        classifier().solve()
+
+
+def test_a_copy_that_learns_and_solves_is_exchanged(solutions):
+    served = learned(300).solve()
+    expected = served.predict_proba(DIGITS)
+    new = copy.deepcopy(served)
+    new.partial_fit(DIGITS[300:400], LABELS[300:400]).solve()
+    assert_array_equal(served.predict_proba(DIGITS), expected)
+    solutions.clear()
+    served = new
+    served.predict(DIGITS)
+    assert solutions == []
+
+
+def test_of_several_readers_one_solves(solutions):
+    model = learned(600)
+    start = threading.Barrier(4)
+    found = []
+
+    def read():
+        start.wait()
+        found.append(model.predict_proba(DIGITS[:50]))
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert solutions == ["solve"]
+    assert len(found) == 4
+    for probabilities in found:
+        assert_array_equal(probabilities, found[0])
+
+
+def test_a_solution_that_fails_is_tried_again(monkeypatch):
+    model = learned(300)
+
+    def failing(*arguments, **keywords):
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model_module, "solve", failing)
+        with pytest.raises(RuntimeError, match="no memory"):
+            model.predict(DIGITS[:1])
+    assert model.score(DIGITS, LABELS) > 0.9
