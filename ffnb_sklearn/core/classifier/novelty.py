@@ -6,6 +6,7 @@ detection. arXiv:2106.09022, 2021).
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -221,8 +222,8 @@ class RelativeDistances:
             # Sparse rows less the mean of a class would be dense.
             return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
-        means = self.distances.centred(as_tensor(self.means, device=x.device))
-        gaps = x - means[nearest]
+        means = self.distances.centred(as_tensor(self.means, device=x.device)[nearest])
+        gaps = x - cast(torch.Tensor, means)
         own = own.gather(1, nearest[:, None])[:, 0]
         return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
 
