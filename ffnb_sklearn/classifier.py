@@ -113,7 +113,8 @@ class FFNBClassifier(
     rank : int, "auto" or None, default="auto"
         Number of principal axes stored for the scatter of each class; None stores the scatter
         exactly. "auto" stores the axes that hold 95 % of the variance, at least 64 and at most 96
-        (8 if sparse inputs stay sparse).
+        (8 if sparse inputs stay sparse). A class that gets further samples has a quarter more, at
+        least 8, which predictions leave out.
     priors : {"uniform", "empirical"} or mapping of label to float, default="uniform"
         Shares of the classes among future samples: equal, proportional to the sample weights
         learned, or positive weights of every label learned, and of further labels.

@@ -333,10 +333,10 @@ class Model:
             return cast(RelativeDistances, known)
         settings, solution = self.settings, self.solution(device)
         head, choice = solution.classifier, solution.choice
-        # Classes that are Gaussian in the inputs have log-determinants, and a solution that follows
-        # the samples has an older part that the classes share.
-        is_plain = choice.temperature is None and not settings.refresh
-        is_same = isinstance(head, GaussianDistances) and is_plain
+        # Classes that are Gaussian in the inputs have log-determinants, and distances that follow
+        # an earlier solution belong to other moments.
+        is_same = isinstance(head, GaussianDistances) and choice.temperature is None
+        is_same = is_same and not settings.refresh
         moments = self._classifier_moments(range(len(self.moments)))
         gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device, self.seed)
         relative = fit_relative_distances(
@@ -415,17 +415,22 @@ def updated_moments(
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
     rank, pairs = model.settings.rank, model.features.shared.pairs()
+    n_known = len(model.moments)
     new: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
-        new = class_moments(task.samples, task.classes, task.weights, rank)
+        new = class_moments(task.samples, task.classes, task.weights, rank, n_known)
     else:
         measured = partial(_measured, model, task, fresh)
         order = torch.argsort(task.classes, stable=True)
         labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
         members = torch.split(order.cpu(), counts.tolist())
         chunks = (torch.split(some, model.settings.chunk_size) for some in members)
-        moments = (moments_of(map(measured, one), rank, pairs=pairs) for one in chunks)
-        new = zip(labels.tolist(), moments, strict=True)
+        numbers = labels.tolist()
+        moments = (
+            moments_of(map(measured, some), rank, pairs=pairs, with_spare=number < n_known)
+            for number, some in zip(numbers, chunks, strict=True)
+        )
+        new = zip(numbers, moments, strict=True)
     return merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
 
 

@@ -28,6 +28,7 @@ from .statistics import (
     moments_of,
     norm_of_weights,
     stored,
+    with_spare_axes,
 )
 
 
@@ -63,18 +64,24 @@ class SparseInputs(Protocol):
 
 
 def class_moments(
-    samples: SparseInputs, classes: torch.Tensor, weights: torch.Tensor, rank: Rank
+    samples: SparseInputs,
+    classes: torch.Tensor,
+    weights: torch.Tensor,
+    rank: Rank,
+    n_known: int,
 ) -> Iterator[tuple[int, ClassMoments]]:
     """Yield each class number, in ascending order, and the moments of the class.
 
-    `rank` is the most rows of a factor. With None the rows of a class become dense.
+    `rank` is the most rows of a factor. With None the rows of a class become dense. The first
+    `n_known` classes have other samples too, and get spare axes.
     """
     if rank == "auto":
         raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
     classes, weights = classes.cpu(), weights.cpu()
     for label in torch.unique(classes).tolist():
         rows = torch.nonzero(classes == label)[:, 0]
-        yield label, _moments(samples.sparse(rows.numpy()), weights[rows], rank)
+        count = with_spare_axes(rank) if label < n_known else rank
+        yield label, _moments(samples.sparse(rows.numpy()), weights[rows], count)
 
 
 def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassMoments:

@@ -45,7 +45,8 @@ _AUTO_SHARE = 0.95
 FEWEST_AXES, _MOST_AXES = 64, 96
 
 # Least number of spare axes of a class that grows; more of many axes. On texts, whose axes 8 to 16
-# have nearly one length, 8 spare axes halve the labels that the calls change (docs/user_guide/tasks.rst).
+# have nearly one length, 8 spare axes halve the labels that calls change
+# (tests/campaigns/numerics/truncation.py).
 _LEAST_SPARE = 8
 
 
@@ -204,7 +205,7 @@ def _n_auto_axes(energies: Array, trace: float) -> int:
     return min(_MOST_AXES, max(FEWEST_AXES, n_short + 1))
 
 
-def _with_spare_axes(count: int | None) -> int | None:
+def with_spare_axes(count: int | None) -> int | None:
     """Return the most axes of a class that grows call by call.
 
     A sample may be orthogonal to all axes and shorter than each of them. Without spare axes a call
@@ -310,7 +311,7 @@ class Scatter:
         least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
         count = _MOST_AXES if max_rank == "auto" else max_rank
         if with_spare:
-            count = _with_spare_axes(count)
+            count = with_spare_axes(count)
         directions = None
         few = self.gram is None and is_few(sum(map(len, self.rows)), count)
         if count is not None and not few and self.n_columns > _EXACT_UP_TO * count:
@@ -325,7 +326,7 @@ class Scatter:
         if max_rank == "auto":
             count = _n_auto_axes(as_array(principal.square().sum(1)), energy + elsewhere)
             if with_spare:
-                count = _with_spare_axes(count)
+                count = with_spare_axes(count)
         if count is not None and len(principal) >= count:
             principal = principal[:count]
             held = column_energies(principal)
@@ -340,14 +341,16 @@ def moments_of(
     max_rank: Rank = None,
     *,
     pairs: TurningPairs | None = None,
+    with_spare: bool = False,
 ) -> ClassMoments:
     """Compute the moments of the samples of one class from at least one chunk.
 
     Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
-    `max_rank` rows; None stores the scatter exactly. The order of the samples and the chunks
-    changes the result by rounding alone. Raise `ValueError` if the moments are not finite.
+    `max_rank` rows, or a quarter more with spare axes; None stores the scatter exactly. The order
+    of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
+    moments are not finite.
     """
-    return _moments_of_union(map(_centred, chunks), max_rank, pairs)
+    return _moments_of_union(map(_centred, chunks), max_rank, pairs, with_spare=with_spare)
 
 
 def merge(

@@ -12,7 +12,9 @@ from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.statistics import (
     TurningPairs,
     merge,
+    merge_classes,
     moments_of,
+    without_spare_axes,
 )
 from tests.core.small_models import principal_rows, second_moment
 
@@ -432,3 +434,51 @@ def test_samples_whose_squares_are_lost_are_an_error_only_if_there_are_no_others
     statistics.check_size([moments(1e-149 * X)])
     with pytest.raises(ValueError, match=r"samples must have values of at least 1e-150"):
         statistics.check_size([moments(size * X)])
+
+
+@pytest.mark.parametrize("size", [1e-290, 1e290])
+def test_parts_of_tiny_or_huge_weight_add_up(size):
+    X, w = samples(20, 4)
+    whole = moments(X, w)
+    found = merge([moments(X[:8], size * w[:8]), moments(X[8:], size * w[8:])], device=CPU)
+    assert_allclose(found.scatter() / size, whole.scatter(), rtol=1e-12)
+    assert_allclose(moments(X, size * w, n_chunks=3).scatter() / size, whole.scatter(), rtol=1e-12)
+
+
+def test_spare_axes_let_a_class_grow_row_by_row():
+    rng = np.random.default_rng(0)
+    # The lengths of the axes differ by one percent each.
+    X = rng.normal(size=(300, 40)) * 0.99 ** np.arange(40)
+    whole = moments(X, max_rank=4)
+    cut, (grown,) = moments(X[:1], max_rank=4), (moments(X[:1], max_rank=4),)
+    for row in X[1:]:
+        part = moments(row[None], max_rank=4)
+        cut = merge([cut, part], 4, device=CPU)
+        (grown,) = merge_classes([grown], [(0, part)], 4, device=CPU)
+
+    assert (whole.rank, cut.rank, grown.rank) == (4, 4, 12)
+    seen = without_spare_axes(grown, 4)
+    assert seen.rank == 4
+    assert_allclose(np.diag(seen.scatter()), np.diag(whole.scatter()))
+
+    def share(found):
+        """Return the share of the energy of the longest axes that the found axes hold."""
+        basis = np.linalg.qr(found.factor.T)[0]
+        return np.square(whole.factor @ basis).sum() / np.square(whole.factor).sum()
+
+    assert share(seen) > share(cut) + 0.1
+    assert without_spare_axes(whole, 4) is whole
+
+
+def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
+    monkeypatch.setattr(statistics, "FEWEST_AXES", 3)
+    monkeypatch.setattr(statistics, "_MOST_AXES", 9)
+    X = samples(60, 14)[0] * 0.5 ** np.arange(14)
+    whole = moments(X, max_rank="auto")
+    parts = [moments(rows, max_rank="auto") for rows in np.array_split(X, 6)]
+    (grown,) = parts[:1]
+    for part in parts[1:]:
+        (grown,) = merge_classes([grown], [(0, part)], "auto", device=CPU)
+
+    assert grown.rank > whole.rank
+    assert without_spare_axes(grown, "auto").rank == whole.rank

@@ -194,15 +194,16 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
     share = 1.0 if covariance == "class" else 0.0
 
     def matrix(inverse):
-        return np.linalg.inv(
-            np.diag(inverse.diagonal) + inverse.sign * inverse.rows.T @ inverse.rows
-        )
+        # The squared lengths of sums of two axes have the products of the axes.
+        axes = np.eye(X.shape[1])
+        sums = (axes[:, None] + axes).reshape(-1, len(axes))
+        lengths = inverse.lengths(torch.from_numpy(sums)).numpy().reshape(len(axes), -1)
+        own = 0.25 * lengths.diagonal()
+        return np.linalg.inv(0.5 * (lengths - own[:, None] - own))
 
-    shared = matrix(relative.shared)
+    shared, pooled = matrix(relative.shared), matrix(relative.total)
     centre = weights @ X[:60] / total
     means = np.array([weights[CODES[:60] == c] @ of(c) for c in range(3)]) / class_weights[:, None]
-    between = (means - centre).T @ np.diag(class_weights / total) @ (means - centre)
-    pooled = matrix(relative.total.within) + between
     axes = np.split(relative.distances.rows, np.cumsum(relative.distances.lengths)[:-1])
     inner = [np.linalg.inv(np.linalg.inv(shared) - own.T @ own) for own in axes]
 

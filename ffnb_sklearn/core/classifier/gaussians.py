@@ -8,7 +8,14 @@ import torch
 
 from ..device import as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
-from ..linalg import ENERGY_ROUNDING, LEAST_ENERGY, DiagonalPlusGram, column_energies, lower_gram
+from ..linalg import (
+    ENERGY_ROUNDING,
+    LEAST_ENERGY,
+    LENGTH_ROUNDING,
+    DiagonalPlusGram,
+    column_energies,
+    lower_gram,
+)
 from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
@@ -124,7 +131,8 @@ class ClassGaussians:
         The penalty of an input is its variance within the classes plus the median variance of all
         inputs, so the unit of an input has little influence. The inputs have `energy` times the
         weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
-        its two classes alone. All trained neurons together weigh as much as all other features.
+        its two classes alone. All trained neurons together weigh as much as all other features, times
+        the share of samples beyond the first of each class.
         """
         within, between, sizes = self.spreads()
         penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
@@ -141,7 +149,9 @@ class ClassGaussians:
         trained, rest = spread[blocks.n_fixed :].sum(), spread[fixed].sum()
         rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[fixed].sum())
         if trained > rounding and rest > 0.0:
-            penalties[blocks.n_fixed :] = trained / rest
+            # A neuron that was fitted to a single sample says nothing of other samples.
+            known = 1.0 - len(self.counts) / self.counts.sum()
+            penalties[blocks.n_fixed :] = trained / rest / known.clamp_min(LENGTH_ROUNDING)
         return replace(self, penalties=penalties)
 
     def shared_covariance(

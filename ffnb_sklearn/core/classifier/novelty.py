@@ -6,7 +6,6 @@ detection. arXiv:2106.09022, 2021).
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -119,8 +118,8 @@ class InverseTotal:
 class RelativeDistances:
     """Distances to the nearest class, relative to those from all data, with p.
 
-    `shared` and `total` are the inverses of B, which the classes share, and of T; `weights`
-    and `means`, of shape (C,) and (C, d), are those of the classes.
+    `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
+    `means`, of shape (C, d), are those of the classes.
     """
 
     distances: GaussianDistances
@@ -134,7 +133,22 @@ class RelativeDistances:
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
         x = self.distances.centred(x)
-        return self._score(self._to_nearest(x), self.total.lengths(x))
+        nearest = self._to_nearest(x)
+        return self._score(nearest, self.total.lengths(x))
+
+    def _to_nearest(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of centred samples to the nearest class."""
+        linear, own = self.distances.terms(x)
+        ratios, nearest = linear.add_(own, alpha=0.5).max(1)
+        if not isinstance(x, torch.Tensor):
+            # Sparse rows less the mean of a class would be dense.
+            return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
+        # Distances from the centre would lose the digits of classes that are small beside them.
+        centre = as_tensor(self.distances.centre, device=x.device)
+        means = as_tensor(self.means, device=x.device) - centre
+        gaps = x - means[nearest]
+        own = own.gather(1, nearest[:, None])[:, 0]
+        return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
 
     def left_out_likeness(
         self,
@@ -174,58 +188,49 @@ class RelativeDistances:
         in_class = in_pooled + (1.0 - self.shrinkage) * added / n
 
         distances = self._to_classes(x)
-        deviations = x - means[classes]
-        own = self._from_mean(deviations, classes)
+        own = self._to_class(x, classes)
         # Axes that were cut off do not hold the sample.
         held = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
 
         # Each distance is quadratic along the line from the class mean through the sample.
         labels, positions = torch.unique(classes, return_inverse=True)
         before = self._to_classes(means[labels])[positions]
-        after = self._to_classes(x + deviations)
+        after = self._to_classes(x + (x - means[classes]))
         products = 0.25 * (after - before)
         lengths = 0.5 * (after + before) - distances
         removed = (held * in_pooled)[:, None]
         left_out = distances + removed * products.square() / _rest(removed * lengths)
 
-        along = self._from_mean(along_axes, classes)
+        along = self._to_class(means[classes] + along_axes, classes)
         own = _left_out_distances(own, along, in_class, leverages)
         from_mean = n / (n - weights)
         left_out.scatter_(1, classes[:, None], (from_mean.square() * own)[:, None])
 
         from_centre = total / (total - weights)
-        from_all = self.total.lengths(self.distances.centred(x))
+        from_all = self._from_all(x)
         in_all = held * weights * from_centre / total
         from_all = from_centre.square() * from_all / _rest(in_all * from_all)
-        return self._score(left_out.amin(1).clamp_min(0.0), from_all)
+        return self._score(left_out.amin(1).clamp_min_(0.0), from_all)
 
     def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
         """Return the score of squared distances to the nearest class and from all data."""
         return -nearest / (from_all + self.mean_distance)
 
-    def _to_classes(self, x: torch.Tensor) -> torch.Tensor:
+    def _to_classes(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
-        centred = self.distances.centred(x)
-        linear, own = self.distances.terms(centred)
-        return self.shared.lengths(centred)[:, None] - 2.0 * linear - own
+        ratios = self.distances.log_ratios(x)
+        lengths = self.shared.lengths(self.distances.centred(x))
+        return lengths[:, None] - 2.0 * ratios
 
-    def _from_mean(self, deviations: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Return the squared lengths of deviations from the mean of one class each."""
-        own = self.distances.own_lengths(deviations, classes)
-        return (self.shared.lengths(deviations) - own).clamp_min_(0.0)
-
-    def _to_nearest(self, x: Rows) -> torch.Tensor:
-        """Return the squared distances of centred samples to the nearest class."""
-        linear, own = self.distances.terms(x)
-        ratios, nearest = linear.add_(own, alpha=0.5).max(1)
-        if not isinstance(x, torch.Tensor):
-            # Sparse rows less the mean of a class would be dense.
-            return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
-        # Distances from the centre would lose the digits of classes that are small beside them.
-        means = self.distances.centred(as_tensor(self.means, device=x.device)[nearest])
-        gaps = x - cast(torch.Tensor, means)
-        own = own.gather(1, nearest[:, None])[:, 0]
+    def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared distance of each sample to one class, of shape (n_samples,)."""
+        gaps = x - as_tensor(self.means, device=x.device)[classes]
+        own = self.distances.own_lengths(x, classes)
         return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
+
+    def _from_all(self, x: Rows) -> torch.Tensor:
+        """Return the squared distances of samples from the mean of all data."""
+        return self.total.lengths(self.distances.centred(x))
 
 
 def _rest(leverages: torch.Tensor) -> torch.Tensor:
@@ -274,5 +279,12 @@ def fit_relative_distances(
             gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon
         )
     mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
-    weights, means = as_array(gaussians.weights), as_array(gaussians.means)
-    return RelativeDistances(distances, shared, total, mean_distance, shrinkage, weights, means)
+    return RelativeDistances(
+        distances,
+        shared,
+        total,
+        mean_distance,
+        shrinkage,
+        as_array(gaussians.weights),
+        as_array(gaussians.means),
+    )

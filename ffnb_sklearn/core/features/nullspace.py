@@ -21,8 +21,9 @@ __all__ = [
 
 
 # Part of a row outside of a basis, relative to the row, below which one pass of Gram-Schmidt leaves
-# too much of the basis (J. W. Daniel et al. Mathematics of Computation 30, 1976).
-_LEAST_PART = 0.5
+# more than a digit of rounding along the basis (J. W. Daniel et al. Mathematics of Computation 30,
+# 1976).
+_LEAST_PART = 0.1
 
 
 class EmptyNullSpaceWarning(UserWarning):
@@ -178,10 +179,7 @@ class NullSpace:
         basis = self._past.basis
         if basis is None:
             return rows @ self._open
-        along = rows @ basis.T
-        beyond = rows - along @ basis
-        # The second pass removes what rounding left of large rows.
-        beyond = beyond - (beyond @ basis.T) @ basis
+        along, beyond = _split(rows, basis)
         return torch.cat([along @ self._open, beyond], dim=1)
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
@@ -201,11 +199,18 @@ class NullSpace:
 
 def _without(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
     """Return rows without their part along some orthonormal axes."""
-    if len(axes):
+    return _split(rows, axes)[1] if len(axes) else rows
+
+
+def _split(rows: torch.Tensor, axes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the coordinates of rows along some orthonormal axes, and their part beyond these."""
+    along = rows @ axes.T
+    beyond = rows - along @ axes
+    lengths, parts = (torch.linalg.vector_norm(one, dim=-1) for one in (rows, beyond))
+    if bool((parts < _LEAST_PART * lengths).any()):
         # The second pass removes what rounding left of large rows.
-        for _ in range(2):
-            rows = rows - (rows @ axes.T) @ axes
-    return rows
+        beyond = beyond - (beyond @ axes.T) @ axes
+    return along, beyond
 
 
 def null_space(past: PrincipalAxes, p: int | float) -> NullSpace:

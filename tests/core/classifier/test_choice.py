@@ -623,7 +623,8 @@ def test_trained_bands_enter_with_the_spread_of_all_other_features():
     spread = DEEP(torch.as_tensor(ROWS)).numpy()[:, classifier_columns(DEEP, True)].var(axis=0)
     scaled = spread / result
     assert len(set(result[10:])) == 1
-    assert_allclose(scaled[10:].sum(), scaled[:10].sum(), rtol=1e-9)
+    # Nine of ten samples of a class are not its first.
+    assert_allclose(scaled[10:].sum(), 0.9 * scaled[:10].sum(), rtol=1e-9)
 
 
 def test_penalties_are_free_of_scale_and_of_the_order_of_the_classes():

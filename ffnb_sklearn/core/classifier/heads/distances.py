@@ -192,14 +192,14 @@ class GaussianDistances(Head):
         linear, own = self.terms(self.centred(x))
         return linear.add_(own, alpha=0.5)
 
-    def own_lengths(self, deviations: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Return the squared lengths of deviations in the own axes of one class each."""
-        rows = torch.split(as_tensor(self.rows, device=deviations.device), list(self.lengths))
-        lengths = torch.zeros_like(deviations[:, 0])
-        for c in torch.unique(classes).tolist():
-            members = classes == c
-            lengths[members] = (deviations[members] @ rows[c].T).square_().sum(1)
-        return lengths
+    def own_lengths(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        """Return the squared length of each sample in the own axes of one class."""
+        centred = self.centred(x)
+        assert isinstance(centred, torch.Tensor)
+        nothing = x.new_zeros((len(x), len(self.planes)))
+        chosen = torch.zeros_like(nothing, dtype=torch.bool).scatter_(1, classes[:, None], True)
+        halves = self._some_scores(centred, nothing, chosen)
+        return 2.0 * halves.gather(1, classes[:, None])[:, 0]
 
     def centred(self, x: Rows) -> Rows:
         """Return samples less the centre, over the features that count."""
