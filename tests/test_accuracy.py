@@ -59,7 +59,8 @@ def test_interactions_of_two_people_one_per_task(shared_data):
     assert right >= 53
 
 
-BANDS_ONLY = {"skip_connection": False, "shared_band_size": 0, "p": 0.8, "shrinkage": 0.5}
+BANDS_ONLY = {"skip_connection": False, "shared_band_size": 0, "band_size": 1}
+BANDS_ONLY |= {"p": 0.8, "shrinkage": 0.5}
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -332,7 +332,9 @@ def of_rank(rank, n_classes=4):
     return X, np.arange(n_classes).repeat(30)
 
 
-@pytest.mark.parametrize("make", [FFNBClassifier.as_published, FFNBClassifier().set_params])
+@pytest.mark.parametrize(
+    "make", [FFNBClassifier.as_published, FFNBClassifier(band_size=1).set_params]
+)
 def test_a_band_of_rounding_warns_with_task_layer_and_p(make):
     model = make(p=6, bands__max_epochs=0, random_state=0)
     X, y = of_rank(6)
@@ -349,7 +351,7 @@ def test_a_band_of_rounding_warns_with_task_layer_and_p(make):
 
 def test_each_layer_is_named():
     X, y = of_rank(9)
-    model = FFNBClassifier(n_layers=2, p=(9, 1), random_state=0)
+    model = FFNBClassifier(band_size=1, n_layers=2, p=(9, 1), random_state=0)
     model.partial_fit(X[y == 0], y[y == 0])
 
     # The new neuron of the first layer is silent, so the second layer sees the old neuron alone.

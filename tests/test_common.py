@@ -231,7 +231,7 @@ def test_grid_search_over_p_and_band_size(tasks, way):
     estimator, prefix = small(classes_per_task=1), ""
     if way == "in a pipeline":
         estimator, prefix = make_continual_pipeline(StandardScaler(), estimator), "ffnbclassifier__"
-    grid = {f"{prefix}p": [2, 0.9], f"{prefix}band_size": [0, 2]}
+    grid = {f"{prefix}p": [2, 0.9], f"{prefix}band_size": [1, 2]}
     search = GridSearchCV(estimator, grid, cv=3, n_jobs=2, error_score="raise").fit(X, y)
     last = search.best_estimator_ if way == "alone" else search.best_estimator_[-1]
     assert last.n_tasks_ == 6

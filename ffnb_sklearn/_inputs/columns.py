@@ -17,7 +17,8 @@ from ..core.messages import level_of_user
 
 __all__ = ["ColumnRepair", "ColumnSpreads", "ColumnUnitsWarning", "warn_of_columns"]
 
-# Distance of the mean of a column from zero, in standard deviations, that causes a warning.
+# Distance of the mean of a column from zero, in standard deviations, that causes a warning if it is
+# also larger than the spread of all columns together: then all samples have nearly one direction.
 _FAR = 100.0
 
 # Ratio of the largest standard deviation to those of a tenth of the columns that causes a warning.
@@ -131,7 +132,9 @@ def warn_of_columns(spreads, names):
         return
     deviations = spreads.deviations()
     widest = int(deviations.argmax())
-    far = np.flatnonzero(varying & (np.abs(spreads.mean) > _FAR * deviations))
+    distances = np.abs(spreads.mean)
+    whole_spread = np.sqrt(np.square(deviations).sum())
+    far = np.flatnonzero(varying & (distances > _FAR * deviations) & (distances > whole_spread))
     small = np.flatnonzero(varying & (deviations < deviations[widest] / _UNLIKE))
     findings = []
     if len(far):

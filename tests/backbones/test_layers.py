@@ -335,6 +335,7 @@ def test_images_of_another_kind_or_size_are_refused():
         extractor.transform(IMAGES[:, :, 1:])
 
 
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.ColumnUnitsWarning")
 def test_before_a_classifier_in_a_search():
     pipe = make_continual_pipeline(layered(), FFNBClassifier(random_state=0))
     pipe.partial_fit(list(IMAGES[:20]), Y[:20]).partial_fit(IMAGES[20:], Y[20:])

@@ -28,7 +28,12 @@ def network(**parameters):
 def paper_mode():
     """Bands only, class covariances, multi-task initialisation."""
     return FFNBClassifier(
-        p=0.8, shrinkage=0.5, skip_connection=False, shared_band_size=0, random_state=0
+        band_size=1,
+        p=0.8,
+        shrinkage=0.5,
+        skip_connection=False,
+        shared_band_size=0,
+        random_state=0,
     )
 
 

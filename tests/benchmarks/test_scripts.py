@@ -34,6 +34,10 @@ QUICK = {
             *("--seeds", "0", "--settings", "", "shared_band_size=5"),
         ],
     ),
+    "speed.service": (
+        "times GaussianNB",
+        ["--cases", "digits", "--rows", "2", "--seeds", "0", "--settings", "shared_band_size=0"],
+    ),
     "speed.many_classes": ("predictions per second", ["--quick", "--shared", "0"]),
 }
 

@@ -159,7 +159,7 @@ SAMPLES = {
     "a matrix of masked entries": learnt(X=np.ma.masked_array(X)),
     # Values of X that are hard.
     "X of 1e12": learnt(X=1e12 * X, old_accuracy=0.0),
-    "X of 1e-12": learnt(X=1e-12 * X, accuracy=0.3),
+    "X of 1e-12": learnt(X=1e-12 * X, accuracy=0.2),
     "X of 1e60": learnt(X=1e60 * X, old_accuracy=0.0),
     "X of 1e-60": learnt(X=1e-60 * X, accuracy=0.5),
     "X of 1e100": refused(ValueError, MAGNITUDE, X=1e100 * X),

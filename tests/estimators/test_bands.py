@@ -79,6 +79,7 @@ def test_the_constructor_and_the_package_have_few_names():
     assert names == [
         *("classes_per_task", "shared_band_size", "band_size", "p", "n_layers", "bands"),
         *("skip_connection", "classifier", "covariance", "shrinkage", "epsilon", "rank"),
-        *("priors", "scale", "novelty", "chunk_size", "device", "random_state", "verbose"),
+        *("priors", "scale", "novelty", "refresh", "chunk_size", "device", "random_state"),
+        "verbose",
     ]
     assert len(ffnb_sklearn.__all__) <= 20

@@ -279,6 +279,7 @@ def test_a_parameter_of_learning_takes_effect_at_the_next_task(name, others, val
         "classes_per_task": lambda one: one.fit(X, Y).n_tasks_,
         "verbose": lambda one: capsys.readouterr().out,
         "novelty": lambda one: len(one._state.model.left_out),
+        "refresh": lambda one: one._state.model.settings.refresh,
     }.get(name, lambda one: one.decision_function(X).tolist())
     effects = [effect(one.partial_fit(X[NEW], Y[NEW])) for one in (same, changed)]
     assert effects[0] != effects[1]

@@ -51,7 +51,7 @@ def test_a_stack_of_fitted_members(head):
     stack.fit(X, NAMES)
     assert stack.estimators_ == [member]
     assert_array_equal(stack.transform(X), member.predict_proba(X))
-    assert stack.score(X, NAMES) > 0.9
+    assert stack.score(X, NAMES) > 0.85
 
 
 # ---- selection and inspection
