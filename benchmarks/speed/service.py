@@ -26,7 +26,7 @@ N_COMPARED = 500
 
 STEPS = ["learn", "solve", "answer"]
 
-# What identifies a run; all other values of a record are measured.
+# Keys of a run; all other values of a record are measured.
 KEYS = {"case", "settings", "seed"}
 
 

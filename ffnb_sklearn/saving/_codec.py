@@ -93,7 +93,7 @@ class Writer(_Walk):
     def __init__(self):
         super().__init__()
         self.arrays = []
-        # What `load` needs beside the file: factories by name, and types that skops does not trust.
+        # `load` also needs factories by name, and types that skops does not trust.
         self.factories = {}
         self.types = set()
 

@@ -464,7 +464,7 @@ def test_numbers_and_strings_of_any_type_are_kept(parameters, tmp_path):
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     for name, value in parameters.items():
         assert loaded.get_params()[name] == value
-    # What was learned holds plain values, which every file holds.
+    # The learned state holds plain values, which every file can hold.
     settings = model._state.model.settings
     for value in (*vars(settings).values(), *vars(settings.descent).values(), *settings.p):
         assert type(value) in (bool, int, float, str, tuple, type(None), Descent)

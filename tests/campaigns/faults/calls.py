@@ -75,7 +75,7 @@ def sequences(n_frames=5, seed=0):
 
 
 def other(make, **parameters):
-    """What is merged: an estimator that knows classes 1 to 3 from other samples."""
+    """Return an estimator to be merged, which knows classes 1 to 3 from other samples."""
     return make(**parameters).partial_fit(1.01 * X[Y >= 1], Y[Y >= 1])
 
 
