@@ -73,7 +73,7 @@ def stream(X, y, first, n_rows, parameters, seed):
         for name, value in zip(STEPS, np.diff(times), strict=True):
             seconds[name].append(value)
         model = new
-        if row % 20 == 0:
+        if (row - first) % 20 == 0:
             # Pickles hold no solution.
             anew = pickle.loads(pickle.dumps(model)).predict(compared)
             answers = model.predict(compared)
