@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ["tests/inputs", "tests/pipeline", "tests/public_cases", "tests/estimators"]
+TESTS = ["tests/inputs", "tests/pipeline", "tests/public_cases", "tests/base"]
 
 
 def run(*arguments, **variables):

@@ -6,7 +6,7 @@ errors and warnings are in `metrics`, `datasets`, `backbones` and `exceptions`.
 """
 
 from . import backbones, datasets, exceptions, metrics, streams  # noqa: F401
-from ._estimators.bands import Bands
+from ._base.bands import Bands
 from ._version import __version__
 from .backbones import TorchFeatureExtractor
 from .baselines import NaiveIncrementalClassifier

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from ._estimators.bands import Bands
-from ._estimators.base import ClassIncrementalClassifier, task_on
-from ._estimators.settings import check_seed, check_unchanged, descent_of
+from ._base.bands import Bands
+from ._base.base import ClassIncrementalClassifier, task_on
+from ._base.settings import check_seed, check_unchanged, descent_of
 from ._inputs.seeds import next_seed
+from .core.bands.tuning.naive import empty_network, grow, train_newest
 from .core.device import resolve_device
-from .core.tuning.naive import empty_network, grow, train_newest
 
 __all__ = ["NaiveIncrementalClassifier"]
 

@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ._estimators.bands import Bands
-from ._estimators.base import ClassIncrementalClassifier, task_on
-from ._estimators.bound import BoundMixin
-from ._estimators.export import ExportMixin
-from ._estimators.novelty import NoveltyMixin
-from ._estimators.priors import check_priors, class_priors, with_unforeseen
-from ._estimators.revision import RevisionMixin
-from ._estimators.settings import (
+from ._base.bands import Bands
+from ._base.base import ClassIncrementalClassifier, task_on
+from ._base.bound import BoundMixin
+from ._base.export import ExportMixin
+from ._base.novelty import NoveltyMixin
+from ._base.priors import check_priors, class_priors, with_unforeseen
+from ._base.revision import RevisionMixin
+from ._base.settings import (
     bands_of,
     check_continuation,
     check_seed,
@@ -28,14 +28,14 @@ from ._estimators.settings import (
     solved_settings,
     warn_of_idle_parameters,
 )
-from ._estimators.state import learned_attribute
+from ._base.state import learned_attribute
 from ._inputs.columns import ColumnSpreads, warn_of_columns
 from ._inputs.labels import label_positions
 from ._inputs.seeds import next_seed
 from ._inputs.sparse import WideSamples
-from .core.classifier.heads import HEADS
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
+from .core.heads import HEADS
 from .core.learning import learn
 from .core.model import empty_model
 

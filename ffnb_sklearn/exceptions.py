@@ -1,6 +1,6 @@
 """The errors and warnings of the package."""
 
-from ._estimators.transactions import ConcurrentLearningError
+from ._base.transactions import ConcurrentLearningError
 from ._inputs.columns import ColumnUnitsWarning
 from .backbones._network import RandomFeaturesWarning
 from .backbones._pretraining import NonFiniteLossError

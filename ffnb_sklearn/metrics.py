@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ._inputs.arrays import as_numpy
-from .core.bound import ForgettingBound, LayerBound
+from .core.bands.bound import ForgettingBound, LayerBound
 
 __all__ = [
     "ForgettingBound",

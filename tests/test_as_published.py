@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 from ffnb_sklearn import Bands, FFNBClassifier
-from ffnb_sklearn.core.tuning.descent import MomentumSteps
+from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 from tests.dense_ffnb import READINGS, DenseFFNB
 

@@ -383,7 +383,7 @@ def test_fine_tuning_repeats_with_random_state():
 
 def test_a_failure_in_an_epoch_leaves_the_estimator(monkeypatch):
     model = tuned(estimator(**TUNED), [0, 1])
-    monkeypatch.setattr("ffnb_sklearn.core.tuning.descent.rate_factor", failing)
+    monkeypatch.setattr("ffnb_sklearn.core.bands.tuning.descent.rate_factor", failing)
     with unchanged(model, OVERLAPPING), pytest.raises(RuntimeError, match="told to fail"):
         tuned(model, [2, 3, 4, 5, 6, 7])
 

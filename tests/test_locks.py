@@ -5,7 +5,7 @@ from threading import Event, Thread
 
 import pytest
 
-from ffnb_sklearn._locks import ForkSafeLock
+from ffnb_sklearn._inputs.locks import ForkSafeLock
 
 
 def test_one_thread_may_take_the_lock_twice_and_others_wait():

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ffnb_sklearn._locks import ForkSafeLock
+from ffnb_sklearn._inputs.locks import ForkSafeLock
 from ffnb_sklearn.backbones._augmentation import MirrorShift
 from ffnb_sklearn.backbones._channels import channel_axes, check_channel_axis
 from ffnb_sklearn.backbones._inputs import Inputs

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from ffnb_sklearn._locks import ForkSafeLock
+from ffnb_sklearn._inputs.locks import ForkSafeLock
 
 _CPU = torch.device("cpu")
 

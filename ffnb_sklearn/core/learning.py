@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from .bands.drafts import append_drafts, draft_bands
+from .bands.tuning.finetune import finetune
 from .device import as_array, as_tensor, few_threads
-from .drafts import append_drafts, draft_bands
 from .features.feature_map import FeatureMap
 from .likeness import LeftOutLikeness, pooled_likeness
 from .linalg import LENGTH_ROUNDING
 from .model import Model, Samples, Task, updated_moments
 from .settings import Settings
 from .sparse import SparseInputs
-from .tuning.finetune import finetune
 
 # Samples whose left-out likeness is computed: a quantile of 5 % is then known up to 0.7 %.
 _ENOUGH = 1000

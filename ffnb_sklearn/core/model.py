@@ -14,17 +14,17 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
-from .classifier.heads.distances import GaussianDistances
-from .classifier.heads.interface import NUMBERS_TOGETHER, Rows
-from .classifier.novelty import RelativeDistances, fit_relative_distances
-from .classifier.solve import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .device import as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past, PrincipalAxes
 from .features.old_classes import extend_moments
 from .features.shared_band import draw_shared_band
+from .heads.distances import GaussianDistances
+from .heads.interface import NUMBERS_TOGETHER, Rows
 from .likeness import LeftOutLikeness
+from .novelty import RelativeDistances, fit_relative_distances
 from .settings import Settings
+from .solution import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .sparse import SparseInputs, SparseRows, class_moments
 from .statistics import (
     Array,

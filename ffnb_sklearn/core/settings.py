@@ -8,7 +8,7 @@ from typing import Literal
 class Descent:
     """Settings of a gradient descent; ``max_epochs=0`` skips it.
 
-    `n_folds`, `draws` and `standard_errors` belong to `ffnb_sklearn.core.tuning.finetune` alone.
+    Only `ffnb_sklearn.core.bands.tuning.finetune` uses `n_folds`, `draws` and `standard_errors`.
     """
 
     max_epochs: int

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from .._estimators.priors import check_priors
-from .._estimators.transactions import exclusive
-from .._estimators.validation import check_samples
+from .._base.priors import check_priors
+from .._base.transactions import exclusive
+from .._base.validation import check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
 from ..classifier import FFNBClassifier

@@ -11,11 +11,11 @@ import os
 import numpy as np
 import torch
 
-from .._estimators.base import ClassIncrementalClassifier
+from .._base.base import ClassIncrementalClassifier
 from .._inputs.labels import check_labels
 from ..backbones import SkeletonGCN, TorchFeatureExtractor
 from ..backbones._network import is_state
-from ..core.tuning.naive import NaiveNetwork
+from ..core.bands.tuning.naive import NaiveNetwork
 from ..skeletons import SkeletonDescriptor
 from ._schema import NETWORKS
 

@@ -16,8 +16,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
-from .._estimators.bands import Bands
-from .._estimators.state import State
+from .._base.bands import Bands
+from .._base.state import State
 from .._inputs.columns import ColumnRepair
 from .._inputs.sparse import RandomProjection
 from ..backbones import (
@@ -30,6 +30,7 @@ from ..backbones import (
 )
 from ..baselines import NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
+from ..core.bands.tuning.naive import NaiveNetwork, Outputs
 from ..core.features.batch_norm import BatchNorm
 from ..core.features.feature_map import Band, FeatureMap
 from ..core.features.shared_band import SharedBand
@@ -37,7 +38,6 @@ from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Descent, Settings
 from ..core.statistics import ClassMoments
-from ..core.tuning.naive import NaiveNetwork, Outputs
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
-from ffnb_sklearn._estimators.base import ClassIncrementalClassifier
-from ffnb_sklearn._estimators.transactions import exclusive
+from ffnb_sklearn._base.base import ClassIncrementalClassifier
+from ffnb_sklearn._base.transactions import exclusive
 from ffnb_sklearn._inputs.seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core.bound import forgetting_bound, open_axes
+from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
 from ffnb_sklearn.core.model import Task
 from ffnb_sklearn.core.statistics import merge, moments_of
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error

@@ -1,0 +1,1 @@
+"""Trained bands: nothing here runs with band_size=0."""

@@ -1,0 +1,109 @@
+"""Gradient descent of the paper: hinge loss, momentum, an adaptive rate [Sec. 4.1]."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...settings import Descent
+
+# Factor of the adaptive rate (the paper's, Sec. 4.1).
+_RATE_FACTOR = 0.99
+
+
+class MomentumSteps:
+    """Steps of stochastic gradient descent on leaves, in place.
+
+    `rate` is that of the next step. (Torch's own optimisers take seconds to import.)
+    """
+
+    def __init__(self, parameters: Sequence[torch.Tensor], descent: Descent) -> None:
+        self.rate = descent.learning_rate
+        self._parameters, self._descent = parameters, descent
+        self._velocities = [torch.zeros_like(one) for one in parameters]
+
+    def __call__(self, loss: torch.Tensor) -> None:
+        """Take a step down a loss; the gradient includes the weight decay."""
+        gradients = torch.autograd.grad(loss, self._parameters)
+        with torch.no_grad():
+            for one, velocity, gradient in zip(
+                self._parameters, self._velocities, gradients, strict=True
+            ):
+                velocity.mul_(self._descent.momentum).add_(gradient)
+                velocity.add_(one, alpha=self._descent.weight_decay)
+                one.sub_(velocity, alpha=self.rate)
+
+    def epoch(
+        self, loss: Callable[[torch.Tensor], torch.Tensor], n_samples: int, rng: np.random.Generator
+    ) -> float:
+        """Take a step per mini-batch of one pass over the samples, and return their mean loss.
+
+        `loss` returns the mean loss of the samples with the given numbers. Raise `ValueError` if
+        the descent has left the range of numbers.
+        """
+        device = self._parameters[0].device
+        order = torch.as_tensor(rng.permutation(n_samples), device=device)
+        total = self._parameters[0].new_zeros(())
+        for batch in torch.split(order, self._descent.batch_size):
+            with torch.enable_grad():
+                value = loss(batch)
+            self(value)
+            total += value.detach() * len(batch)
+        # Scatters of the responses have the fourth power of the length of the rows.
+        powers = [torch.linalg.vector_norm(one) ** 4 for one in self._parameters]
+        if not all(map(torch.isfinite, (total, *powers))):
+            raise ValueError(
+                f"learning_rate={self._descent.learning_rate} or weight_decay="
+                f"{self._descent.weight_decay} is too large: the descent has left the range of "
+                "numbers. Use a smaller one, or features of the scale of the first task."
+            )
+        return float(total) / n_samples
+
+    def epochs(self, losses: Sequence[float]) -> Iterator[None]:
+        """Yield once per epoch, whose loss the caller adds to `losses`, until the descent ends."""
+        for _ in range(self._descent.max_epochs):
+            yield
+            if has_stalled(losses, self._descent.patience):
+                return
+            if self._descent.adaptive_rate:
+                self.rate *= rate_factor(losses)
+
+
+def deal(
+    classes: npt.NDArray[np.int64], n_folds: int, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Deal the samples of each class out to folds in turn; a single fold, -1, is no fold."""
+    folds = np.full_like(classes, -1)
+    for label in np.unique(classes) if n_folds > 1 else ():
+        members = rng.permutation(np.flatnonzero(classes == label))
+        folds[members] = (rng.integers(n_folds) + np.arange(len(members))) % n_folds
+    return folds
+
+
+def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    r"""Compute :math:`\max(0, 1 - s_y + \max_{c \ne y} s_c)` of each sample.
+
+    It is zero if the own class y leads all other classes by 1, or is the only class (K. Crammer and
+    Y. Singer. On the algorithmic implementation of multiclass kernel-based vector machines. Journal
+    of Machine Learning Research 2, 2001). Scores s have the shape (..., n_samples, n_classes).
+    """
+    index = classes[:, None].expand(*scores.shape[:-1], 1)
+    own = scores.gather(-1, index)
+    lacking = (scores - own + 1.0).scatter(-1, index, 0.0)
+    return lacking.amax(-1).clamp_min(0.0)
+
+
+def rate_factor(losses: Sequence[float]) -> float:
+    """Return the factor of the rate: 0.99 if the loss changes faster than before, or 1 / 0.99."""
+    speeds = [abs(after - before) for before, after in pairwise(losses[-3:])]
+    faster = len(speeds) == 2 and speeds[1] > speeds[0]
+    return _RATE_FACTOR if faster else 1.0 / _RATE_FACTOR
+
+
+def has_stalled(losses: Sequence[float], patience: int | None) -> bool:
+    """Return whether none of the last epochs, `patience` in number, had a lower loss."""
+    if patience is None or len(losses) <= patience:
+        return False
+    return min(losses[-patience:]) >= min(losses[:-patience])

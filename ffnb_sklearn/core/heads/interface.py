@@ -1,0 +1,111 @@
+"""The contract of a head: all that the model and the estimator ask of a classifier."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import nn
+
+from ..device import as_array, as_tensor
+from ..settings import Settings
+from ..sparse import SparseRows
+from ..statistics import Array
+from .gaussians import ClassGaussians
+
+__all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]
+
+# Most numbers of a product of samples with the rows of some classes. Many small products take
+# longer, most of all on a GPU, and one of all classes needs memory.
+NUMBERS_TOGETHER = 2**22
+
+# Features of samples: a tensor of shape (n_samples, d), or wide sparse inputs.
+Rows = torch.Tensor | SparseRows
+
+
+class Choice(NamedTuple):
+    """Values that a head is solved with.
+
+    `input_energy` is the energy of the inputs as a multiple of the shared band's, or None for the
+    class separation; `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance
+    within classes. Only classes that are Gaussian in the inputs, which then count alone, have a
+    `temperature`.
+    """
+
+    input_energy: float | None
+    shrinkage: float
+    epsilon: float
+    temperature: float | None = None
+
+
+class Head(ABC):
+    """A classifier that follows from the Gaussians of C classes; it holds NumPy arrays alone.
+
+    Attributes
+    ----------
+    planes, offsets : ndarray of shape (n_planes, d) and (n_planes,)
+        The linear part.
+    keeps_own : bool
+        Whether a class keeps a part of its own covariance, so that its shrinkage is limited, and
+        may be compared as a Gaussian in the inputs.
+    fixed_ridge : float or None
+        Relative ridge, if the head does not follow the chosen one.
+    tuned_as : str
+        Name of the head, linear in the features, whose hinge loss fine-tuning descends.
+    """
+
+    planes: Array
+    offsets: Array
+
+    keeps_own: ClassVar[bool] = False
+    fixed_ridge: ClassVar[float | None] = None
+    tuned_as: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def solved(cls, gaussians: ClassGaussians, choice: Choice, settings: Settings) -> "Head":
+        """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
+
+    def followed(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
+        """Return the head with some known classes solved again; None if it cannot.
+
+        `gaussians` holds the classes with the given numbers, over the features that count.
+        """
+        return None
+
+    @staticmethod
+    @abstractmethod
+    def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
+        """Return the number of weights, given the number of own axes of all classes."""
+
+    @abstractmethod
+    def scores(self, x: Rows) -> torch.Tensor:
+        """Return the scores of samples, of shape (n_samples, C)."""
+
+    def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
+        """Return the class of the highest score of each sample, the first in `order` of equals."""
+        return order[self.scores(x)[:, order].argmax(1)]
+
+    def logits(self, scores: Array) -> Array:
+        """Return logarithms of the probabilities, but for a constant, in the order of scores."""
+        logits = self.logits_module()(as_tensor(scores))
+        return as_array(logits)
+
+    @abstractmethod
+    def with_priors(self, scores: Array, priors: Array) -> Array:
+        """Return the scores for classes of these priors, of sum one, instead of equal ones."""
+
+    @abstractmethod
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the module that maps features to the scores for classes of these priors."""
+
+    @abstractmethod
+    def logits_module(self) -> nn.Module:
+        """Return the module that maps scores to `logits`."""
+
+    def pooling(self) -> Array | None:
+        """Return the matrix that turns the tanh of responses into scores.
+
+        It is None if the responses of the planes are the scores.
+        """
+        return None

@@ -1,0 +1,228 @@
+r"""Pairwise Fisher discriminants of all classes, and the sum of their outputs [Sec. 3.2.3].
+
+For classes t and r, Gaussian with regularised covariances,
+
+.. math:: w_{tr} = (\tilde\Sigma_t + \tilde\Sigma_r + s I)^{-1} (\mu_t - \mu_r), \qquad
+          b_{tr} = -\tfrac12 w_{tr} \cdot (\mu_t + \mu_r), \qquad
+          \tilde\Sigma_c = (1 - \rho) \Sigma_c + \rho \Sigma_{pooled} .
+
+(The paper prints b without the 1/2, which puts the threshold off the midpoint.) With equal
+covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh is the posterior of
+t minus the posterior of r.
+
+The part B that all pairs share is factored once. A pair adds the rows U of its two classes, and by
+the Woodbury identity
+
+.. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
+          \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta .
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..device import as_array, as_tensor
+from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
+from ..settings import Settings
+from ..statistics import Array
+from .gaussians import ClassGaussians
+from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
+from .modules import LossLogits, PlaneScores
+
+__all__ = ["PairwiseFisher", "fit_pairwise"]
+
+# Losses added to those of each class, which keeps probabilities away from 0 and 1.
+_SURE = 0.01
+
+
+@dataclass(frozen=True)
+class PairwiseFisher(Head):
+    """Hyperplanes of all pairs of classes.
+
+    Attributes
+    ----------
+    planes : ndarray of shape (C (C - 1) / 2, d)
+        w of the pairs (t, r), r < t, in the order (1, 0), (2, 0), (2, 1), (3, 0), ..., so a new
+        class appends its pairs.
+    offsets : ndarray of shape (C (C - 1) / 2,)
+        b of the pairs.
+    n_classes : int
+        C.
+    """
+
+    planes: Array
+    offsets: Array
+    n_classes: int
+
+    tuned_as = "ovo"
+
+    @classmethod
+    def solved(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> "PairwiseFisher":
+        """Solve the hyperplanes."""
+        return fit_pairwise(
+            gaussians,
+            covariance=settings.covariance,
+            shrinkage=choice.shrinkage,
+            epsilon=choice.epsilon,
+            half_bias=settings.half_bias,
+        )
+
+    @staticmethod
+    def n_weights(n_features: int, n_classes: int, n_axes: int) -> int:
+        """Return the number of planes and offsets."""
+        return _n_pairs(n_classes) * (n_features + 1)
+
+    def scores(self, x: Rows) -> torch.Tensor:
+        """Return the sum of the pair outputs of each class, of shape (n_samples, C).
+
+        The output of the pair (t, r) counts positive for t and negative for r, so the scores of a
+        sample lie between -(C - 1) and C - 1 and sum to zero.
+        """
+        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
+        pooled = planes.new_zeros((len(x), self.n_classes))
+        for first, stop in _blocks(self.n_classes, len(x)):
+            # Class t has t pairs (t, r), r < t.
+            some = slice(_n_pairs(first), _n_pairs(stop))
+            against = pooled.new_zeros((len(x), stop - first, stop))
+            t, r = torch.tril_indices(stop - first, stop, first - 1, device=x.device)
+            against[:, t, r] = (x @ planes[some].T).add_(offsets[some]).tanh_()
+            pooled[:, first:stop] += against.sum(2)
+            pooled[:, :stop] -= against.sum(1)
+        return pooled
+
+    def logits_module(self) -> nn.Module:
+        r"""Return the logarithms of probabilities as a function of the scores.
+
+        A pair output is the posterior of one class minus that of the other, so
+        :math:`L_t = (C - 1 - s_t) / 2` is the expected number of opponents to which class t loses,
+        and :math:`p_t \propto 1 / L_t`. For two classes :math:`p_t` is the pair's posterior itself.
+        """
+        return LossLogits(self.n_classes, _SURE)
+
+    def with_priors(self, scores: Array, priors: Array) -> Array:
+        """Divide the expected losses by the priors, relative to equal priors."""
+        most = self.n_classes - 1 + 2.0 * _SURE
+        return most - (most - scores) / (self.n_classes * priors)
+
+    def scores_module(self, priors: Array) -> nn.Module:
+        """Return the pairs as a module; pooling and the adjustment for priors are affine."""
+        shift = self.with_priors(np.zeros((1, self.n_classes)), priors)
+        mixing = self.with_priors(self.pooling(), priors) - shift
+        arrays = {
+            "planes": self.planes,
+            "offsets": self.offsets,
+            "mixing": mixing,
+            "shift": shift,
+        }
+        return PlaneScores(arrays, has_tanh=True)
+
+    def pooling(self) -> Array:
+        """Return the matrix that adds up the pair outputs."""
+        t, r = np.tril_indices(self.n_classes, -1)
+        identity = np.eye(self.n_classes)
+        return identity[t] - identity[r]
+
+
+def _n_pairs(n_classes: int) -> int:
+    """Return the number of pairs of some classes."""
+    return n_classes * (n_classes - 1) // 2
+
+
+def _blocks(n_classes: int, n_samples: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of classes, one at least, whose pairs have few enough outputs together."""
+    first = 0
+    while first < n_classes:
+        stop = first + 1
+        while stop < n_classes and n_samples * (stop + 1) * (stop + 1 - first) <= NUMBERS_TOGETHER:
+            stop += 1
+        yield first, stop
+        first = stop
+
+
+def fit_pairwise(
+    gaussians: ClassGaussians,
+    *,
+    covariance: str,
+    shrinkage: float,
+    epsilon: float,
+    half_bias: bool = True,
+) -> PairwiseFisher:
+    """Solve the Fisher discriminants of all pairs of classes.
+
+    Parameters
+    ----------
+    gaussians : ClassGaussians
+        The classes.
+    covariance : {"class", "identity"}
+        Class covariances, or in their place the identity times the unit of the variance.
+    shrinkage : float
+        rho in [0, 1]. With 0 a pair depends on its two classes alone, the ridge included; with 1
+        all pairs share the pooled covariance.
+    epsilon : float
+        Ridge, relative to the mean variance within classes or, if the classes say so, absolute.
+    half_bias : bool, default=True
+        Whether b has its factor 1/2, which the paper omits.
+
+    Returns
+    -------
+    PairwiseFisher
+        The hyperplanes of all pairs.
+    """
+    if covariance == "identity":
+        gaussians, shrinkage = gaussians.with_identity(), 0.0
+    means, lengths, n_classes = gaussians.means, gaussians.lengths, len(gaussians.means)
+    if shrinkage == 0.0:
+        base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
+        scale = _separate_ridges(gaussians, epsilon)
+    else:
+        base = gaussians.shared_covariance(shrinkage, epsilon, times=2.0)
+        scale = means.new_ones((n_classes, n_classes))
+    rows = means.new_zeros((n_classes, max(lengths) if shrinkage < 1.0 else 0, means.shape[1]))
+    if shrinkage < 1.0:
+        for padded, part, weight in zip(rows, gaussians.parts(), gaussians.weights, strict=True):
+            padded[: len(part)] = part * ((1.0 - shrinkage) / weight).sqrt()
+    planes = _planes(rows, means, base, scale)
+    t, r = np.tril_indices(n_classes, -1)
+    offsets = torch.linalg.vecdot(planes, means[t] + means[r])
+    offsets *= -0.5 if half_bias else -1.0
+    return PairwiseFisher(as_array(planes), as_array(offsets), n_classes)
+
+
+def _planes(
+    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
+) -> torch.Tensor:
+    """Solve all pairs, given the rows of each class, of shape (C, w, d), B and s, (C, C)."""
+    n_classes, width, _ = rows.shape
+    solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
+    solved_means = base.solve(means)
+    grams, at_means = rows @ solved_rows.mT, rows @ solved_means.T
+    planes = [means[:0]]
+    for t in range(1, n_classes):
+        cross = (solved_rows[:t].flatten(0, 1) @ rows[t].T).reshape(t, width, width)
+        upper = torch.cat([grams[t].expand_as(cross), cross.mT], dim=2)
+        system = torch.cat([upper, torch.cat([cross, grams[:t]], dim=2)], dim=1)
+        system.diagonal(dim1=1, dim2=2).add_(scale[t, :t, None])
+        own = at_means[t, :, t] - at_means[t, :, :t].T
+        theirs = at_means[:t, :, t] - at_means[:t].diagonal(dim1=0, dim2=2).T
+        factor = cholesky(system, name=f"the covariance of class {t} against another")
+        a = solve_in_place(factor, torch.cat([own, theirs], dim=1)[:, :, None])[:, None, :, 0]
+        block = solved_means[t] - solved_means[:t] - a[:, 0, :width] @ solved_rows[t]
+        block -= (a[:, :, width:] @ solved_rows[:t])[:, 0]
+        planes.append(block.div_(scale[t, :t, None]))
+    return torch.cat(planes)
+
+
+def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
+    """Return the ridge of each pair over the penalties, of shape (C, C), without shrinkage."""
+    residual = (gaussians.residuals / gaussians.penalties).mean(1) / gaussians.weights
+    if gaussians.absolute_ridge:
+        return epsilon + residual[:, None] + residual
+    own = epsilon * gaussians.mean_variances() + residual
+    scale = own[:, None] + own
+    # Two classes of one sample each have no spread.
+    return torch.where(scale > 0.0, scale, epsilon * gaussians.pooled_variance())

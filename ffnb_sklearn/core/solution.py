@@ -1,0 +1,112 @@
+"""Solution of the classifier from the moments, and its size."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from .features.feature_map import FeatureMap, classifier_blocks, classifier_columns
+from .heads import HEADS, Head
+from .heads.gaussians import ClassGaussians
+from .linalg import SUM_ROUNDING
+from .selection import Choice, choose, with_choice
+from .settings import Settings
+from .statistics import FEWEST_AXES, ClassMoments
+
+__all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
+
+
+class Solution(NamedTuple):
+    """A classifier over the features of `classifier_columns`, and what it was solved with.
+
+    `chosen_at` is the total weight of the samples when the choice was made.
+    """
+
+    classifier: Head
+    choice: Choice
+    chosen_at: float
+
+
+def solve(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    *,
+    device: torch.device,
+    seed: int = 0,
+    choice: Choice | None = None,
+) -> Solution:
+    """Solve the classifier from the moments of all classes, at least one, over all features.
+
+    `seed` is that of the draws by which the choice is judged; a given `choice` is kept. Raise a
+    `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
+    `IllConditionedWarning` if the diagonal of one had to be raised.
+    """
+    gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
+    head = HEADS[settings.classifier].solved(gaussians, choice, settings)
+    return Solution(head, choice, sum(each.weight for each in moments))
+
+
+def follow(
+    solution: Solution,
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    numbers: Sequence[int],
+    settings: Settings,
+    *,
+    device: torch.device,
+) -> Solution | None:
+    """Return a solution for new moments of some known classes; None if the head has none.
+
+    All that the classes share stays as it is: the choice, the matrix B of the distances and their
+    temperature. `moments` are those of the classes with the given numbers.
+    """
+    if not numbers:
+        return solution
+    columns = classifier_columns(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device)
+    if solution.choice.temperature is not None:
+        blocks = classifier_blocks(features, settings.skip_connection)
+        gaussians = gaussians.first(blocks.n_inputs)
+    head = solution.classifier.followed(gaussians, numbers)
+    if head is None:
+        return None
+    return solution._replace(classifier=head)
+
+
+def chosen_gaussians(
+    features: FeatureMap,
+    moments: Sequence[ClassMoments],
+    settings: Settings,
+    choice: Choice | None,
+    device: torch.device,
+    seed: int,
+) -> tuple[ClassGaussians, Choice]:
+    """Return the classes with the penalties of a choice, and the choice; None makes it."""
+    columns = classifier_columns(features, settings.skip_connection)
+    blocks = classifier_blocks(features, settings.skip_connection)
+    gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
+    if choice is None:
+        choice = choose(gaussians, blocks, settings, features.shared, HEADS[settings.classifier])
+    gaussians = with_choice(gaussians, blocks, choice)
+    return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
+
+
+def n_classifier_weights(
+    features: FeatureMap, moments: Sequence[ClassMoments], settings: Settings
+) -> int:
+    """Return the number of weights of the classifier, from shapes alone: nothing is solved.
+
+    These are planes and offsets, and the own axes of the classes where the head has them.
+    """
+    d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
+    n_axes = 0
+    if settings.shrinkage != 1.0 and settings.covariance != "identity":
+        for one in moments:
+            most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
+            # How many axes rounding leaves to a class depends on how its samples came.
+            n_samples = math.ceil(one.n_samples * (1.0 - SUM_ROUNDING))
+            n_axes += min(d, most, n_samples - 1)
+    return HEADS[settings.classifier].n_weights(d, n_classes, n_axes)

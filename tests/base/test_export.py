@@ -1,0 +1,228 @@
+"""to_torch: the solved classifier as a module of torch, exported and run elsewhere."""
+
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.datasets import make_classification
+from torch import nn
+
+from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.heads import HEADS
+
+# Six classes that overlap, far enough from zero and from each other in unit to be repaired.
+X, Y = make_classification(
+    11_000, 12, n_informative=8, n_classes=6, n_clusters_per_class=1, random_state=0
+)
+X[:, 3] += 100.0
+X, Y, NEW = X[:1000], Y[:1000], X[1000:]
+NAMES = np.array(["b", "a", "z", "y", "c", "x"])[Y]
+TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+
+
+def learned(**parameters):
+    """Estimator that has learned six classes in two tasks, the higher numbers first."""
+    model = FFNBClassifier(random_state=0, shared_band_size=60).set_params(**parameters)
+    for task in ([2, 3, 4, 5], [0, 1]):
+        now = np.isin(Y, task)
+        model.partial_fit(X[now], NAMES[now])
+    return model
+
+
+def run(module, samples, dtype):
+    with torch.inference_mode():
+        return module(torch.tensor(samples, dtype=getattr(torch, dtype))).double().numpy()
+
+
+CASES = [
+    *({"classifier": head} for head in HEADS),
+    *({"classifier": head, "priors": "empirical"} for head in HEADS),
+    {"priors": {name: 1.0 + 9.0 * (name == "a") for name in "abcxyz"}, "classifier": "ova"},
+    {"n_layers": 2, "band_size": 2, "bands__activation": "tanh"},
+    {"skip_connection": False, "band_size": 1, "bands__batch_norm": True},
+    {"shared_band_size": 0, "band_size": 0, "shrinkage": 1.0},
+    {"shared_band_size": 400, "scale": True},
+    {"scale": False, "covariance": "identity"},
+]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("parameters", CASES, ids=repr)
+def test_a_module_gives_the_scores_labels_and_probabilities_of_the_estimator(parameters, dtype):
+    model = learned(**parameters)
+    module = model.to_torch(dtype)
+    scores, expected = run(module, NEW, dtype), model.decision_function(NEW)
+    assert_allclose(scores, expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+    assert_array_equal(module.classes_, model.classes_)
+    probabilities = module.probabilities(torch.tensor(scores)).numpy()
+    assert_allclose(probabilities, model.predict_proba(NEW), atol=20 * TOLERANCE[dtype])
+    wrong = module.classes_[scores.argmax(1)] != model.predict(NEW)
+    # Samples on a boundary may round to either side of it.
+    assert wrong.sum() <= (2 if dtype == "float32" else 0)
+    best, second = np.sort(expected[wrong], axis=1)[:, :-3:-1].T
+    assert_allclose(best, second, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+
+
+def test_two_labels_have_two_scores_and_declared_labels_none():
+    now = np.isin(Y, [1, 2])
+    model = FFNBClassifier(random_state=0).fit(X[now], Y[now])
+    scores = run(model.to_torch("float64"), NEW, "float64")
+    half = 0.5 * (scores[:, 1] - scores[:, 0])
+    assert_allclose(half, model.decision_function(NEW), atol=1e-10)
+    model.partial_fit(X[now], Y[now], classes=[0, 7])
+    module = model.to_torch()
+    assert_array_equal(module.classes_, [1, 2])
+    assert run(module, NEW, "float32").shape == (len(NEW), 2)
+
+
+def test_a_module_is_its_own():
+    model = learned()
+    module = model.to_torch("float64")
+    before = run(module, NEW, "float64")
+    model.decay(0.1).forget("a")
+    assert_array_equal(run(module, NEW, "float64"), before)
+    assert_array_equal(run(pickle.loads(pickle.dumps(module)), NEW, "float64"), before)
+    assert list(module.parameters()) == []
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_network_and_its_head_are_exported_saved_and_loaded(head):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.Tanh()).eval()
+        images = torch.randn(500, 1, 4, 4)
+    labels = np.arange(500) % 5
+    images += torch.tensor(labels)[:, None, None, None]
+    with torch.inference_mode():
+        features = network(images)
+    model = FFNBClassifier(random_state=0, classifier=head).fit(features, labels)
+    whole = nn.Sequential(network, model.to_torch())
+    batch = {0: torch.export.Dim("batch")}
+    program = torch.export.export(whole, (images[:3],), dynamic_shapes=(batch,))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file).module()
+    for some in (images[:1], images[:7]):
+        scores = loaded(some).detach().numpy()
+        expected = model.decision_function(network(some))
+        assert_allclose(scores, expected, atol=1e-4, rtol=1e-4)
+
+
+class Both(nn.Module):
+    """Scores and probabilities."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, samples):
+        scores = self.head(samples)
+        return scores, self.head.probabilities(scores)
+
+
+EXPORTERS = {
+    "older": {"dynamo": False},
+    "newer": {"dynamo": True, "verbose": False},
+}
+
+
+def exported(head, example, exporter, path):
+    """Session of a runtime of ONNX for the scores and probabilities of a module."""
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    names = {"input_names": ["X"], "output_names": ["scores", "probabilities"]}
+    axes = {name: {0: "batch"} for name in ("X", "scores", "probabilities")}
+    with warnings.catch_warnings():
+        # The exporters use deprecated functions of torch, and the older one is deprecated itself.
+        warnings.simplefilter("ignore")
+        both = Both(head).eval()
+        torch.onnx.export(both, (example,), path, **names, dynamic_axes=axes, **EXPORTERS[exporter])
+    return runtime.InferenceSession(path)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("exporter", EXPORTERS)
+@pytest.mark.parametrize("head", HEADS)
+def test_onnx_runs_without_torch_from_an_example_of_one_row(head, exporter, dtype, tmp_path):
+    # Cosines, two layers of bands, and priors.
+    parameters = {"shared_band_size": 200, "band_size": 1, "n_layers": 2, "priors": "empirical"}
+    model = learned(classifier=head, **parameters)
+    assert len(model._state.model.features.shared.frequencies) > 0
+    module = model.to_torch(dtype)
+    example = torch.tensor(NEW[:1], dtype=getattr(torch, dtype))
+    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    # The newer exporter stores constants in single precision.
+    tolerance = 1e-10 if (exporter, dtype) == ("older", "float64") else 1e-4
+    for n_samples in (1, 7, 1000):
+        scores, probabilities = session.run(None, {"X": NEW[:n_samples].astype(dtype)})
+        expected = model.decision_function(NEW[:n_samples])
+        assert_allclose(scores, expected, atol=tolerance, rtol=tolerance)
+        # Large scores of samples between two classes differ by less than they round to.
+        expected = model.predict_proba(NEW[:n_samples])
+        assert_allclose(probabilities, expected, atol=20 * tolerance)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("unit", [1e-30, 1e-26, 1e26, 1e30])
+def test_rows_of_any_unit_have_labels_in_single_precision(head, unit):
+    centred = X - X.mean(axis=0)
+    rows = (unit * (NEW[:1000] - X.mean(axis=0))).astype(np.float32)
+    # Rows like all that were learned, and rows of another unit.
+    for scale in (unit, 1.0):
+        model = FFNBClassifier(random_state=0, classifier=head, shared_band_size=200)
+        model.fit(scale * centred, NAMES)
+        module = model.to_torch()
+        with torch.inference_mode():
+            scores = module(torch.tensor(rows))
+            probabilities = module.probabilities(scores)
+        expected = model.decision_function(rows.astype(float))
+        best, second = np.sort(expected, axis=1)[:, :-3:-1].T
+        is_clear = best - second > 1e-3 * np.abs(best)
+        assert is_clear.mean() > (0.95 if scale == unit else 0.5)
+        labels = module.classes_[scores.argmax(1)]
+        assert_array_equal(labels[is_clear], model.classes_[expected.argmax(1)][is_clear])
+        assert torch.isfinite(scores).all()
+        assert_allclose(probabilities.sum(1), np.ones(1000), rtol=1e-5)
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_onnx_has_labels_of_rows_of_any_unit(exporter, tmp_path):
+    centred = X - X.mean(axis=0)
+    model = FFNBClassifier(random_state=0).fit(centred, NAMES)
+    module = model.to_torch()
+    example = torch.tensor(centred[:1], dtype=torch.float32)
+    session = exported(module, example, exporter, tmp_path / "head.onnx")
+    for unit in (1e-26, 1e26):
+        rows = (unit * centred).astype(np.float32)
+        scores = session.run(None, {"X": rows})[0]
+        assert np.mean(module.classes_[scores.argmax(1)] == model.predict(rows)) > 0.995
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_numbers_beyond_single_precision_are_refused(head, unit):
+    model = FFNBClassifier(random_state=0, classifier=head).fit(unit * X, NAMES)
+    with pytest.raises(ValueError, match=r"to_torch needs dtype='float64' .* range of float32"):
+        model.to_torch()
+    scores = run(model.to_torch("float64"), unit * NEW[:100], "float64")
+    assert_allclose(scores, model.decision_function(unit * NEW[:100]), rtol=1e-8, atol=1e-8)
+
+
+def test_what_cannot_be_a_module_is_refused_by_name():
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float64'; got 'half'"):
+        learned().to_torch("half")
+    rows = sparse.random_array((40, 3000), density=0.01, rng=0, format="csr")
+    for shared in ("auto", 5):
+        model = FFNBClassifier(shared_band_size=shared, random_state=0)
+        model.fit(rows, np.arange(40) % 2)
+        with pytest.raises(ValueError, match=r"to_torch .* got sparse samples of 3000 features"):
+            model.to_torch()
+    narrow = FFNBClassifier(random_state=0).fit(rows[:, :200], np.arange(40) % 2)
+    scores = run(narrow.to_torch("float64"), rows[:, :200].toarray(), "float64")
+    assert_array_equal(scores.argmax(1), narrow.predict(rows[:, :200]))

@@ -1,0 +1,171 @@
+"""Parameters turned into settings, samples checked, and which settings go together."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder
+
+from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, make_continual_pipeline
+from ffnb_sklearn._base.settings import check_continuation, settings_of
+from ffnb_sklearn._base.validation import check_samples
+
+X = np.arange(12.0).reshape(4, 3)
+Y = np.array([5, 5, 8, 8])
+
+
+def checked(**changes):
+    arguments = {"X": X, "y": Y, "classes": None, "sample_weight": None, "state": None, **changes}
+    return check_samples(FFNBClassifier(), **arguments)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("p", "n_layers", "expected"),
+    [
+        (0.5, 1, (0.5,)),
+        (3, 2, (3, 3)),
+        (0, 1, (0,)),
+        ([1, 0.9], 2, (1, 0.9)),
+        ((np.int64(2), np.float32(0.5)), 2, (2, 0.5)),
+    ],
+)
+def test_p_has_one_entry_per_layer_of_a_plain_type(p, n_layers, expected):
+    settings = settings_of(FFNBClassifier(p=p, n_layers=n_layers), 4, None)
+    assert settings.p == expected
+    assert [type(one) for one in settings.p] == [type(one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("p", "message"),
+    [
+        ([], r"n_layers=1; got 0 entries"),
+        ([1, 2], r"n_layers=1; got 2 entries"),
+        ([-1], "got -1"),
+        ([1.0], r"got 1\.0"),
+        ([0.0], r"got 0\.0"),
+        ([np.nan], "got nan"),
+        (["a"], "got 'a'"),
+        ([None], "got None"),
+    ],
+)
+def test_entries_of_p_that_mean_nothing(p, message):
+    with pytest.raises(ValueError, match=f"p must .*{message}"):
+        settings_of(FFNBClassifier(p=p), 4, None)
+
+
+@pytest.mark.parametrize(("shared_band_size", "expected"), [("auto", 500), (0, 0), (5, 5)])
+def test_width_of_the_shared_band(shared_band_size, expected):
+    model = FFNBClassifier(shared_band_size=shared_band_size)
+    assert settings_of(model, 4, None).shared_band_size == expected
+
+
+@pytest.mark.parametrize(
+    "on", [{"skip_connection": True}, {"shared_band_size": 1}, {"band_size": 1}]
+)
+def test_at_least_one_kind_of_feature_is_on(on):
+    off = {"skip_connection": False, "shared_band_size": 0, "band_size": 0}
+    FFNBClassifier(**{**off, **on}).fit(X, Y)
+    with pytest.raises(ValueError, match="leave the classifier no features"):
+        FFNBClassifier(**off).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"p": (0.95, 0.95)}, "n_layers"),
+        ({"shared_band_size": 9}, "shared_band_size"),
+        ({"skip_connection": False}, "skip_connection"),
+        ({"band_size": 0}, "band_size"),
+        ({"band_size": 4}, None),
+        ({"p": (3,)}, None),
+        ({"epsilon": 9.0, "shrinkage": 0.0, "rank": None, "classifier": "ova"}, None),
+    ],
+)
+def test_what_may_change_between_tasks(change, name):
+    before = settings_of(FFNBClassifier(band_size=1), 4, None)
+    if name is None:
+        check_continuation(before, replace(before, **change))
+        return
+    for first, second in [(before, replace(before, **change)), (replace(before, **change), before)]:
+        with pytest.raises(ValueError, match=f"{name} cannot change between tasks: it was"):
+            check_continuation(first, second)
+
+
+def test_the_message_on_bands_has_both_numbers():
+    before = settings_of(FFNBClassifier(band_size=3), 4, None)
+    with pytest.raises(ValueError, match=r"band_size cannot change .* was 3 in .* is 0 now"):
+        check_continuation(before, replace(before, band_size=0))
+
+
+# ---- samples
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("estimator", [FFNBClassifier, NaiveIncrementalClassifier])
+@pytest.mark.parametrize("row", [X[0], X[0].tolist(), torch.tensor(X[0])], ids=type)
+def test_a_row_without_its_second_dimension_is_told_to_reshape(row, estimator, method):
+    with pytest.raises(ValueError, match=r"got 1D array(.|\n)*Reshape your data"):
+        getattr(estimator(), method)(row, [5])
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("float32", "float32"), ("float64", "float64"), ("int16", "float64")]
+)
+def test_samples_come_back_as_floats_and_as_they_are(given, kept):
+    Xc, y, classes, weights, state = checked(X=np.asfortranarray(X, dtype=given), classes=[9])
+    assert Xc.dtype == kept
+    assert Xc.flags.c_contiguous
+    assert_array_equal(Xc, X)
+    assert_array_equal(y, Y)
+    assert_array_equal(classes, [9])
+    assert_array_equal(weights, np.ones(4))
+    assert (state.n_features_in, state.feature_names_in, state.classes) == (3, None, None)
+
+
+def test_samples_without_weight_are_left_out():
+    Xc, y, classes, weights, _ = checked(sample_weight=[0, 2, 0, 0.5])
+    assert_array_equal(Xc, X[[1, 3]])
+    assert_array_equal(y, [5, 8])
+    assert_array_equal(weights, [2.0, 0.5])
+    assert_array_equal(classes, [5, 8])
+    _, y, classes, *_ = checked(sample_weight=[0, 0, 1, 1], classes=[9])
+    assert_array_equal(y, [8, 8])
+    assert_array_equal(classes, [5, 9])
+
+
+@pytest.mark.parametrize("entry", [1e71, -1e71])
+def test_magnitudes_whose_moments_overflow(entry):
+    with pytest.raises(ValueError, match=r"X must have magnitudes of at most 1e\+70"):
+        checked(X=np.where(X == 5.0, entry, X))
+
+
+@pytest.mark.filterwarnings("ignore::ffnb_sklearn.exceptions.FrozenTransformerWarning")
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
+@pytest.mark.parametrize("convert", [list, pd.Categorical], ids=["text", "categories"])
+def test_the_advice_for_columns_of_text_works(method, convert):
+    colours = convert(["red", "blue", "red", "blue"])
+    frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0], "colour": colours})
+    model = FFNBClassifier(shared_band_size=5, random_state=0)
+    if method == "predict":
+        model.fit(frame.assign(colour=0.0), Y)
+    arguments = (frame,) if method == "predict" else (frame, Y)
+    with pytest.raises(ValueError, match="could not convert string to float: '") as caught:
+        getattr(model, method)(*arguments)
+    (note,) = caught.value.__notes__
+    names = {
+        "make_continual_pipeline": make_continual_pipeline,
+        "make_column_transformer": make_column_transformer,
+        "OneHotEncoder": OneHotEncoder,
+        "columns": ["colour"],
+        "classifier": FFNBClassifier(shared_band_size=5, random_state=0),
+    }
+    start, end = note.index("make_continual_pipeline("), note.index(", or a vectorizer")
+    pipeline = eval(note[start:end], names)
+    assert_array_equal(pipeline.partial_fit(frame, Y).predict(frame), Y)

@@ -1,0 +1,327 @@
+"""Algorithm 2: what moves, what stays, how fast, and when it ends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
+from ffnb_sklearn.core.bands.tuning import finetune as module
+from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
+from ffnb_sklearn.core.bands.tuning.finetune import Network, Samples, finetune
+from ffnb_sklearn.core.learning import learn
+from ffnb_sklearn.core.model import empty_model, updated_moments
+from tests.core.small_models import CPU, DESCENT, SETTINGS, D, learnt, task
+
+FAST = replace(DESCENT, max_epochs=5, learning_rate=0.05)
+GENTLE = replace(DESCENT, max_epochs=30, learning_rate=0.001)
+TUNED = replace(SETTINGS, p=(1, 1), skip_connection=False, shared_band_size=0, descent=FAST)
+
+
+def known(settings=TUNED, tasks=None):
+    return learnt(tasks or [task(0, 1)], settings)
+
+
+def tuned(n=8, **changes):
+    """Bands of a second task of 2 n samples before and after tuning, and the loss."""
+    settings = replace(TUNED, **changes)
+    model, new = known(settings), task(2, 3, n=n)
+    drafts = draft_bands(model, new)
+    return drafts, *finetune(model, new, drafts)
+
+
+def copies_of(drafts):
+    """Four copies of the rows of each band, as leaves."""
+    return [(one.rows * one.reach).repeat(4, 1, 1).requires_grad_() for one in drafts]
+
+
+def test_without_epochs_bands_stay_as_they_start():
+    drafts, after, losses = tuned(descent=DESCENT)
+
+    assert losses == ()
+    assert all(a is b for a, b in zip(drafts, after, strict=True))
+
+
+def test_the_descent_uses_all_pairs_where_gaussians_predict():
+    _, pairs, losses = tuned()
+    model, new = known(), task(2, 3)
+    model = replace(model, settings=replace(TUNED, classifier="gaussian"))
+
+    after, same = finetune(model, new, draft_bands(model, new))
+
+    assert same == losses
+    assert all(torch.equal(a.rows, b.rows) for a, b in zip(after, pairs, strict=True))
+
+
+def test_a_single_class_has_no_loss():
+    settings = replace(TUNED, p=(0.5,))
+    model = empty_model(D, settings, 0)
+    drafts = draft_bands(model, task(0))
+
+    after, losses = finetune(model, task(0), drafts)
+
+    assert losses == ()
+    assert after[0] is drafts[0]
+
+
+def test_rows_move_within_the_open_axes_only():
+    model, new = known(), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    steps = copies_of(drafts)
+
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, FAST))
+
+    after = tuning._mean_of_copies([step.detach() for step in steps])
+    for start, end in zip(drafts, after, strict=True):
+        assert not torch.equal(start.rows, end.rows)
+        kept = end.open_axes.kept
+        assert len(kept) > 0
+        assert float((end.rows @ kept.T).abs().max()) < 1e-12
+
+
+def test_old_bands_are_bit_identical():
+    before = known()
+
+    after = learn(before, task(2, 3), TUNED)
+
+    for old, new in zip(before.features.bands, after.features.bands[:2], strict=True):
+        assert new is old
+    assert after.loss_curve
+
+
+def test_the_best_epoch_counts_and_the_start_is_one(monkeypatch):
+    # A rate this large makes the first step worse than the start.
+    drafts, after, losses = tuned(descent=replace(DESCENT, max_epochs=30, learning_rate=1e4))
+
+    assert len(losses) == 10
+    assert all(torch.equal(a.rows, b.rows) for a, b in zip(drafts, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("gain", "better"),
+    [
+        ([0.1, 0.1, 0.1, 0.1], True),
+        ([0.0, 0.0, 0.0, 0.0], False),
+        ([-0.1, -0.1, -0.1, -0.1], False),
+        # On the mean 0.5 and 0.8, with standard errors of 0.43 and 0.37.
+        ([1.0, 1.0, 1.0, -1.0], False),
+        ([0.8, 0.4, 2.0, 0.0], True),
+    ],
+)
+def test_an_epoch_has_to_be_better_by_two_standard_errors(gain, better):
+    at_start = torch.full((4,), 5.0)
+
+    assert module._is_better(at_start - torch.tensor(gain), at_start, 2.0) == better
+
+
+def test_the_loss_of_unseen_samples_falls_from_a_poor_start():
+    drafts, after, losses = tuned(n=60, descent=GENTLE, p=(0, 0), gamma=1.0)
+
+    assert min(losses) < 0.9 * losses[0]
+    assert not torch.equal(after[0].rows, drafts[0].rows)
+
+
+def test_epochs_go_on_at_a_loss_of_zero_because_weight_decay_still_moves_the_rows(monkeypatch):
+    kind = replace(DESCENT, max_epochs=5, weight_decay=1.0, patience=None, standard_errors=None)
+    monkeypatch.setattr(module, "Network", Silent)
+    drafts, after, losses = tuned(descent=kind)
+
+    assert losses == (0.0,) * 5
+    for start, end in zip(drafts, after, strict=True):
+        assert end.rows.norm() < 0.9 * start.rows.norm()
+
+
+class Silent(module.Network):
+    """A network whose samples all have a loss of zero."""
+
+    def hinge(self, samples, rows):
+        return 0.0 * super().hinge(samples, rows)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_rates_mean_the_same_at_every_scale(scale):
+    # Without draws: the same noise falls along other axes where inputs outweigh the bands.
+    settings = replace(TUNED, old_statistics="zero")
+    curves = [
+        known(settings, [replace(one, samples=factor * one.X) for one in (task(0, 1), task(2, 3))])
+        for factor in (1.0, scale)
+    ]
+    curves = [model.loss_curve for model in curves]
+
+    assert_allclose(curves[1], curves[0], rtol=1e-5)
+
+
+def test_draws_of_old_classes_stand_in_the_loss_only_where_these_are_gaussian(monkeypatch):
+    seen = []
+    original = module.pseudo_features
+
+    def counted(moments, n_per_class, rng, *, device):
+        seen.append((len(moments), n_per_class))
+        return original(moments, n_per_class, rng, device=device)
+
+    monkeypatch.setattr(module, "pseudo_features", counted)
+    tuned(old_statistics="zero")
+    assert seen == []
+    _, _, losses = tuned()
+    # Once to judge by, and anew in every epoch; as many as a new class has samples there.
+    assert seen == [(2, 8)] * (1 + len(losses))
+
+
+def test_draws_are_limited_and_weigh_as_much_as_a_new_class():
+    model = known(tasks=[task(*range(40), n=3)])
+    tuning = module._Tuning(model, task(40, n=8), draft_bands(model, task(40, n=8)))
+
+    samples = tuning._samples.followed_by(tuning._draws())
+
+    assert len(samples.classes) == 8 + 40
+    weights = torch.zeros(41, dtype=torch.float64).index_add(0, samples.classes, samples.weights)
+    assert_allclose(weights[:40], 8.0, rtol=1e-12)
+
+
+def test_it_repeats_with_the_seed_and_leaves_the_global_generators_alone():
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+
+    first = tuned()[1]
+    np.random.seed(1)  # noqa: NPY002
+    again = tuned()[1]
+
+    assert all(torch.equal(a.rows, b.rows) for a, b in zip(first, again, strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_it_works_where_gradients_are_switched_off():
+    with torch.no_grad():
+        quiet = tuned()[2]
+
+    assert quiet == tuned()[2]
+
+
+def test_weight_decay_shortens_the_rows():
+    new, lengths = task(2, 3), []
+    for decay in (0.0, 10.0):
+        model = known(replace(TUNED, descent=replace(FAST, weight_decay=decay)))
+        drafts = draft_bands(model, new)
+        tuning = module._Tuning(model, new, drafts)
+        steps = copies_of(drafts)
+        move = MomentumSteps(steps, model.settings.descent)
+        tuning._epoch(tuning._solved(drafts)[0], steps, move)
+        lengths.append(float(steps[0].detach().norm()))
+
+    assert lengths[1] < 0.7 * lengths[0]
+
+
+def test_samples_count_by_their_weights():
+    new = task(2, 3)
+    tuning = module._Tuning(known(), new, draft_bands(known(), new))
+
+    assert_allclose(tuning._samples.weights, new.weights / new.weights.mean(), rtol=1e-12)
+
+
+def test_no_copy_sees_its_own_fold():
+    model, new = known(replace(TUNED, old_statistics="zero")), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    tuning._folds = torch.ones_like(tuning._folds)
+    steps = copies_of(drafts)
+
+    tuning._epoch(tuning._solved(drafts)[0], steps, MomentumSteps(steps, FAST))
+
+    for step, start in zip(steps, copies_of(drafts), strict=True):
+        moved = (step != start).any(2).any(1)
+        assert moved.tolist() == [True, False, True, True]
+
+
+def test_samples_respond_as_to_the_copy_that_has_not_seen_them():
+    """The mean of four networks: each sample's outputs are those of one of them."""
+    model, new = known(), task(2, 3)
+    drafts = draft_bands(model, new)
+    tuning = module._Tuning(model, new, drafts)
+    rng = np.random.default_rng(0)
+    steps = [
+        step.detach() + torch.as_tensor(rng.normal(size=step.shape)) for step in copies_of(drafts)
+    ]
+
+    mean = tuning._mean_of_copies(steps)
+
+    _, fresh = append_drafts(model, new, mean)
+    for fold in range(4):
+        alone = tuning._mean_of_copies([step[[fold] * 4] for step in steps])
+        now = tuning._folds == fold
+        assert now.any()
+        assert_allclose(fresh[now], append_drafts(model, new, alone)[1][now], rtol=1e-9)
+    for draft, copies in zip(mean, tuning._rows(steps), strict=True):
+        assert_allclose(draft.rows, copies.mean(0), rtol=1e-12)
+
+
+def test_rows_out_of_range_are_an_error_that_names_the_rate():
+    with pytest.raises(ValueError, match=r"learning_rate=1e\+300 or weight_decay=0.0 is too large"):
+        tuned(activation="relu", descent=replace(DESCENT, max_epochs=5, learning_rate=1e300))
+
+
+def test_moments_of_new_classes_are_those_of_the_tuned_bands():
+    before, new = known(), task(2, 3)
+    drafts, _ = finetune(before, new, draft_bands(before, new))
+
+    after = learn(before, new, TUNED)
+
+    outputs = drafts[0].scale * torch.relu(drafts[0].responses)
+    for label in (2, 3):
+        now = new.classes == label
+        share = new.weights[now] / new.weights[now].sum()
+        columns = after.features.layer(1)[-2:]
+        assert_allclose(after.moments[label].mean[columns], share @ outputs[now], rtol=1e-9)
+    assert_array_equal(after.features.bands[2].weights, drafts[0].rows)
+
+
+def last_task(**changes):
+    """A model with the bands of a second task, its samples, the rows of the bands, the network."""
+    settings = replace(SETTINGS, **changes)
+    before = learnt([task(0, 1)], settings)
+    new = task(2, 3)
+    drafts = draft_bands(before, new)
+    model, fresh = append_drafts(before, new, drafts)
+    model = replace(model, moments=updated_moments(model, new, fresh))
+    zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
+    samples = Samples(before.features(new.X), zeros, new.classes, new.weights)
+    network = Network(before, model.features.bands[-2:], model.solution(CPU).classifier, CPU)
+    return model, new, samples, [draft.rows for draft in drafts], network
+
+
+@pytest.mark.parametrize("classifier", ["ovo", "ova"])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("skip_connection", [False, True])
+def test_the_hinge_is_that_of_the_models_scores(
+    classifier, activation, batch_norm, skip_connection
+):
+    model, new, samples, rows, network = last_task(
+        classifier=classifier,
+        activation=activation,
+        batch_norm=batch_norm,
+        skip_connection=skip_connection,
+    )
+
+    found = network.hinge(samples, rows)
+
+    expected = multi_class_hinge(model.scores(new.X), new.classes)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences():
+    _, _, samples, rows, network = last_task(activation="tanh")
+    moving = [row.clone().requires_grad_() for row in rows]
+
+    assert torch.autograd.gradcheck(lambda *rows: network.hinge(samples, rows).sum(), moving)
+
+
+def test_samples_are_taken_and_joined():
+    samples = last_task()[2]
+    first, second = samples.take(torch.arange(5)), samples.take(torch.arange(5, 16))
+
+    joined = first.followed_by(second)
+
+    assert all(map(torch.equal, joined, samples))

@@ -1,0 +1,168 @@
+"""The stacked moments of all classes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.features.feature_map import Blocks
+from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.statistics import ClassMoments
+
+CPU = torch.device("cpu")
+COLUMNS = np.array([0, 2, 3])
+PENALTIES = np.array([1.0, 4.0, 0.5])
+
+
+def classes(spread=1.0, gap=1.0):
+    rng = np.random.default_rng(0)
+    return [
+        ClassMoments(
+            weight,
+            weight**0.5,
+            5.0 + gap * rng.normal(size=4),
+            spread * rng.normal(size=(n_rows, 4)),
+            spread**2 * rng.random(4),
+        )
+        for weight, n_rows in [(4.0, 3), (1.0, 0), (2.5, 2)]
+    ]
+
+
+def stacked(moments, penalties=PENALTIES):
+    return ClassGaussians.from_moments(moments, COLUMNS, penalties, device=CPU)
+
+
+def test_moments_of_the_chosen_features_are_stacked():
+    moments = classes()
+
+    gaussians = stacked(moments)
+
+    assert gaussians.lengths == (3, 0, 2)
+    assert [len(part) for part in gaussians.parts()] == [3, 0, 2]
+    assert_array_equal(gaussians.weights, [4.0, 1.0, 2.5])
+    assert_array_equal(gaussians.means, [one.mean[COLUMNS] for one in moments])
+    assert_array_equal(gaussians.rows[3:], moments[2].factor[:, COLUMNS])
+    assert_array_equal(gaussians.residuals[1], moments[1].residual[COLUMNS])
+    assert_array_equal(gaussians.penalties, PENALTIES)
+
+
+def test_mean_variances_are_those_of_scaled_features():
+    moments = classes()
+
+    gaussians = stacked(moments)
+
+    scale = np.sqrt(1.0 / PENALTIES)
+    expected = [one.scatter().diagonal()[COLUMNS] @ scale**2 / one.weight / 3 for one in moments]
+    assert_allclose(gaussians.mean_variances(), expected, rtol=1e-12)
+    assert_allclose(
+        gaussians.pooled_variance(), np.average(expected, weights=[4, 1, 2.5]), rtol=1e-12
+    )
+
+
+def test_other_penalties_change_nothing_but_what_depends_on_them():
+    known, fresh = stacked(classes(), np.ones(3)), stacked(classes())
+    rows = [one.factor[:, COLUMNS] for one in classes()]
+
+    other = replace(known, penalties=fresh.penalties)
+
+    assert_allclose(other.energies, [np.square(part).sum(axis=0) for part in rows], rtol=1e-12)
+    assert_array_equal(other.rows, fresh.rows)
+    assert_array_equal(other.mean_variances(), fresh.mean_variances())
+    assert not np.allclose(known.mean_variances(), fresh.mean_variances())
+
+
+def test_where_no_class_has_spread_that_between_the_classes_counts():
+    moments = classes(0.0)
+
+    variance = stacked(moments).pooled_variance()
+
+    means = np.stack([one.mean[COLUMNS] for one in moments])
+    centred = means - np.average(means, axis=0, weights=[4, 1, 2.5])
+    expected = np.average((centred**2 / PENALTIES).mean(axis=1), weights=[4, 1, 2.5])
+    assert_allclose(variance, expected, rtol=1e-12)
+
+
+def test_where_there_is_no_spread_at_all_it_is_the_energy_or_one():
+    assert_allclose(stacked(classes(0.0, 0.0)).pooled_variance(), np.mean(25.0 / PENALTIES))
+    nothing = [replace(one, mean=0.0 * one.mean) for one in classes(0.0)]
+    assert stacked(nothing).pooled_variance() == 1.0
+
+
+def test_a_penalty_is_a_scaled_feature():
+    moments, scale = classes(), np.array([2.0, 1.0, 0.1, 3.0])
+    scaled = [
+        replace(
+            one,
+            mean=scale * one.mean,
+            factor=scale * one.factor,
+            residual=scale**2 * one.residual,
+        )
+        for one in moments
+    ]
+
+    plain = stacked(moments, 1.0 / scale[COLUMNS] ** 2)
+
+    assert_allclose(
+        stacked(scaled, np.ones(3)).mean_variances(), plain.mean_variances(), rtol=1e-12
+    )
+    assert isinstance(plain.pooled_variance(), torch.Tensor)
+
+
+def ridge_of(gaussians, epsilon):
+    return epsilon * float(gaussians.ridge_unit()) * np.diag(gaussians.penalties)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
+def test_the_shared_covariance_is_that_of_dense_matrices(shrinkage, absolute):
+    gaussians = replace(stacked(classes()), absolute_ridge=absolute)
+    rows, residuals = (one.numpy() for one in (gaussians.rows, gaussians.residuals))
+    weights = gaussians.weights.numpy()
+    pooled = (rows.T @ rows + np.diag(residuals.sum(axis=0))) / weights.sum()
+    outside = np.diag((residuals / weights[:, None]).mean(axis=0))
+    expected = shrinkage * pooled + (1.0 - shrinkage) * outside + ridge_of(gaussians, 0.4)
+
+    for times in (1.0, 2.0):
+        inverse = (
+            gaussians.shared_covariance(shrinkage, 0.4, times).solve(torch.eye(3).double()).numpy()
+        )
+        assert_allclose(inverse @ (times * expected), np.eye(3), atol=1e-12)
+    assert absolute == (float(gaussians.ridge_unit()) == 0.5)
+
+
+@pytest.mark.parametrize("unit", [1e-70, 1.0, 1e70])
+@pytest.mark.parametrize("kind", ["few rows", "many rows"])
+def test_the_relative_square_is_that_of_dense_matrices(kind, unit):
+    rng, d = np.random.default_rng(0), 9
+    shapes = (12, d) if kind == "many rows" else (3, d)
+    moments = [
+        ClassMoments(
+            20.0,
+            20.0**0.5,
+            unit * rng.normal(size=d),
+            unit * rng.normal(size=shapes),
+            np.zeros(d),
+        )
+        for _ in range(2)
+    ]
+    penalties = np.linspace(1.0, 3.0, d)
+    gaussians = ClassGaussians.from_moments(moments, np.arange(d), penalties, device=CPU)
+
+    rows = gaussians.rows.numpy() / unit / penalties**0.5
+    pooled = rows.T @ rows
+    expected = np.sum(pooled**2) / np.trace(pooled) ** 2
+    assert_allclose(gaussians.relative_square(), expected, rtol=1e-12)
+
+
+def test_classes_without_rows_have_no_relative_square():
+    moments = [replace(one, factor=one.factor[:0]) for one in classes()]
+
+    assert stacked(moments).relative_square() == 0.0
+
+
+def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
+    gaussians = ClassGaussians.from_moments(classes(), COLUMNS, device=CPU, seed=7)
+
+    assert gaussians.first(2).with_identity().with_penalties(Blocks(1, 1), 2.0).seed == 7

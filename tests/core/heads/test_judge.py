@@ -1,0 +1,430 @@
+"""Cross-entropies of left-out samples from moments, and the test of Gaussian classes."""
+
+from collections import namedtuple
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.special import log_softmax
+from scipy.stats import multivariate_normal
+from sklearn.datasets import make_circles, make_classification, make_gaussian_quantiles
+
+from ffnb_sklearn.core.features.feature_map import FeatureMap
+from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
+from ffnb_sklearn.core.heads import judge
+from ffnb_sklearn.core.heads.gaussians import ClassGaussians
+from ffnb_sklearn.core.heads.judge import (
+    LeftOutSamples,
+    best_densities,
+    dispersion,
+    first_of_least,
+    normal_draws,
+)
+from ffnb_sklearn.core.statistics import moments_of
+from tests.core.small_models import CPU
+
+D, RIDGE = 12, 0.5
+PENALTIES = np.linspace(0.2, 3.0, D)
+
+
+def stacked(X, y, rank=None, penalties=None, weight=1.0, seed=0):
+    moments = []
+    for c in range(int(y.max()) + 1):
+        rows = torch.as_tensor(X[y == c])
+        moments.append(moments_of([(rows, rows.new_full((len(rows),), weight))], rank))
+    columns = np.arange(X.shape[1])
+    return ClassGaussians.from_moments(moments, columns, penalties, device=CPU, seed=seed)
+
+
+def entropy_of(X, y, rank=None, epsilon=1.0, weight=1.0, seed=0):
+    gaussians = stacked(X, y, rank, weight=weight, seed=seed)
+    base, left_out = gaussians.shared_covariance(1.0, epsilon), LeftOutSamples(gaussians)
+    return left_out.cross_entropy(base, base.solve(left_out.means))[0]
+
+
+def pooled_of(X, y, gaussians, ridge, n_total=None):
+    """The pooled covariance with a ridge; a left-out sample lowers the scatter, not its weight."""
+    scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
+    variance = float(gaussians.pooled_variance())
+    return scatter / (n_total or len(y)) + ridge * variance * np.diag(gaussians.penalties)
+
+
+def linear_samples(n, n_classes=4, d=10, gap=0.6, seed=3):
+    """Classes of one covariance."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), n)
+    noise = rng.standard_normal((len(y), d)) * np.linspace(0.5, 2.0, d)
+    return noise + gap * rng.standard_normal((n_classes, d))[y], y
+
+
+# Linear candidates.
+
+
+@pytest.mark.parametrize("d", [5, 60])
+def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d, monkeypatch):
+    X, y = linear_samples(30, n_classes=2, d=d)
+    # The samples of a class of two lie at its mean plus and minus one vector.
+    X, y = X[28:], y[28:]
+    monkeypatch.setattr(judge, "normal_draws", lambda *_: torch.tensor([[1.0], [-1.0]]).double())
+    penalties = np.linspace(0.2, 3.0, d)
+    gaussians = stacked(X, y, penalties=penalties)
+    base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
+    margins = []
+    monkeypatch.setattr(left_out, "least_cross_entropy", lambda one: margins.extend(one))
+
+    left_out.cross_entropy(base, base.solve(left_out.means))
+
+    expected = []
+    for i in range(2):
+        kept = np.arange(len(y)) != i
+        X_kept, y_kept = X[kept], y[kept]
+        scatter = pooled_of(X_kept[1:], y_kept[1:], gaussians, RIDGE, len(y))
+        inverse = np.linalg.inv(scatter)
+        gaps = [X[i] - X_kept[y_kept == c].mean(axis=0) for c in range(2)]
+        own, other = (gap @ inverse @ gap for gap in gaps)
+        expected.append(0.5 * (other - own))
+    assert_allclose(np.sort(margins[0][:, 0]), np.sort(expected), rtol=1e-8)
+
+
+def mean_loss(X, y, ridge, temperature):
+    """Log-loss of samples that are really left out of the pooled discriminant."""
+    gaussians, losses = stacked(X, y), []
+    for i in range(len(y)):
+        kept = np.arange(len(y)) != i
+        inverse = np.linalg.inv(pooled_of(X[kept], y[kept], gaussians, ridge, len(y)))
+        gaps = X[i] - np.stack([X[kept & (y == c)].mean(axis=0) for c in np.unique(y)])
+        logits = -0.5 * np.einsum("ci,ij,cj->c", gaps, inverse, gaps)
+        losses.append(-log_softmax(logits / temperature)[y[i]])
+    return np.mean(losses)
+
+
+# The mean squared length of all samples flatters a few samples of many features.
+@pytest.mark.parametrize(("n", "d", "rtol"), [(6, 10, 0.15), (6, 40, 0.3), (20, 10, 0.15)])
+def test_the_cross_entropy_is_that_of_real_left_out_samples(n, d, rtol):
+    found, real, others = [], [], []
+    for seed in range(6):
+        X, y = linear_samples(n, d=d, seed=seed)
+        gaussians = stacked(X, y)
+        base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
+        entropy, temperature = left_out.cross_entropy(base, base.solve(left_out.means))
+        found.append(entropy)
+        losses = [mean_loss(X, y, RIDGE, factor * temperature) for factor in (1.0, 0.25, 4.0)]
+        real.append(losses[0])
+        others.append(losses[1:])
+
+    assert np.mean(found) == pytest.approx(np.mean(real), rel=rtol)
+    # No other temperature is better.
+    assert np.mean(others, axis=0).min() > np.mean(real)
+
+
+def test_order_unit_and_origin_of_the_samples_play_no_part():
+    X, y = linear_samples(5, n_classes=15)
+    expected = entropy_of(X, y)
+
+    order = np.random.default_rng(0).permutation(15)
+    for rows, labels in [(X, order[y]), (1e70 * X, y), (1e-70 * X, y), (X + 100.0, y)]:
+        assert_allclose(entropy_of(rows, labels), expected, rtol=1e-8)
+
+
+def test_draws_follow_the_seed():
+    X, y = linear_samples(10)
+
+    assert entropy_of(X, y) == entropy_of(X, y) != entropy_of(X, y, seed=1)
+    assert_allclose(entropy_of(X, y), entropy_of(X, y, seed=1), rtol=0.1)
+
+
+def test_draws_are_standard_normal_pairs():
+    draws = normal_draws(3, 4, CPU, 512)
+
+    assert torch.equal(draws[512:], -draws[:512])
+    assert torch.equal(draws, normal_draws(3, 4, CPU, 512))
+    assert not torch.equal(draws, normal_draws(4, 4, CPU, 512))
+    assert_allclose(draws.T @ draws / 1024, np.eye(4), atol=0.06)
+    assert_allclose((draws**4).mean(0), 3.0, rtol=0.1)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (1, 1)], ids=str)
+def test_nothing_is_judged_without_an_opponent_or_a_second_sample(sizes):
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    gaussians = stacked(np.random.default_rng(0).standard_normal((len(y), 3)), y)
+    base, left_out = gaussians.shared_covariance(1.0, 1.0), LeftOutSamples(gaussians)
+
+    assert left_out.cross_entropy(base, base.solve(left_out.means)) == (0.0, 1.0)
+
+
+def test_ten_classes_of_many_are_judged_and_none_of_a_single_sample():
+    X, y = linear_samples(3, n_classes=30)
+    kept = (y >= 10) | (np.arange(len(y)) % 3 == 0)
+
+    classes = LeftOutSamples(stacked(X[kept], y[kept])).classes
+
+    assert len(set(classes)) == 10
+    assert min(classes) >= 10
+
+
+def curved(X, n_neurons=120):
+    """Random rectified neurons, as those of the shared band."""
+    rows = np.random.default_rng(3).standard_normal((n_neurons, X.shape[1]))
+    return np.abs(X @ rows.T)
+
+
+def wide_samples(n, d=50, gap=0.55):
+    """Classes of one covariance with a wide spectrum, and means along its axes."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(4), n)
+    means, noise = rng.standard_normal((4, d)), rng.standard_normal((len(y), d))
+    return (gap * means[y] + noise) * np.geomspace(1.0, 0.1, d), y
+
+
+@pytest.mark.parametrize("features_of", [np.asarray, curved])
+def test_truncated_classes_are_judged_as_if_they_had_all_axes(features_of):
+    X, y = wide_samples(60)
+    features = features_of(X)
+
+    assert entropy_of(features, y, 45) == pytest.approx(entropy_of(features, y), rel=0.3)
+
+
+@pytest.mark.parametrize("rank", [10, 64])
+def test_repeated_samples_have_fewer_axes_than_samples_and_lose_none(rank):
+    X, y = wide_samples(11)
+    X, y = np.repeat(X, 3, axis=0), np.repeat(y, 3)
+
+    assert entropy_of(X, y, rank) == pytest.approx(entropy_of(X, y))
+
+
+def test_equal_samples_have_no_cross_entropy():
+    X = np.repeat(np.eye(4), 5, axis=0)
+
+    assert entropy_of(X, np.repeat(np.arange(4), 5), 2) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+def test_a_ridge_that_is_only_rounding_leaves_finite_numbers(rank):
+    X, y = wide_samples(20)
+
+    assert np.isfinite(entropy_of(curved(X), y, rank, epsilon=1e-20))
+
+
+def test_small_weights_do_not_make_samples_look_perfect():
+    X, y = wide_samples(200, d=100)
+    features = curved(X)
+
+    found = entropy_of(features, y, 64, weight=1.0 / len(X))
+    assert found > 0.3 * entropy_of(features, y, 64)
+
+
+# Gaussian candidates.
+
+
+def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
+    """Three classes with covariances of their own."""
+    rng = np.random.default_rng(3)
+    means = gap * rng.standard_normal((3, D))
+    mixing = common * np.eye(D) + rng.standard_normal((3, D, D))
+    y, rng = np.repeat(np.arange(3), n), np.random.default_rng([7, seed])
+    return np.einsum("ni,nij->nj", rng.standard_normal((len(y), D)), mixing[y]) + means[y], y
+
+
+Best = namedtuple("Best", "entropy shrinkage ridge temperature")
+
+
+def best(gaussians):
+    left_out = LeftOutSamples(gaussians)
+    planes = gaussians.shared_covariance(1.0, 0.7).solve(left_out.means)
+    return Best(*best_densities(left_out, gaussians, planes))
+
+
+def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
+    """Log-loss of samples that are really left out of their class; B has all samples."""
+    shared, losses = pooled_of(X, y, gaussians, ridge), []
+
+    def log_density(x, part):
+        covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
+        return multivariate_normal.logpdf(x, part.mean(axis=0), covariance)
+
+    for i in range(len(y)):
+        kept = np.arange(len(y)) != i
+        logits = np.array([log_density(X[i], X[kept & (y == c)]) for c in np.unique(y)])
+        losses.append(-log_softmax(logits / temperature)[y[i]])
+    return np.mean(losses)
+
+
+@pytest.mark.parametrize("n", [15, 25])
+def test_the_cross_entropy_of_densities_is_that_of_real_left_out_samples(n):
+    found, real, grid = [], [], []
+    for seed in range(4):
+        # Covariances that overlap, so that the cross-entropy is no matter of single samples.
+        X, y = unlike_samples(n, gap=0.8, common=8.0, seed=seed)
+        gaussians = stacked(X, y, penalties=PENALTIES)
+        choice = best(gaussians)
+        found.append(choice.entropy)
+        real.append(density_loss(X, y, gaussians, *choice[1:]))
+        points = product((1.0, 0.1, 0.01), (0.01, 3.0), (1.0,))
+        grid.append([density_loss(X, y, gaussians, *one) for one in points])
+
+    assert np.mean(found) == pytest.approx(np.mean(real), rel=0.25)
+    assert np.mean(real) < np.mean(grid, axis=0).min() + 0.05
+
+
+def test_covariances_are_pooled_as_far_as_they_agree():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+    equal = stacked(rng.standard_normal((180, D)) + np.eye(3, D)[y], y)
+
+    assert best(equal).shrinkage == 1.0
+    assert best(stacked(*unlike_samples(60))).shrinkage < 0.1
+
+
+def test_classes_far_apart_share_their_covariance():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+
+    found = best(stacked(rng.standard_normal((180, D)) + 1e3 * np.eye(3, D)[y], y))
+
+    assert found.entropy == 0.0
+    assert found.shrinkage == 1.0
+
+
+def test_few_samples_of_round_classes_shrink_their_covariances_towards_the_identity():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 16)
+    scales = np.array([0.5, 1.0, 2.0])[y, None]
+
+    found = best(stacked(scales * rng.standard_normal((48, D)), y))
+
+    assert found.shrinkage < 1.0
+    assert found.ridge == 3.0
+
+
+def test_the_temperature_grows_where_covariances_are_uncertain():
+    few, many = (best(stacked(*unlike_samples(n, gap=0.2))) for n in (20, 2000))
+
+    assert few.temperature > 1.5 * many.temperature
+
+
+def test_samples_of_a_large_class_near_rare_ones_do_not_raise_the_temperature():
+    X, y = make_classification(
+        2400, 10, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+        weights=[0.02, 0.05, 0.93], flip_y=0.0, class_sep=1.2, random_state=2,
+    )  # fmt: skip
+
+    assert best(stacked(X, y)).temperature <= 1.0
+
+
+@pytest.mark.parametrize("unit", [1e-70, 1e70])
+def test_order_and_unit_of_gaussian_classes_play_no_part(unit):
+    X, y = unlike_samples(30)
+    expected = best(stacked(X, y))
+
+    for rows, labels in [(unit * X, y), (X, np.array([2, 0, 1])[y]), (X, np.array([1, 2, 0])[y])]:
+        found = best(stacked(rows, labels))
+        assert found[1:3] == expected[1:3]
+        assert_allclose(found.entropy, expected.entropy, rtol=1e-6)
+
+
+def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
+    X, y = unlike_samples(100)
+
+    whole, truncated = (best(stacked(X, y, rank)) for rank in (None, D - 1))
+
+    assert truncated[1:3] == whole[1:3]
+    assert_allclose(truncated.entropy, whole.entropy, rtol=0.3)
+
+
+# The test of Gaussian classes.
+
+
+def dispersion_of(X, y, n_neurons=60, rank=None):
+    shared = draw_shared_band(n_neurons, X.shape[1], mirrored=True, seed=0)
+    features = FeatureMap(X.shape[1], shared)(torch.as_tensor(X)).numpy()
+    return dispersion(LeftOutSamples(stacked(features, y, rank)), shared)
+
+
+@pytest.mark.parametrize("rank", [None, 40])
+@pytest.mark.parametrize("n", [20, 200])
+def test_the_dispersion_of_gaussian_classes_is_about_one(n, rank):
+    found = [dispersion_of(*unlike_samples(n, seed=seed), rank=rank) for seed in range(10)]
+
+    assert np.mean(found) == pytest.approx(1.0, abs=0.15)
+    assert max(found) < 1.6
+
+
+def clusters(n):
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), n)
+    X = rng.standard_normal((len(y), 4))
+    X[:, 0] += np.where(rng.random(len(y)) < 0.5, -2.5, 2.5)
+    return X + y[:, None], y
+
+
+def skewed(n):
+    y = np.repeat(np.arange(3), n)
+    return np.random.default_rng(0).exponential(size=(len(y), 4)) + y[:, None], y
+
+
+@pytest.mark.parametrize("samples", [clusters, skewed])
+def test_other_classes_deviate_more_the_more_samples_they_have(samples):
+    few, many = (dispersion_of(*samples(n)) for n in (50, 1000))
+
+    assert few > 1.1
+    assert many > max(3.0, 3.0 * few)
+
+
+def test_circles_and_shells_are_not_gaussian():
+    circles = make_circles(400, noise=0.05, factor=0.5, random_state=0)
+    shells = make_gaussian_quantiles(n_samples=600, n_features=10, random_state=0)
+
+    assert dispersion_of(*circles) > 10.0
+    assert dispersion_of(*shells) > 1.5
+
+
+def test_small_weights_do_not_change_the_dispersion():
+    X, y = unlike_samples(20)
+    shared = draw_shared_band(60, D, mirrored=True, seed=0)
+    features = FeatureMap(D, shared)(torch.as_tensor(X)).numpy()
+
+    # The 19 axes of a class tell the number of its samples.
+    found, expected = (
+        dispersion(LeftOutSamples(stacked(features, y, weight=w)), shared) for w in (1e-3, 1.0)
+    )
+    assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("samples", ["equal", "single", "far", "without neurons"])
+def test_nothing_can_be_tested_without_variance_or_neurons(samples):
+    X, y = unlike_samples(20)
+    if samples == "equal":
+        X = np.eye(3, D)[y]
+    if samples == "single":
+        X, y = X[::20], y[::20]
+    if samples == "far":
+        # All neurons are linear.
+        X = X + 1e6
+    if samples == "without neurons":
+        assert dispersion(LeftOutSamples(stacked(X, y)), SharedBand.empty(D)) == np.inf
+    else:
+        assert dispersion_of(X, y) == np.inf
+
+
+@pytest.mark.parametrize("n_classes", [4, 24])
+def test_classes_at_equal_distances_are_judged_the_same_in_any_order(n_classes):
+    # The means are the corners of a simplex, and only rounding tells their distances apart.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), 8)
+    noise = rng.standard_normal((8, n_classes)) * np.linspace(0.3, 3.0, n_classes)
+    X = 3.0 * np.eye(n_classes)[y] + np.tile(noise - noise.mean(axis=0), (n_classes, 1))
+    found = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(n_classes)
+        gaussians = stacked(X, order[y])
+        base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
+        entropy, _ = left_out.cross_entropy(base, base.solve(left_out.means))
+        judged = set(np.argsort(order)[left_out.classes].tolist())
+        found.append((entropy, judged))
+
+    assert all(judged == found[0][1] for _, judged in found)
+    assert_allclose([entropy for entropy, _ in found], found[0][0], rtol=1e-9)
+
+
+def test_rounding_of_cross_entropies_does_not_choose_between_candidates():
+    assert first_of_least([0.5, 0.2 + 1e-12, 0.2]) == 1
+    assert first_of_least([0.5, 0.2 + 1e-6, 0.2]) == 2
+    assert first_of_least([0.0, 1e-17, 0.0]) == 0
