@@ -11,7 +11,7 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core import statistics
+from ffnb_sklearn.core import scatter
 
 N_FEATURES, N_CLASSES = 8, 6
 RNG = np.random.default_rng(0)
@@ -107,8 +107,8 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
 @pytest.fixture
 def low_auto_ranks(monkeypatch):
     """Let rank="auto" choose among few axes, because the classes here are small."""
-    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
-    monkeypatch.setattr(statistics, "_MOST_AXES", 5)
+    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
+    monkeypatch.setattr(scatter, "_MOST_AXES", 5)
 
 
 def test_rank_auto_is_free_of_the_order_of_whole_classes(low_auto_ranks):

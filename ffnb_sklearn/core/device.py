@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+Array = npt.NDArray[np.float64]
+
 _T = TypeVar("_T")
 
 # Multiplications and additions that are worth a thread. Threads for less work save milliseconds,
@@ -84,13 +86,13 @@ def as_tensor(
     return torch.from_numpy(values).to(device)
 
 
-def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
+def as_array(tensor: torch.Tensor) -> Array:
     """Return a tensor, on any device and with or without a gradient, as a float64 array.
 
     The array shares the memory of a float64 tensor on the CPU.
     """
     # An MPS device cannot cast to float64.
-    array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
+    array: Array = tensor.detach().cpu().to(torch.float64).numpy()
     return array
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .statistics import Array
+from .device import Array
 
 # Most quantiles that a class keeps.
 _MOST = 100

@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
-from .device import as_tensor, few_threads, plain_torch, with_tensors
+from .class_moments import ClassMoments, check_size, merge_classes, moments_of, without_spare_axes
+from .device import Array, as_tensor, few_threads, plain_torch, with_tensors
 from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
 from .features.nullspace import Past, PrincipalAxes
 from .features.old_classes import extend_moments
@@ -26,14 +27,6 @@ from .novelty import RelativeDistances, fit_relative_distances
 from .settings import Settings
 from .solution import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import (
-    Array,
-    ClassMoments,
-    check_size,
-    merge_classes,
-    moments_of,
-    without_spare_axes,
-)
 
 _T = TypeVar("_T")
 
@@ -355,7 +348,9 @@ class Model:
         """
         rank, pairs = self.settings.rank, self.features.shared.pairs()
         moments = tuple(without_spare_axes(self.moments[number], rank) for number in numbers)
-        return moments if pairs is None else tuple(map(pairs.levelled, moments))
+        if pairs is None:
+            return moments
+        return tuple(replace(each, residual=pairs.level(each.residual)) for each in moments)
 
     def _placed(self, name: str, value: _T, X: Samples) -> _T:
         """Return a value with tensors on the device of samples, which stay for later calls."""

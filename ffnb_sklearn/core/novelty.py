@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import Array, as_array, as_tensor
 from .heads.distances import GaussianDistances, fit_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .heads.judge import LEAST_SHARE
 from .linalg import DiagonalPlusGram
-from .statistics import Array
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
 

@@ -8,10 +8,10 @@ from operator import itemgetter
 import numpy as np
 import torch
 
+from .class_moments import merge_classes
 from .device import plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model
-from .statistics import merge_classes
 
 
 def forget_classes(model: Model, gone: Sequence[int]) -> Model:

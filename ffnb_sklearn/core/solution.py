@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import torch
 
+from .class_moments import ClassMoments
 from .features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
+from .scatter import FEWEST_AXES
 from .selection import Choice, choose, with_choice
 from .settings import Settings
-from .statistics import FEWEST_AXES, ClassMoments
 
 __all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from .class_moments import ClassMoments, check_weight, moments_of, norm_of_weights
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
@@ -20,16 +21,7 @@ from .linalg import (
     longest_rows_of_products,
     random_directions,
 )
-from .statistics import (
-    ClassMoments,
-    Rank,
-    check_finite,
-    check_weight,
-    moments_of,
-    norm_of_weights,
-    stored,
-    with_spare_axes,
-)
+from .scatter import Rank, check_finite, stored, with_spare_axes
 
 
 @runtime_checkable

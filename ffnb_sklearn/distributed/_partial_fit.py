@@ -18,10 +18,10 @@ from .._base.validation import check_samples
 from .._inputs.columns import ColumnSpreads
 from .._inputs.labels import check_labels, label_positions
 from ..classifier import FFNBClassifier
+from ..core.class_moments import merge
 from ..core.device import resolve_device
 from ..core.model import Model
 from ..core.revision import merge_models
-from ..core.statistics import merge
 from ._shards import import_dask, list_of_shards
 
 __all__ = ["partial_fit_shards"]

@@ -8,12 +8,12 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.class_moments import ClassMoments
 from ffnb_sklearn.core.features.bands import band_codes, regression_rows
 from ffnb_sklearn.core.features.nullspace import null_space
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import forget_classes, merge_models
-from ffnb_sklearn.core.statistics import ClassMoments
 from tests.core.small_models import CPU, SETTINGS, D, learnt, past_of, second_moment, task
 
 

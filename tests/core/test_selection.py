@@ -11,6 +11,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import (
     Band,
     FeatureMap,
@@ -26,7 +27,6 @@ from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.selection import Choice, choose, separation_energy, with_choice
 from ffnb_sklearn.core.solution import solve
-from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU, SETTINGS
 
 OPEN = replace(

@@ -17,7 +17,8 @@ OUTSIDE = [path for path in MODULES if path not in CORE]
 FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
-    ["statistics"],
+    ["scatter"],
+    ["class_moments"],
     ["features", "likeness", "sparse"],
     ["heads"],
     ["selection"],

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..device import as_tensor
-from ..statistics import Array
+from ..device import Array, as_tensor
 from .activations import ACTIVATIONS
 from .batch_norm import BatchNorm
 from .shared_band import SharedBand

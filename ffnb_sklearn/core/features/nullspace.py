@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..device import as_tensor
+from ..class_moments import ClassMoments, Columns
+from ..device import Array, as_tensor
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING, column_energies
-from ..statistics import Array, ClassMoments, Columns, check_finite
+from ..scatter import check_finite
 
 __all__ = [
     "EmptyNullSpaceWarning",

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from ..class_moments import ClassMoments
 from ..device import as_array, as_tensor
-from ..statistics import ClassMoments, check_finite
+from ..scatter import check_finite
 from .activations import ACTIVATIONS
 from .feature_map import Band, Index, as_slice
 

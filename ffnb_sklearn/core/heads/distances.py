@@ -26,10 +26,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky
 from ..settings import Settings
-from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples

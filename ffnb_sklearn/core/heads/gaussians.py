@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ..device import as_tensor
+from ..class_moments import ClassMoments
+from ..device import Array, as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
 from ..linalg import (
     ENERGY_ROUNDING,
@@ -16,7 +17,6 @@ from ..linalg import (
     column_energies,
     lower_gram,
 )
-from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 

@@ -7,10 +7,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..settings import Settings
 from ..sparse import SparseRows
-from ..statistics import Array
 from .gaussians import ClassGaussians
 
 __all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]

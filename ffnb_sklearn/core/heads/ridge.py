@@ -27,10 +27,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import NotPositiveDefiniteError
 from ..settings import Settings
-from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples, normal_draws

@@ -7,8 +7,8 @@ import torch
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
+from ffnb_sklearn.core.class_moments import merge, moments_of
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.statistics import merge, moments_of
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
 

@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 from sklearn.datasets import make_circles, make_classification, make_gaussian_quantiles
 
+from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
 from ffnb_sklearn.core.heads import judge
@@ -22,7 +23,6 @@ from ffnb_sklearn.core.heads.judge import (
     first_of_least,
     normal_draws,
 )
-from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
 
 D, RIDGE = 12, 0.5

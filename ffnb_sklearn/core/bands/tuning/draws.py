@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from ...class_moments import ClassMoments
 from ...device import as_tensor
-from ...statistics import ClassMoments
 
 # Weight of the mean covariance in the covariance of each class, in samples.
 _PRIOR_SAMPLES = 20.0

@@ -7,7 +7,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core.bands.tuning.draws import pseudo_features
-from ffnb_sklearn.core.statistics import ClassMoments
+from ffnb_sklearn.core.class_moments import ClassMoments
 
 CPU = torch.device("cpu")
 WEIGHT = 5.0
