@@ -33,6 +33,7 @@ from ._inputs.columns import ColumnSpreads, warn_of_columns
 from ._inputs.labels import label_positions
 from ._inputs.seeds import next_seed
 from ._inputs.sparse import WideSamples
+from .core import prediction
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.heads import HEADS
@@ -388,7 +389,7 @@ class FFNBClassifier(
         if isinstance(samples, WideSamples):
             return samples.matrix
         samples = samples.double()
-        features = state.model.view(samples)
+        features = prediction.view(state.model, samples)
         # Without neurons these are the samples themselves, which belong to the caller.
         return as_array(features.clone() if features is samples else features)
 
@@ -407,7 +408,7 @@ class FFNBClassifier(
         NotPositiveDefiniteError
             If a covariance cannot be factored.
         """
-        self._present_state().model.solution(resolve_device(self.device))
+        prediction.solve_once(self._present_state().model, resolve_device(self.device))
         return self
 
     @property
@@ -432,8 +433,8 @@ class FFNBClassifier(
         self._learned_state()
         # An estimator whose parameters have become invalid can still be displayed.
         with suppress(ValueError):
-            if solved := self._present_state().model.solved:
-                return solved.choice
+            if solution := self._present_state().model.solution:
+                return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
     def _taught(self, state, X, positions, arrived, weights):
@@ -508,8 +509,10 @@ class FFNBClassifier(
     def _present_state(self):
         """Return the learned state, solved with the present parameters of the classifier."""
         state, given = self._learned_state(), solution_parameters(self)
-        model = state.model.under(
-            [*given.values()], lambda: solved_settings(self, state.model.settings, given)
+        model = prediction.apply_parameters(
+            state.model,
+            [*given.values()],
+            lambda: solved_settings(self, state.model.settings, given),
         )
         return state if model is state.model else replace(state, model=model)
 
@@ -520,18 +523,19 @@ class FFNBClassifier(
 
     def _scores(self, state, X):
         """Return the scores of the known classes, adjusted for the priors."""
-        scores, priors = super()._scores(state, X), self._class_priors(state)
+        scores = as_array(prediction.scores(state.model, self._samples(state, X)))
+        priors = self._class_priors(state)
         return scores if np.ptp(priors) == 0.0 else self._head(state).with_priors(scores, priors)
 
     def _head(self, state):
         """Return the solved classifier."""
-        return state.model.solution(resolve_device(self.device)).classifier
+        return prediction.solve_once(state.model, resolve_device(self.device)).classifier
 
     def _most_likely(self, state, X, order):
         """Return the positions of the highest scores, the first in `order` of equal scores."""
         if np.ptp(self._class_priors(state)):
             return super()._most_likely(state, X, order)
-        return state.model.most_likely(self._samples(state, X), order).cpu().numpy()
+        return prediction.most_likely(state.model, self._samples(state, X), order).cpu().numpy()
 
     def _class_priors(self, state):
         """Return the prior probabilities of the known classes."""

@@ -20,6 +20,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of, unchanged
 
@@ -537,7 +538,7 @@ def test_a_head_without_own_axes_has_no_weights_of_them(parameters):
         band_size=0, shared_band_size=20, random_state=0, **parameters
     )
     clf.fit(X, CODES).predict(X)
-    head = clf._state.model.solution(torch.device("cpu")).classifier
+    head = prediction.solve_once(clf._state.model, torch.device("cpu")).classifier
 
     found = sum(one.size for one in (head.centre, head.planes, head.offsets, head.rows))
 

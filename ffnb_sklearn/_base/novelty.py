@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_scalar
 
 from ..core.device import as_array
 from ..core.likeness import likeness_threshold
+from ..core.prediction import likeness
 
 __all__ = ["NoveltyMixin"]
 
@@ -33,7 +34,7 @@ class NoveltyMixin:
             Scores of at most zero; a higher score means more similar to the samples learned.
         """
         state = self._learned_state()
-        return as_array(state.model.likeness(self._samples(state, X)))
+        return as_array(likeness(state.model, self._samples(state, X)))
 
     def novelty_threshold(self, rate):
         """Return a threshold of `score_samples` for a rate of false alarms.

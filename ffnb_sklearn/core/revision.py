@@ -93,5 +93,5 @@ def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
         n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
         # The bands keep their own inputs, and do not see neurons of the model.
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
-        model = model.with_band(replace(band, weights=weights), device)
+        model = model.append_band(replace(band, weights=weights), device)
     return model

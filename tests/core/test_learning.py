@@ -8,6 +8,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.class_moments import ClassMoments
 from ffnb_sklearn.core.features.bands import band_codes, regression_rows
 from ffnb_sklearn.core.features.nullspace import null_space
@@ -86,7 +87,7 @@ def test_a_stream_adds_each_class_once_to_the_past_of_the_inputs(monkeypatch):
     settings = replace(SETTINGS, p=(2,), shared_band_size=0, rank=3)
     model = learnt([task(0, 1), task(2)], settings)
     monkeypatch.setattr(ClassMoments, "columns", lambda *of: added.append(of[0]) or columns(*of))
-    model.with_inputs_past(CPU)
+    model.store_inputs_past(CPU)
     assert len(added) == 1
     assert added[0] is model.moments[2]
     # Pickles begin again, and so do models whose known classes have changed.
@@ -191,12 +192,12 @@ def test_keeping_all_axes_is_an_error_that_names_the_layer_and_what_works(p, lay
 
 def test_learning_leaves_the_model_it_started_from_as_it_was():
     model, X = learnt([task(0, 1)]), task(5).X
-    before = model.scores(X).clone()
+    before = prediction.scores(model, X).clone()
 
     learn(model, task(2, 3), SETTINGS)
     learn(model, task(0, seed=1), SETTINGS)
 
-    assert torch.equal(model.scores(X), before)
+    assert torch.equal(prediction.scores(model, X), before)
 
 
 def test_random_bands_draw_other_numbers_than_the_shared_band():

@@ -25,6 +25,8 @@ FLOORS = [
     ["solution"],
     ["novelty"],
     ["model"],
+    ["prediction"],
+    ["left_out"],
     ["bands", "revision"],
     ["learning"],
 ]

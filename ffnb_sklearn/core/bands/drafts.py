@@ -60,7 +60,7 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             band = drafts[-1].band(task.weights, settings)
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
-            model = model.with_band(band, device)
+            model = model.append_band(band, device)
         open_axes = _open_axes(settings, layer, model.past(layer - 1, device))
         if settings.init == "random":
             draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
@@ -100,7 +100,7 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     for draft in drafts:
         band = draft.band(task.weights, model.settings)
         fresh.append(band.output(draft.responses))
-        model = model.with_band(band, task.X.device)
+        model = model.append_band(band, task.X.device)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
     model = replace(model, n_newest=n_newest, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)
