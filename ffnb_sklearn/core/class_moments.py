@@ -7,7 +7,6 @@ The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is s
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,15 @@ import torch
 
 from .device import Array, as_array, as_tensor
 from .linalg import LEAST_ENERGY, LENGTH_ROUNDING
-from .scatter import Rank, Scatter, TurningPairs, check_finite, fewest_axes, n_auto_axes, stored
+from .scatter import (
+    Rank,
+    Scatter,
+    TurningPairs,
+    check_finite,
+    fewest_axes,
+    n_auto_axes,
+    pack_factor,
+)
 
 Columns = npt.NDArray[np.intp] | slice
 
@@ -57,13 +64,13 @@ class ClassMoments:
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
         """Return some columns of F, as a view if they are in one block, or in `out`."""
-        whole, stop = self.factor, columns.stop if isinstance(columns, slice) else None
-        if self.inferred and (stop is None or not 0 <= stop <= whole.shape[1]):
-            whole = np.concatenate([self.factor, *self.inferred], axis=1)
-        found: Array = whole[:, columns]
+        factor = self.factor
+        if self.inferred and not _lies_within(columns, factor.shape[1]):
+            factor = np.concatenate([factor, *self.inferred], axis=1)
+        values: Array = factor[:, columns]
         if out is None:
-            return found
-        out[:] = found
+            return values
+        out[:] = values
         return out
 
     def scatter(self) -> Array:
@@ -84,12 +91,14 @@ class ClassMoments:
         along the sample.
         """
         factor = as_tensor(self.columns(slice(None)), device=samples.device)
-        deviations = samples - as_tensor(self.mean, device=samples.device)
+        mean = as_tensor(self.mean, device=samples.device)
+        deviations = samples - mean
         # The rows of F are orthogonal.
         energies = factor.square().sum(1).clamp_min(LEAST_ENERGY)
         coordinates = deviations @ factor.T / energies
-        added = weights * (self.weight / (self.weight - weights))
-        return coordinates @ factor, added * coordinates.square().sum(1)
+        scatter_weights = weights * (self.weight / (self.weight - weights))
+        leverages = scatter_weights * coordinates.square().sum(1)
+        return coordinates @ factor, leverages
 
     def equals(self, other: "ClassMoments", n_columns: int) -> bool:
         """Return whether the moments of the first columns equal those of other samples exactly."""
@@ -112,7 +121,7 @@ class ClassMoments:
             inferred=(),
         )
 
-    def weighted(self, share: float) -> "ClassMoments":
+    def scale_weights(self, share: float) -> "ClassMoments":
         """Return the moments of the same samples, their weights times a positive share."""
         return ClassMoments(
             self.weight * share,
@@ -124,13 +133,22 @@ class ClassMoments:
 
     def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
         """Return the moments with further features behind the present ones."""
-        blocks = [*self.inferred, factor.astype(self.factor.dtype)]
+        blocks = list(self.inferred)
+        last = factor.astype(self.factor.dtype)
         # Each column is copied at most once per doubling of the width behind it.
-        while len(blocks) > 1 and blocks[-2].shape[1] <= blocks[-1].shape[1]:
-            blocks[-2:] = [np.concatenate(blocks[-2:], axis=1)]
+        while blocks and blocks[-1].shape[1] <= last.shape[1]:
+            last = np.concatenate([blocks.pop(), last], axis=1)
+        blocks.append(last)
         mean = np.concatenate([self.mean, mean])
         residual = np.concatenate([self.residual, residual])
         return replace(self, mean=mean, residual=residual, inferred=tuple(blocks))
+
+
+def _lies_within(columns: Columns, width: int) -> bool:
+    """Return whether columns are a slice that ends within the first `width` columns."""
+    if not isinstance(columns, slice) or columns.stop is None:
+        return False
+    return bool(0 <= columns.stop <= width)
 
 
 def check_weight(weight: float) -> None:
@@ -145,13 +163,16 @@ def check_weight(weight: float) -> None:
 
 def check_size(moments: Iterable[ClassMoments]) -> None:
     """Raise ValueError if the features of all classes are so small that their squares are lost."""
-    size, least = 0.0, LEAST_ENERGY**0.5
-    for one in moments:
-        size = max(size, float(np.abs(one.mean).max(initial=0.0)))
+    least = LEAST_ENERGY**0.5
+    size = 0.0
+    for each in moments:
+        mean_size = float(np.abs(each.mean).max(initial=0.0))
+        size = max(size, mean_size)
         # The mean of the first class suffices in nearly every model.
         if size >= least:
             return
-        size = max(size, float(np.abs(one.factor).max(initial=0.0)) / one.weight**0.5)
+        longest = float(np.abs(each.factor).max(initial=0.0))
+        size = max(size, longest / each.weight**0.5)
         if size >= least:
             return
     if size > 0.0:
@@ -161,21 +182,29 @@ def check_size(moments: Iterable[ClassMoments]) -> None:
         )
 
 
-def without_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
-    """Return moments with as many axes as one fit keeps; the residual has the spare axes."""
-    least = fewest_axes(max_rank)
-    if least is None or moments.rank <= least:
+def remove_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
+    """Return moments with as many axes as one fit keeps; the residual gets the spare axes."""
+    count = fewest_axes(max_rank)
+    if count is None or moments.rank <= count:
         return moments
-    count = least
     if max_rank == "auto":
-        # Neurons that came later play no part in the number of axes.
-        first = moments.factor
-        energies = np.einsum("ij,ij->i", first, first, dtype=np.float64)
-        trace = float(energies.sum() + moments.residual[: first.shape[1]].sum())
-        count = n_auto_axes(energies, trace)
+        count = _n_axes_of_one_fit(moments)
     factor = moments.columns(slice(None))
-    spare = np.square(factor[count:], dtype=np.float64).sum(axis=0)
-    return replace(moments, factor=factor[:count], residual=moments.residual + spare, inferred=())
+    spare_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
+    residual = moments.residual + spare_energies
+    return replace(moments, factor=factor[:count], residual=residual, inferred=())
+
+
+def _n_axes_of_one_fit(moments: ClassMoments) -> int:
+    """Return the number of axes that one fit keeps with rank "auto".
+
+    Neurons that came later play no part in it.
+    """
+    factor = moments.factor
+    residual = moments.residual[: factor.shape[1]]
+    energies = np.einsum("ij,ij->i", factor, factor, dtype=np.float64)
+    trace = float(energies.sum() + residual.sum())
+    return n_auto_axes(energies, trace)
 
 
 def moments_of(
@@ -192,7 +221,8 @@ def moments_of(
     of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
     moments are not finite.
     """
-    return _moments_of_union(map(_centred, chunks), max_rank, pairs, with_spare=with_spare)
+    parts = map(_centre, chunks)
+    return _moments_of_union(parts, max_rank, pairs, with_spare=with_spare)
 
 
 def merge(
@@ -211,15 +241,13 @@ def merge(
     Only the union is truncated, so exact parts may be cut in any way. With spare axes, the result
     has up to a quarter more.
     """
-    place = partial(as_tensor, device=device)
-    tensors = (
-        _Part(one.weight, one.weight_norm, place(one.mean), place(one.columns(slice(None))))
-        for one in parts
-    )
-    elsewhere = float(sum(one.residual.sum() for one in parts))
-    whole = _moments_of_union(tensors, max_rank, pairs, elsewhere, with_spare=with_spare)
-    residual: Array = np.sum([whole.residual, *(one.residual for one in parts)], axis=0)
-    return replace(whole, residual=residual)
+    elsewhere = float(sum(each.residual.sum() for each in parts))
+    tensors = (_place(each, device) for each in parts)
+    union = _moments_of_union(tensors, max_rank, pairs, elsewhere, with_spare=with_spare)
+    residual = union.residual
+    for each in parts:
+        residual = residual + each.residual
+    return replace(union, residual=residual)
 
 
 def merge_classes(
@@ -235,13 +263,13 @@ def merge_classes(
     `new` has ascending class numbers; those of new classes continue those of the known classes.
     """
     moments = list(known)
-    for label, one in new:
+    for label, added in new:
         if label < len(known):
             moments[label] = merge(
-                [known[label], one], max_rank, device=device, pairs=pairs, with_spare=True
+                [known[label], added], max_rank, device=device, pairs=pairs, with_spare=True
             )
         else:
-            moments.append(one)
+            moments.append(added)
     return tuple(moments)
 
 
@@ -254,13 +282,24 @@ class _Part(NamedTuple):
     rows: torch.Tensor
 
 
-def _centred(chunk: tuple[torch.Tensor, torch.Tensor]) -> _Part:
-    """Return the moments of some samples before any truncation."""
+def _centre(chunk: tuple[torch.Tensor, torch.Tensor]) -> _Part:
+    r"""Return the moments of some samples before any truncation.
+
+    The rows are :math:`\sqrt{w_i} \, (x_i - \mu)`.
+    """
     features, weights = chunk
-    total = weights.sum()
-    mean = weights @ features / total
-    rows = (features - mean).mul_(weights.sqrt()[:, None])
-    return _Part(float(total), norm_of_weights(weights), mean, rows)
+    weight = weights.sum()
+    mean = weights @ features / weight
+    rows = features - mean
+    rows.mul_(weights.sqrt()[:, None])
+    return _Part(float(weight), norm_of_weights(weights), mean, rows)
+
+
+def _place(moments: ClassMoments, device: torch.device) -> _Part:
+    """Return the weights, the mean and the factor of moments as tensors on a device."""
+    mean = as_tensor(moments.mean, device=device)
+    factor = as_tensor(moments.columns(slice(None)), device=device)
+    return _Part(moments.weight, moments.weight_norm, mean, factor)
 
 
 def norm_of_weights(weights: torch.Tensor) -> float:
@@ -277,23 +316,26 @@ def _moments_of_union(
     *,
     with_spare: bool = False,
 ) -> ClassMoments:
-    """Add up sets of samples."""
+    """Return the moments of the union of sets of samples, by the formula of `merge`."""
     parts = iter(parts)
     weight, weight_norm, mean, rows = next(parts)
-    scatter = Scatter(len(mean), pairs).plus([rows])
+    scatter = Scatter(len(mean), pairs).add([rows])
     for part in parts:
         gap = part.mean - mean
         total = weight + part.weight
+        share = part.weight / total
         # The product of two weights may leave the range of double precision.
-        between = weight * (part.weight / total)
-        scatter = scatter.plus([between**0.5 * gap[None], part.rows])
+        between = weight * share
+        row_between = between**0.5 * gap[None]
+        scatter = scatter.add([row_between, part.rows])
         weight = total
         weight_norm = math.hypot(weight_norm, part.weight_norm)
-        mean = mean + part.weight / total * gap
+        mean = mean + share * gap
     check_finite(weight)
     check_weight(weight)
     # The mean of equal samples is not quite the sample; their spread is only rounding.
     rounding = weight * (LENGTH_ROUNDING * mean).square()
-    factor, left_out = scatter.factor(max_rank, rounding, elsewhere, with_spare=with_spare)
-    kept, lost = stored(factor, max_rank)
-    return ClassMoments(weight, weight_norm, as_array(mean), kept, as_array(left_out + lost))
+    factor, residual = scatter.factor(max_rank, rounding, elsewhere, with_spare=with_spare)
+    packed_factor, lost_energies = pack_factor(factor, max_rank)
+    residual = residual + lost_energies
+    return ClassMoments(weight, weight_norm, as_array(mean), packed_factor, as_array(residual))

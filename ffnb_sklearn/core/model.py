@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from .class_moments import ClassMoments, check_size, merge_classes, moments_of, without_spare_axes
+from .class_moments import ClassMoments, check_size, merge_classes, moments_of, remove_spare_axes
 from .features.feature_map import Band, FeatureMap, as_slice
 from .features.nullspace import Past, PrincipalAxes
 from .features.old_classes import extend_moments
@@ -138,7 +138,7 @@ class Model:
         They have no spare axes, and do not depend on the unit of the inputs.
         """
         rank = self.settings.rank
-        moments = tuple(without_spare_axes(self.moments[number], rank) for number in numbers)
+        moments = tuple(remove_spare_axes(self.moments[number], rank) for number in numbers)
         pairs = self.features.shared.pairs()
         if pairs is None:
             return moments

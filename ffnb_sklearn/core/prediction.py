@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 import torch
 
-from .device import Array, as_tensor, few_threads, plain_torch, with_tensors
+from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
 from .features.feature_map import classifier_columns
 from .heads.distances import GaussianDistances
 from .heads.interface import Rows
@@ -186,7 +186,7 @@ def _place(model: Model, name: str, value: _T, X: Samples) -> _T:
         return value
     key = name, X.device
     if key not in model.cache:
-        model.cache[key] = with_tensors(value, partial(as_tensor, device=X.device))
+        model.cache[key] = place_arrays(value, partial(as_tensor, device=X.device))
     return cast(_T, model.cache[key])
 
 

@@ -15,7 +15,6 @@ import torch
 
 from .device import Array, as_array, as_tensor
 from .linalg import (
-    ENERGY_ROUNDING,
     SUM_ROUNDING,
     column_energies,
     is_few,
@@ -31,13 +30,17 @@ Rank = int | Literal["auto"] | None
 # there.
 _EXACT_UP_TO = 3
 
-# Share of the trace that the axes of rank "auto" hold, and the least and the most axes. 64 axes for
-# all classes lose 0.1 to 0.2 points on real tables; the most axes bound the size of a model.
+# Share of the trace that the axes of rank "auto" hold.
 _AUTO_SHARE = 0.95
-FEWEST_AXES, _MOST_AXES = 64, 96
 
-# Least number of spare axes of a class that grows; more of many axes. On texts, whose axes 8 to 16
-# have nearly one length, 8 spare axes halve the labels that calls change
+# Fewest axes of rank "auto": 64 for all classes lose 0.1 to 0.2 points on real tables.
+FEWEST_AXES = 64
+
+# Most axes of rank "auto", which bound the size of a model.
+_MOST_AXES = 96
+
+# Least number of spare axes of a class that grows; a class of many axes has more. On texts, whose
+# axes 8 to 16 have nearly one length, 8 spare axes halve the labels that calls change
 # (tests/campaigns/numerics/truncation.py).
 _LEAST_SPARE = 8
 
@@ -52,23 +55,28 @@ def check_finite(*sums: float) -> None:
 
 
 def fewest_axes(max_rank: Rank) -> int | None:
-    """Return the number of axes up to which a factor keeps all its axes; None keeps all always."""
-    return FEWEST_AXES if max_rank == "auto" else max_rank
+    """Return the number of axes up to which a factor keeps all axes; None always keeps all."""
+    if max_rank == "auto":
+        return FEWEST_AXES
+    return max_rank
 
 
 def n_auto_axes(energies: Array, trace: float) -> int:
-    """Return the number of axes of rank "auto", given the energies of the longest ones."""
+    """Return the number of axes of rank "auto", given the energies of the longest axes."""
     n_short = int((energies.cumsum() < _AUTO_SHARE * trace).sum())
-    return min(_MOST_AXES, max(FEWEST_AXES, n_short + 1))
+    n_axes = max(FEWEST_AXES, n_short + 1)
+    return min(_MOST_AXES, n_axes)
 
 
-def with_spare_axes(count: int | None) -> int | None:
+def add_spare_axes(count: int | None) -> int | None:
     """Return the most axes of a class that grows call by call.
 
     A sample may be orthogonal to all axes and shorter than each of them. Without spare axes a call
-    with few samples is cut off at once, however often this direction comes again.
+    with few samples is truncated at once, however often this direction comes again.
     """
-    return None if count is None else count + max(count // 4, _LEAST_SPARE)
+    if count is None:
+        return None
+    return count + max(count // 4, _LEAST_SPARE)
 
 
 @dataclass(frozen=True)
@@ -83,22 +91,39 @@ class TurningPairs:
     start: int
     frequencies: Array
 
-    def turned(self, directions: torch.Tensor, energies: torch.Tensor) -> torch.Tensor:
-        """Return directions, of shape (d, k), that turn as the pairs do with the inputs' size."""
+    @property
+    def columns(self) -> slice:
+        """Columns of the pairs."""
+        return slice(self.start, self.start + 2 * len(self.frequencies))
+
+    def turn(self, directions: torch.Tensor, energies: torch.Tensor) -> torch.Tensor:
+        r"""Return directions, of shape (d, k), with each pair turned by the size of the inputs.
+
+        The size s is the root of the energy of the inputs. A pair turns by the angle
+        :math:`\alpha = \omega \log s`:
+
+        .. math:: u' = u \cos \alpha - v \sin \alpha , \quad v' = u \sin \alpha + v \cos \alpha .
+        """
         size = float(energies[: self.n_inputs].sum()) ** 0.5
         if size == 0.0:
             return directions
-        angles = np.log(size) * as_tensor(self.frequencies, device=directions.device)[:, None]
-        turned, columns = directions.clone(), slice(self.start, self.start + 2 * len(angles))
-        first, second = directions[columns][::2], directions[columns][1::2]
-        turned[columns][::2] = first * angles.cos() - second * angles.sin()
-        turned[columns][1::2] = first * angles.sin() + second * angles.cos()
+        frequencies = as_tensor(self.frequencies, device=directions.device)
+        angles = np.log(size) * frequencies[:, None]
+        cosines = angles.cos()
+        sines = angles.sin()
+        pairs = directions[self.columns]
+        first = pairs[::2]
+        second = pairs[1::2]
+        turned = directions.clone()
+        turned_pairs = turned[self.columns]
+        turned_pairs[::2] = first * cosines - second * sines
+        turned_pairs[1::2] = first * sines + second * cosines
         return turned
 
     def level(self, residual: Array) -> Array:
         """Return a residual that is equal within each pair, so that no turn changes it."""
         residual = residual.copy()
-        pairs = residual[self.start : self.start + 2 * len(self.frequencies)].reshape(-1, 2)
+        pairs = residual[self.columns].reshape(-1, 2)
         pairs[:] = pairs.mean(axis=1, keepdims=True)
         return residual
 
@@ -112,16 +137,26 @@ class Scatter:
     rows: tuple[torch.Tensor, ...] = ()
     gram: torch.Tensor | None = None
 
-    def plus(self, blocks: Iterable[torch.Tensor]) -> "Scatter":
+    def add(self, blocks: Iterable[torch.Tensor]) -> "Scatter":
         """Return the sum with the outer products of further rows, in blocks."""
-        rows, gram = list(self.rows), self.gram
+        rows = list(self.rows)
+        gram = self.gram
         for block in blocks:
             rows.append(block)
-            if gram is not None or sum(map(len, rows)) > self.n_columns:
-                for one in rows:
-                    gram = one.T @ one if gram is None else gram + one.T @ one
-                rows = []
+            is_many = sum(map(len, rows)) > self.n_columns
+            if gram is None and not is_many:
+                continue
+            for summand in rows:
+                product = summand.T @ summand
+                gram = product if gram is None else gram + product
+            rows = []
         return replace(self, rows=tuple(rows), gram=gram)
+
+    def energies(self) -> torch.Tensor:
+        """Return the diagonal of the sum, of shape (d,)."""
+        if self.gram is None:
+            return column_energies(torch.cat(self.rows))
+        return self.gram.diagonal()
 
     def factor(
         self,
@@ -131,64 +166,114 @@ class Scatter:
         *,
         with_spare: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the longest principal rows, and the diagonal of the rest of the sum.
+        r"""Return the longest principal rows F of the sum S, and the diagonal of the residual.
 
-        Both are zero if the trace is at most that of ``rounding``, a diagonal. Principal rows are
-        orthogonal mixtures of the rows that were added, so no sample appears among them. The rank
-        "auto" counts the trace ``elsewhere``, which is already outside of these rows. A sum that
-        grows later is found with spare rows.
+        The residual is :math:`S - F^\top F`. Principal rows are orthogonal mixtures of the rows
+        that were added, so no sample appears among them.
+
+        Parameters
+        ----------
+        max_rank : int, "auto" or None
+            Most rows of F.
+        rounding : Tensor of shape (d,) or None
+            Diagonal of the rounding in S; None is zero. F has no row, and the residual is zero, if
+            the trace of S is at most the trace of the rounding.
+        elsewhere : float
+            Trace that earlier truncations have removed; "auto" adds it to the trace of S.
+        with_spare : bool
+            Whether the sum grows later, so that F gets spare rows.
         """
-        if self.gram is None:
-            energies = column_energies(torch.cat(self.rows))
-        else:
-            energies = self.gram.diagonal()
-        energy, left_out = float(energies.sum()), torch.zeros_like(energies)
-        check_finite(energy)
-        least = torch.zeros_like(energies) if rounding is None else rounding
-        if energy <= float(least.sum()):
-            return energies.new_empty((0, self.n_columns)), left_out
-        # A row of rounding, such as centring leaves, is rounding in every column that varies.
-        least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
+        energies = self.energies()
+        no_residual = torch.zeros_like(energies)
+        trace = float(energies.sum())
+        check_finite(trace)
+        if rounding is None:
+            rounding = no_residual
+        if trace <= float(rounding.sum()):
+            return energies.new_empty((0, self.n_columns)), no_residual
         count = _MOST_AXES if max_rank == "auto" else max_rank
         if with_spare:
-            count = with_spare_axes(count)
+            count = add_spare_axes(count)
+        principal = self._longest_rows(count, energies)
+        principal = _drop_rounding(principal, energies, rounding)
+        if max_rank == "auto":
+            row_energies = as_array(principal.square().sum(1))
+            count = n_auto_axes(row_energies, trace + elsewhere)
+            if with_spare:
+                count = add_spare_axes(count)
+        if count is None or len(principal) < count:
+            return principal, no_residual
+        return _truncate(principal, count, energies)
+
+    def _longest_rows(self, count: int | None, energies: torch.Tensor) -> torch.Tensor:
+        """Return the longest principal rows, by subspace iteration if that saves time."""
         directions = None
-        few = self.gram is None and is_few(sum(map(len, self.rows)), count)
-        if count is not None and not few and self.n_columns > _EXACT_UP_TO * count:
+        if count is not None and self._is_large(count):
             directions = random_directions(self.n_columns, count, energies.device)
             if self.pairs is not None:
-                directions = self.pairs.turned(directions, energies)
+                directions = self.pairs.turn(directions, energies)
         if self.gram is None:
-            principal = longest_rows(torch.cat(self.rows), count, directions)
-        else:
-            principal = longest_rows_of_gram(self.gram, count, directions)
-        principal = principal[(principal.square() > least).any(1)]
-        if max_rank == "auto":
-            count = n_auto_axes(as_array(principal.square().sum(1)), energy + elsewhere)
-            if with_spare:
-                count = with_spare_axes(count)
-        if count is not None and len(principal) >= count:
-            principal = principal[:count]
-            held = column_energies(principal)
-            left_out = (energies - held).clamp_min(0.0)
-            # Rounding of the axes, relative to the largest column, may exceed a small column.
-            principal *= torch.where(held > energies, (energies / held).sqrt(), 1.0)
-        return principal, left_out
+            return longest_rows(torch.cat(self.rows), count, directions)
+        return longest_rows_of_gram(self.gram, count, directions)
+
+    def _is_large(self, count: int) -> bool:
+        """Return whether subspace iteration saves time for the longest rows."""
+        n_rows = sum(map(len, self.rows))
+        if self.gram is None and is_few(n_rows, count):
+            return False
+        return self.n_columns > _EXACT_UP_TO * count
 
 
-def stored(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
-    """Return a factor in single precision, unless it is to be exact or outside of the range.
+def _drop_rounding(
+    principal: torch.Tensor, energies: torch.Tensor, rounding: torch.Tensor
+) -> torch.Tensor:
+    """Return the principal rows that exceed rounding in some column.
 
-    The second result is the energy of each column that is lost, because its entries are too small
-    beside the largest column.
+    A row of rounding is rounding in every column that varies: centring leaves such rows, and so do
+    equal samples that a backbone in single precision tells apart.
     """
-    largest = float(factor.abs().max()) if factor.numel() else 1.0
-    # Entries down to the rounding of the largest are to be normal numbers.
-    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
-    is_single = max_rank is not None and least < largest < 1.0 / least
-    if not is_single:
-        return as_array(factor), factor.new_zeros(factor.shape[1])
+    varies = energies > rounding
+    least = torch.where(varies, SUM_ROUNDING * energies, torch.inf)
+    is_above = (principal.square() > least).any(1)
+    return principal[is_above]
+
+
+def _truncate(
+    principal: torch.Tensor, count: int, energies: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Return the first rows F, and the residual of the energies e, :math:`e - \sum_k F_k^2`.
+
+    F may be overwritten.
+    """
+    factor = principal[:count]
+    factor_energies = column_energies(factor)
+    residual = (energies - factor_energies).clamp_min(0.0)
+    # Rounding of the axes, relative to the largest column, may exceed a small column.
+    shares = (energies / factor_energies).sqrt()
+    factor *= torch.where(factor_energies > energies, shares, 1.0)
+    return factor, residual
+
+
+def pack_factor(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tensor]:
+    """Return a factor as a file holds it, and the energy of each column that this loses.
+
+    The factor is in single precision, unless it is exact (rank None) or beyond the range of single
+    precision. Entries that are too small beside the largest column become zero.
+    """
+    no_loss = factor.new_zeros(factor.shape[1])
+    if max_rank is None or not _fits_single_precision(factor):
+        return as_array(factor), no_loss
     single = factor.float()
-    small = single.abs() < torch.finfo(torch.float32).tiny
-    lost = column_energies(torch.where(small, factor, 0.0))
-    return single.masked_fill_(small, 0.0).cpu().numpy(), lost
+    is_lost = single.abs() < torch.finfo(torch.float32).tiny
+    lost_entries = torch.where(is_lost, factor, 0.0)
+    single.masked_fill_(is_lost, 0.0)
+    return single.cpu().numpy(), column_energies(lost_entries)
+
+
+def _fits_single_precision(factor: torch.Tensor) -> bool:
+    """Return whether entries down to the rounding of the largest are normal float32 numbers."""
+    if not factor.numel():
+        return True
+    largest = float(factor.abs().max())
+    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
+    return least < largest < 1.0 / least

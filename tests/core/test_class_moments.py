@@ -15,7 +15,7 @@ from ffnb_sklearn.core.class_moments import (
     merge,
     merge_classes,
     moments_of,
-    without_spare_axes,
+    remove_spare_axes,
 )
 from ffnb_sklearn.core.device import as_array
 from ffnb_sklearn.core.scatter import TurningPairs
@@ -31,7 +31,7 @@ def stored_in_double(monkeypatch):
     def stored(factor, _):
         return as_array(factor), torch.zeros(factor.shape[1], dtype=torch.float64)
 
-    monkeypatch.setattr(class_moments, "stored", stored)
+    monkeypatch.setattr(class_moments, "pack_factor", stored)
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
@@ -297,9 +297,20 @@ def test_appended_columns_stand_in_few_blocks_behind_those_that_stay_in_place():
     for columns in (slice(None), slice(2, 7), slice(5, 33), slice(20, 40), np.array([38, 2, 9])):
         assert_array_equal(one.columns(columns), whole.factor[:, columns])
     assert_allclose(one.scatter(), whole.scatter())
-    assert_allclose(one.weighted(2.0).scatter(), 2.0 * whole.scatter())
+    assert_allclose(one.scale_weights(2.0).scatter(), 2.0 * whole.scatter())
     assert_allclose(merge([one, one], device=CPU).scatter(), 2.0 * whole.scatter(), atol=1e-6)
     assert_array_equal(one.take(np.arange(40)[::-1]).factor, whole.factor[:, ::-1])
+
+
+@pytest.mark.parametrize("n", [6, 30])
+@pytest.mark.parametrize("max_rank", [None, 8])
+def test_two_samples_that_are_equal_in_single_precision_add_no_axis(n, max_rank):
+    rng = np.random.default_rng(0)
+    # Three axes, and samples that differ outside of these axes.
+    X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 12))
+    X[1] = X[0] + 1e-9 * rng.normal(size=12)
+
+    assert moments(X, max_rank=max_rank).rank == 3
 
 
 @pytest.mark.parametrize("max_rank", [None, 40, 8, "auto"])
@@ -386,7 +397,7 @@ def test_the_number_of_samples_is_the_weight_of_repetitions_and_that_of_kish_of_
         assert moments(X, factor * w / 3.0).n_samples == pytest.approx(kish, rel=1e-12)
         halves = [moments(X[part], factor * w[part] / 3.0) for part in (slice(9), slice(9, 30))]
         assert merge(halves, device=CPU).n_samples == pytest.approx(kish, rel=1e-12)
-        assert moments(X, w / 3.0).weighted(factor).n_samples == pytest.approx(kish, rel=1e-12)
+        assert moments(X, w / 3.0).scale_weights(factor).n_samples == pytest.approx(kish, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-160, 1e-200])
@@ -421,7 +432,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         (grown,) = merge_classes([grown], [(0, part)], 4, device=CPU)
 
     assert (whole.rank, cut.rank, grown.rank) == (4, 4, 12)
-    seen = without_spare_axes(grown, 4)
+    seen = remove_spare_axes(grown, 4)
     assert seen.rank == 4
     assert_allclose(np.diag(seen.scatter()), np.diag(whole.scatter()))
 
@@ -431,7 +442,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         return np.square(whole.factor @ basis).sum() / np.square(whole.factor).sum()
 
     assert share(seen) > share(cut) + 0.1
-    assert without_spare_axes(whole, 4) is whole
+    assert remove_spare_axes(whole, 4) is whole
 
 
 def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
@@ -445,4 +456,4 @@ def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
         (grown,) = merge_classes([grown], [(0, part)], "auto", device=CPU)
 
     assert grown.rank > whole.rank
-    assert without_spare_axes(grown, "auto").rank == whole.rank
+    assert remove_spare_axes(grown, "auto").rank == whole.rank

@@ -9,7 +9,7 @@ import torch
 
 from ..class_moments import ClassMoments, Columns
 from ..device import Array, as_tensor
-from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING, column_energies
+from ..linalg import SUM_ROUNDING
 from ..scatter import check_finite
 
 __all__ = [
@@ -106,22 +106,17 @@ class Past:
     @cached_property
     def principal(self) -> PrincipalAxes:
         """Principal axes of S."""
-        has_residual = bool(self.residual.any())
         residual = as_tensor(self.residual, device=self.device)
         if self.basis is None:
             moment = self.coordinates + residual.diag()
         else:
             moment = self.coordinates.T @ self.coordinates
-            if has_residual:
+            if self.residual.any():
                 moment += (self.basis * residual) @ self.basis.T
         check_finite(float(moment.diagonal().sum()))
         energies, axes = torch.linalg.eigh(moment)
         energies, axes = energies.flip(0).clamp_min(0.0), axes.flip(1)
         rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
-        if rank < len(energies) and self.basis is not None and not has_residual:
-            # Rows keep more digits than their products.
-            energies = column_energies(self.coordinates @ axes)
-            rank = int((energies > ENERGY_ROUNDING * energies.sum()).sum())
         return PrincipalAxes(self.basis, axes, energies, rank)
 
 
