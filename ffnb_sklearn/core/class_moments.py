@@ -60,7 +60,8 @@ class ClassMoments:
         weights are repetitions, and Q is at least W; a common factor below one makes the samples
         no fewer.
         """
-        return max(self.weight, (self.weight / self.weight_norm) ** 2)
+        kish_number = (self.weight / self.weight_norm) ** 2
+        return max(self.weight, kish_number)
 
     def columns(self, columns: Columns, out: Array | None = None) -> Array:
         """Return some columns of F, as a view if they are in one block, or in `out`."""
@@ -75,9 +76,11 @@ class ClassMoments:
 
     def scatter(self) -> Array:
         """Return the scatter matrix."""
-        factor = self.columns(slice(None)).astype(np.float64)
-        dense: Array = factor.T @ factor + np.diag(self.residual)
-        return dense
+        factor = self.columns(slice(None))
+        factor = factor.astype(np.float64)
+        residual = np.diag(self.residual)
+        scatter: Array = factor.T @ factor + residual
+        return scatter
 
     def along_axes(
         self, samples: torch.Tensor, weights: torch.Tensor
@@ -305,7 +308,9 @@ def _place(moments: ClassMoments, device: torch.device) -> _Part:
 def norm_of_weights(weights: torch.Tensor) -> float:
     """Return the root of the sum of squared positive weights, whatever their size."""
     largest = weights.max()
-    return float(largest * torch.linalg.vector_norm(weights / largest))
+    # Squares of the weights themselves may leave the range of double precision.
+    relative_norm = torch.linalg.vector_norm(weights / largest)
+    return float(largest * relative_norm)
 
 
 def _moments_of_union(

@@ -55,7 +55,8 @@ def _learn_moments(
 
 def _has_new_classes(model: Model, task: Task) -> bool:
     """Return whether a task has samples of classes that the model does not know."""
-    return int(task.classes.max()) >= len(model.moments)
+    last_class = int(task.classes.max())
+    return last_class >= len(model.moments)
 
 
 def _renormalise(model: Model, task: Task) -> FeatureMap:

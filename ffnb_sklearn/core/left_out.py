@@ -38,22 +38,25 @@ def left_out_likeness(
     classes = task.classes.cpu().numpy()[numbers]
     class_weights = np.array([each.weight for each in learned.moments])
     # Without all samples of a class there would be no class.
-    has_others = weights < (1.0 - LENGTH_ROUNDING) * class_weights[classes]
+    least_weights = (1.0 - LENGTH_ROUNDING) * class_weights[classes]
+    has_others = weights < least_weights
     candidates = np.flatnonzero(has_others)
     chosen = candidates[_fair_choice(classes[candidates], rng)]
     values = np.empty(0)
     if len(chosen):
         values = _likeness_of_each(learned, task, fresh, numbers[chosen], weights[chosen])
     n_missing = n_classes - len(before.left_out)
-    left_out = [*before.left_out, *[LeftOutLikeness()] * n_missing]
+    left_out = list(before.left_out)
+    left_out += [LeftOutLikeness()] * n_missing
+    chosen_classes = classes[chosen]
+    chosen_weights = weights[chosen]
     for label in np.unique(classes):
-        members = classes[chosen] == label
-        added = LeftOutLikeness.of(values[members], weights[chosen][members], n_classes)
+        members = chosen_classes == label
+        added = LeftOutLikeness.of(values[members], chosen_weights[members], n_classes)
         if label < len(before.left_out):
             task_weight = float(weights[classes == label].sum())
-            added = pooled_likeness(
-                [(left_out[label], before.moments[label].weight), (added, task_weight)]
-            )
+            summands = [(left_out[label], before.moments[label].weight), (added, task_weight)]
+            added = pooled_likeness(summands)
         left_out[label] = added
     return tuple(left_out)
 

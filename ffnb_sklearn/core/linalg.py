@@ -193,11 +193,14 @@ class DiagonalPlusGram:
         zero and s is 1.
         """
         if self._rows is None:
-            identity = torch.diag_embed(torch.ones_like(self._root))
-            inverse = torch.linalg.solve_triangular(self._factor, identity, upper=False)
-            return torch.zeros_like(self._root), inverse, 1.0
-        inner = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
-        return self._root.square().reciprocal(), inner.div_(self._root), -1.0
+            ones = torch.ones_like(self._root)
+            identity = torch.diag_embed(ones)
+            rows = torch.linalg.solve_triangular(self._factor, identity, upper=False)
+            return torch.zeros_like(self._root), rows, 1.0
+        rows = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
+        rows.div_(self._root)
+        diagonal = self._root.square().reciprocal()
+        return diagonal, rows, -1.0
 
 
 def longest_rows(
@@ -279,14 +282,18 @@ def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor
     product = unit_gram @ basis
     values, axes = torch.linalg.eigh(basis.T @ product)
     is_above_rounding = values > SUM_ROUNDING * values[-1]
-    scale = (energy / values[is_above_rounding]).sqrt()
-    rows: torch.Tensor = scale[:, None] * (axes[:, is_above_rounding].T @ product.T)
-    return rows
+    values = values[is_above_rounding]
+    axes = axes[:, is_above_rounding]
+    scale = (energy / values).sqrt()
+    rows: torch.Tensor = axes.T @ product.T
+    return rows.mul_(scale[:, None])
 
 
 def is_few(n_rows: int, count: int | None) -> bool:
     """Return whether so many rows are decomposed exactly, whatever their number of columns."""
-    return count is None or n_rows <= _n_directions(count)
+    if count is None:
+        return True
+    return n_rows <= _n_directions(count)
 
 
 def _mix_rows(rows: torch.Tensor, count: int | None) -> torch.Tensor:

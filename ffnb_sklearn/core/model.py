@@ -173,8 +173,9 @@ class Model:
             # A class with new samples weighs more, and a truncated class has fewer rows.
             is_unchanged = before.weight == after.weight and before.rank == after.rank
             is_past_valid = is_past_valid and is_unchanged
-        inputs_past = self.inputs_past if is_past_valid else None
-        return replace(self, moments=moments, inputs_past=inputs_past)
+        if not is_past_valid:
+            return replace(self, moments=moments, inputs_past=None)
+        return replace(self, moments=moments)
 
     def append_band(self, band: Band, device: torch.device) -> "Model":
         """Return the model with one more band, and the moments of the known classes in it."""

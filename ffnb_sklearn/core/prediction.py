@@ -47,8 +47,10 @@ def _solve(model: Model, device: torch.device) -> Solution:
     earlier = model.earlier
     if earlier is None or not _may_follow(model, earlier):
         return _solve_anew(model, device)
-    pairs = zip(model.moments, earlier.moments, strict=True)
-    changed = [number for number, (after, before) in enumerate(pairs) if after is not before]
+    changed = []
+    for number, moments in enumerate(model.moments):
+        if moments is not earlier.moments[number]:
+            changed.append(number)
     solution = follow(
         earlier.solution,
         model.features,
@@ -66,7 +68,9 @@ def _solve(model: Model, device: torch.device) -> Solution:
 def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = None) -> Solution:
     """Solve the classifier for all classes, with the choice of an earlier solution if given."""
     moments = model.classifier_moments(range(len(model.moments)))
-    choice = None if earlier is None else earlier.solution.choice
+    choice = None
+    if earlier is not None:
+        choice = earlier.solution.choice
     return solve(
         model.features, moments, model.settings, device=device, seed=model.seed, choice=choice
     )
@@ -80,7 +84,8 @@ def _may_follow(model: Model, earlier: Earlier) -> bool:
         # A new class changes what all classes share.
         return False
     weight = sum(each.weight for each in model.moments)
-    return weight <= (1.0 + model.settings.refresh) * earlier.solution.chosen_at
+    growth = 1.0 + model.settings.refresh
+    return weight <= growth * earlier.solution.chosen_at
 
 
 def apply_parameters(
@@ -97,7 +102,9 @@ def apply_parameters(
     if not is_same or not all(map(is_, last_parameters, parameters)):
         new_settings = settings()
         # A reference to the model would keep it in memory until a garbage collection.
-        result = None if new_settings == model.settings else replace(model, settings=new_settings)
+        result = None
+        if new_settings != model.settings:
+            result = replace(model, settings=new_settings)
         model.cache["parameters"] = parameters, result
     return model if result is None else cast(Model, result)
 
@@ -174,9 +181,12 @@ def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDis
 
 def n_operations(model: Model, n_rows: int) -> float:
     """Estimate the number of operations of a product of some rows with all weights."""
+    features = model.features
+    n_classes = len(model.moments)
     n_axes = sum(each.rank for each in model.moments)
-    n_in_classifier = (len(model.moments) + n_axes) * model.features.n_features
-    return 2.0 * n_rows * (model.features.n_weights + n_in_classifier)
+    n_in_classifier = (n_classes + n_axes) * features.n_features
+    n_weights = features.n_weights + n_in_classifier
+    return 2.0 * n_rows * n_weights
 
 
 def _place(model: Model, name: str, value: _T, X: Samples) -> _T:

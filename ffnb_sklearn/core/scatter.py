@@ -63,7 +63,8 @@ def fewest_axes(max_rank: Rank) -> int | None:
 
 def n_auto_axes(energies: Array, trace: float) -> int:
     """Return the number of axes of rank "auto", given the energies of the longest axes."""
-    n_short = int((energies.cumsum() < _AUTO_SHARE * trace).sum())
+    least = _AUTO_SHARE * trace
+    n_short = int((energies.cumsum() < least).sum())
     n_axes = max(FEWEST_AXES, n_short + 1)
     return min(_MOST_AXES, n_axes)
 
@@ -94,7 +95,8 @@ class TurningPairs:
     @property
     def columns(self) -> slice:
         """Columns of the pairs."""
-        return slice(self.start, self.start + 2 * len(self.frequencies))
+        n_columns = 2 * len(self.frequencies)
+        return slice(self.start, self.start + n_columns)
 
     def turn(self, directions: torch.Tensor, energies: torch.Tensor) -> torch.Tensor:
         r"""Return directions, of shape (d, k), with each pair turned by the size of the inputs.

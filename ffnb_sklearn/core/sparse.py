@@ -83,7 +83,8 @@ def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassM
     if rank is None or is_few(len(weights), rank):
         return moments_of([(X.double(), weights)], rank)
     weight = float(weights.sum())
-    mean = X.transposed_times(weights[:, None])[:, 0] / weight
+    total = X.transposed_times(weights[:, None])[:, 0]
+    mean = total / weight
     energies = X.energies(weights, mean)
     check_finite(float(energies.sum()), weight)
     check_weight(weight)
