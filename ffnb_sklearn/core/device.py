@@ -98,7 +98,8 @@ def as_array(tensor: torch.Tensor) -> Array:
     The array shares the memory of a float64 tensor on the CPU.
     """
     # An MPS device cannot cast to float64.
-    array: Array = tensor.detach().cpu().to(torch.float64).numpy()
+    on_cpu = tensor.detach().cpu()
+    array: Array = on_cpu.to(torch.float64).numpy()
     return array
 
 

@@ -1,5 +1,6 @@
 """The steps of the paper for one task: null-space, bands, moments."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -21,7 +22,8 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     n_samples = len(task.classes)
     n_features = model.features.n_features
     n_operations = 2.0 * n_samples * n_features * min(n_samples, n_features)
-    with few_threads(n_operations * (1 + settings.descent.max_epochs)):
+    n_passes = 1 + settings.descent.max_epochs
+    with few_threads(n_operations * n_passes):
         if settings.band_size and settings.sees_past and _has_new_classes(model, task):
             model = model.store_inputs_past(task.classes.device)
         learned, fresh = _learn_moments(model, task, settings)
@@ -62,6 +64,7 @@ def _has_new_classes(model: Model, task: Task) -> bool:
 def _renormalise(model: Model, task: Task) -> FeatureMap:
     """Return the feature map after the task's mini-batches of batch normalisation."""
     descent = model.settings.descent
-    n_batches = -(-len(task.X) // descent.batch_size)
-    n_steps = n_batches * max(1, descent.max_epochs)
+    n_batches = math.ceil(len(task.X) / descent.batch_size)
+    n_epochs = max(1, descent.max_epochs)
+    n_steps = n_batches * n_epochs
     return model.features.renormalised(task.X, task.weights, n_steps)

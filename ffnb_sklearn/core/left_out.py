@@ -127,11 +127,12 @@ def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
 
     They are left out together: a model that has learned an equal sample knows the sample.
     """
+    labels = task.classes.tolist()
     first_numbers: dict[tuple[int, bytes], int] = {}
-    groups = np.empty(len(task.classes), dtype=np.intp)
-    samples = zip(task.classes.tolist(), _rows(task.samples), strict=True)
-    for number, (label, row) in enumerate(samples):
-        key = label, blake2b(row, digest_size=16).digest()
+    groups = np.empty(len(labels), dtype=np.intp)
+    for number, row in enumerate(_rows(task.samples)):
+        digest = blake2b(row, digest_size=16).digest()
+        key = labels[number], digest
         groups[number] = first_numbers.setdefault(key, number)
     numbers = np.array(list(first_numbers.values()))
     weights = np.bincount(groups, as_array(task.weights))

@@ -58,10 +58,12 @@ def column_energies(rows: torch.Tensor) -> torch.Tensor:
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
-    gram = rows.new_empty((len(rows), len(rows)))
-    for start in range(0, len(rows), _BLOCK):
+    n_rows = len(rows)
+    gram = rows.new_empty((n_rows, n_rows))
+    for start in range(0, n_rows, _BLOCK):
         stop = start + _BLOCK
-        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
+        block = rows[start:stop]
+        torch.mm(rows[start:], block.T, out=gram[start:, start:stop])
     return gram
 
 
@@ -181,10 +183,10 @@ class DiagonalPlusGram:
         if self._rows is None:
             product: torch.Tensor = self._factor @ self._factor.T
             return product
-        scaled = self._rows.T @ self._rows
-        scaled.diagonal().add_(1.0)
-        matrix: torch.Tensor = scaled * self._root * self._root[:, None]
-        return matrix
+        matrix: torch.Tensor = self._rows.T @ self._rows
+        matrix.diagonal().add_(1.0)
+        matrix.mul_(self._root)
+        return matrix.mul_(self._root[:, None])
 
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
         r"""Return a, V and s of the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
@@ -214,7 +216,8 @@ def longest_rows(
     if count is None or directions is None:
         return _mix_rows(rows, count)
     length = float(torch.linalg.vector_norm(rows))
-    length = max(length, torch.finfo(rows.dtype).tiny)
+    tiny = torch.finfo(rows.dtype).tiny
+    length = max(length, tiny)
     return longest_rows_of_products(rows.matmul, rows.T.matmul, length, directions, count)
 
 
@@ -266,8 +269,8 @@ def _rows_of_gram(gram: torch.Tensor) -> torch.Tensor:
     correlations = gram / divisors / divisors[:, None]
     values, basis = torch.linalg.eigh(correlations)
     lengths = values.clamp_min(0.0).sqrt()
-    rows: torch.Tensor = lengths[:, None] * basis.T * scale
-    return rows
+    rows: torch.Tensor = lengths[:, None] * basis.T
+    return rows * scale
 
 
 def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
@@ -275,7 +278,8 @@ def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor
 
     Q is an orthonormal basis of :math:`G \, \Omega` for the random directions :math:`\Omega`.
     """
-    energy = gram.diagonal().sum().clamp_min(torch.finfo(gram.dtype).tiny)
+    tiny = torch.finfo(gram.dtype).tiny
+    energy = gram.diagonal().sum().clamp_min(tiny)
     # Divided by its trace, a matrix of any size stays in the range of double precision.
     unit_gram = gram / energy
     basis = torch.linalg.qr(unit_gram @ directions).Q
@@ -315,7 +319,8 @@ def _n_directions(count: int, least: int = 24) -> int:
     With only eight more than eight, axes of texts, which have nearly one length, are mixed: 6 % of
     the labels then differ from those of exact axes, and 3 % with 24 more.
     """
-    return count + max(count // 4, least)
+    n_further = max(count // 4, least)
+    return count + n_further
 
 
 @lru_cache(maxsize=4)

@@ -20,12 +20,21 @@ def forget_classes(model: Model, gone: Sequence[int]) -> Model:
     Their moments are discarded, and so their share in the past of the layers. Neurons trained for
     them stay, because the moments of other classes include these neurons.
     """
-    labels = [label for label in range(len(model.moments)) if label not in gone]
-    moments = tuple(model.moments[label] for label in labels)
-    # Classes after the last that has left-out likeness have no entry.
-    left_out = tuple(model.left_out[label] for label in labels if label < len(model.left_out))
+    moments = []
+    for label, class_moments in enumerate(model.moments):
+        if label not in gone:
+            moments.append(class_moments)
+    left_out = []
+    for label, likeness in enumerate(model.left_out):
+        if label not in gone:
+            left_out.append(likeness)
     return replace(
-        model, moments=moments, inputs_past=None, earlier=None, n_newest=0, left_out=left_out
+        model,
+        moments=tuple(moments),
+        inputs_past=None,
+        earlier=None,
+        n_newest=0,
+        left_out=tuple(left_out),
     )
 
 

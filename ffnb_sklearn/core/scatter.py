@@ -77,7 +77,8 @@ def add_spare_axes(count: int | None) -> int | None:
     """
     if count is None:
         return None
-    return count + max(count // 4, _LEAST_SPARE)
+    n_spare = max(count // 4, _LEAST_SPARE)
+    return count + n_spare
 
 
 @dataclass(frozen=True)
@@ -236,8 +237,8 @@ def _drop_rounding(
     """
     varies = energies > rounding
     least = torch.where(varies, SUM_ROUNDING * energies, torch.inf)
-    is_above = (principal.square() > least).any(1)
-    return principal[is_above]
+    is_above = principal.square() > least
+    return principal[is_above.any(1)]
 
 
 def _truncate(
@@ -266,7 +267,8 @@ def pack_factor(factor: torch.Tensor, max_rank: Rank) -> tuple[Array, torch.Tens
     if max_rank is None or not _fits_single_precision(factor):
         return as_array(factor), no_loss
     single = factor.float()
-    is_lost = single.abs() < torch.finfo(torch.float32).tiny
+    tiny = torch.finfo(torch.float32).tiny
+    is_lost = single.abs() < tiny
     lost_entries = torch.where(is_lost, factor, 0.0)
     single.masked_fill_(is_lost, 0.0)
     return single.cpu().numpy(), column_energies(lost_entries)
@@ -277,5 +279,6 @@ def _fits_single_precision(factor: torch.Tensor) -> bool:
     if not factor.numel():
         return True
     largest = float(factor.abs().max())
-    least = float(np.finfo(np.float32).tiny) / SUM_ROUNDING
+    tiny = float(np.finfo(np.float32).tiny)
+    least = tiny / SUM_ROUNDING
     return least < largest < 1.0 / least
