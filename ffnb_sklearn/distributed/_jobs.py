@@ -109,4 +109,6 @@ class LearnShards:
 
 def _are_all_zero(weights):
     """Return whether weights are given and are all 0."""
-    return weights is not None and not np.any(weights)
+    if weights is None:
+        return False
+    return not np.any(weights)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._base.priors import check_priors
@@ -23,7 +24,14 @@ _NO_SAMPLES = (
 )
 
 
-def partial_fit_shards(estimator, X, y=None, *, classes=None, sample_weight=None):
+def partial_fit_shards(
+    estimator: FFNBClassifier,
+    X: object,
+    y: object = None,
+    *,
+    classes: ArrayLike | None = None,
+    sample_weight: object = None,
+) -> FFNBClassifier:
     """Learn one more task from samples that are distributed over a dask cluster.
 
     The workers compute the exact moments of the classes of each shard, merge them in a tree,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, validate_params
 
@@ -38,15 +39,15 @@ class StreamResult:
         The clone that learned the stream.
     """
 
-    accuracy_matrix: np.ndarray
-    accuracies: np.ndarray
+    accuracy_matrix: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
     task_classes: list[np.ndarray]
-    n_test_per_task: np.ndarray
-    fit_seconds: np.ndarray
-    state_bytes: np.ndarray
+    n_test_per_task: NDArray[np.int64]
+    fit_seconds: NDArray[np.float64]
+    state_bytes: NDArray[np.float64]
     estimator: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return a line with the stream and its results."""
         n_tasks = len(self.task_classes)
         n_classes = sum(map(len, self.task_classes))
@@ -57,19 +58,19 @@ class StreamResult:
         )
 
     @property
-    def final_accuracy(self):
+    def final_accuracy(self) -> float:
         """Accuracy over all test samples after the last task (the "last" of most tables)."""
         accuracy = self.accuracies[-1]
         return float(accuracy)
 
     @property
-    def average_incremental_accuracy(self):
+    def average_incremental_accuracy(self) -> float:
         """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
         task_sizes = self.n_test_per_task
         return metrics.average_incremental_accuracy(self.accuracy_matrix, task_sizes)
 
     @property
-    def forgetting(self):
+    def forgetting(self) -> float:
         """See :func:`ffnb_sklearn.metrics.forgetting`."""
         return metrics.forgetting(self.accuracy_matrix)
 

@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, validate_params
 
@@ -43,16 +44,16 @@ class PrequentialResult:
         The clone that learned the stream.
     """
 
-    is_correct: np.ndarray
+    is_correct: NDArray[np.bool_]
     batch_size: int
     window: int
-    predict_seconds: np.ndarray
-    fit_seconds: np.ndarray
-    state_samples: np.ndarray
-    state_bytes: np.ndarray
+    predict_seconds: NDArray[np.float64]
+    fit_seconds: NDArray[np.float64]
+    state_samples: NDArray[np.int64]
+    state_bytes: NDArray[np.float64]
     estimator: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return a line with the stream and its results."""
         return (
             f"PrequentialResult of {type(self.estimator).__name__}, {len(self.is_correct)} samples "
@@ -61,24 +62,24 @@ class PrequentialResult:
         )
 
     @property
-    def accuracy(self):
+    def accuracy(self) -> float:
         """Share of the tested samples that were predicted correctly."""
         accuracy = self.is_correct.mean()
         return float(accuracy)
 
     @property
-    def running_accuracy(self):
+    def running_accuracy(self) -> NDArray[np.float64]:
         """Accuracy over all samples tested so far, after each tested sample."""
         n_tested = len(self.is_correct)
         return windowed_means(self.is_correct, n_tested)
 
     @property
-    def windowed_accuracy(self):
+    def windowed_accuracy(self) -> NDArray[np.float64]:
         """Accuracy over the last `window` tested samples, or over fewer at the beginning."""
         return windowed_means(self.is_correct, self.window)
 
     @property
-    def rows_per_second(self):
+    def rows_per_second(self) -> float:
         """Tested samples per second of predicting and learning them."""
         # The first batch was not tested, so its time does not count.
         fit_seconds = self.fit_seconds[1:]
