@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 
 __all__ = ["nested_estimators"]
 
-# Largest depth of nested estimators. Nested pipelines ask each other for their methods: a prediction
+# Largest depth of nested estimators. Pipelines ask each other for their methods: a prediction
 # takes 20 ms with 8 levels, and 2.7 times as long with each further level.
 _MOST_LEVELS = 8
 
