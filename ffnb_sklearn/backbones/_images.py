@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._network import check_regular, import_optional
-from ffnb_sklearn.backbones._resizing import resized
+from ffnb_sklearn.backbones._resizing import resize_images
 
 # Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
 # dozens of others, some of which it hands to another program.
@@ -84,7 +84,7 @@ def image_files(folder):
 def as_source(X, shape=None, resize=None, takes_texts=True, **scaling):
     """Return images as an `ImageSource`, and None for an array-like of rows.
 
-    `scaling` holds `crop_mode`, `interpolation` and `fill` of `resized`.
+    `scaling` holds `crop_mode`, `interpolation` and `fill` of `resize_images`.
     """
     if isinstance(X, str | os.PathLike):
         raise ValueError(
@@ -132,7 +132,7 @@ class ImageSource:
 
     `input_shape` is the shape of one image, by default that of the first image, or that of
     `resize`; `values` is the kind of values, "uint8" or "number". Texts are paths if `takes_texts`.
-    `scaling` holds further arguments of `resized`.
+    `scaling` holds further arguments of `resize_images`.
     """
 
     def __init__(self, items, shape=None, resize=None, takes_texts=True, **scaling):
@@ -208,7 +208,7 @@ class ImageSource:
         if len(self.input_shape) == 3:
             images = _with_channels(self._channels_first(images, name), self.input_shape[0], name)
             if self._resize is not None:
-                images = resized(images, self._resize, self.input_shape[1:], **self._scaling)
+                images = resize_images(images, self._resize, self.input_shape[1:], **self._scaling)
         elif images.shape[1:] != self.input_shape:
             raise ValueError(
                 f"{name} must have input_shape={self.input_shape}; got {images.shape[1:]}."

@@ -122,7 +122,7 @@ def _check_resize(extractor):
 
 
 def _scaling_of(extractor):
-    """Return the arguments of `resized`; borders have the mean, which becomes zero."""
+    """Return the arguments of `resize_images`; borders have the mean, which becomes zero."""
     fill = 0.0
     if extractor.crop_mode == "border" and extractor.mean is not None:
         fill = extractor.mean

@@ -18,7 +18,7 @@ import torch
 from scipy.stats import kstest
 from torch import nn
 
-from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.backbones._seeding import seed_layers
 from ffnb_sklearn.core.messages import level_of_user
 
 # Most characters of a message of torch that is repeated.
@@ -92,7 +92,7 @@ def _made(backbone, params, seed):
     factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
     # Random weights must be the same at every call and must not change the global generator, even
     # if the factory of a trained backbone replaces them.
-    with seeded_layers(seed):
+    with seed_layers(seed):
         module = factory(**params)
     if not isinstance(module, nn.Module):
         raise TypeError(

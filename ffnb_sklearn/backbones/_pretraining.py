@@ -10,10 +10,10 @@ from sklearn.utils import check_consistent_length
 from torch import nn
 
 from ffnb_sklearn._inputs.labels import check_targets
-from ffnb_sklearn.backbones._augmentation import ImageTransform, augmented
+from ffnb_sklearn.backbones._augmentation import ImageTransform, augment_batch
 from ffnb_sklearn.backbones._network import named_submodule
 from ffnb_sklearn.backbones._readout import Arithmetic
-from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_layers, seeded_torch
+from ffnb_sklearn.backbones._seeding import derive_seeds, seed_layers, seed_torch
 
 # Indices of the derived seeds: the head, and the first epoch.
 _HEAD, _EPOCHS = 0, 2
@@ -66,7 +66,7 @@ class _Classifier(nn.Module):
         super().__init__()
         self.backbone = backbone
         dtype = next(backbone.parameters()).dtype
-        with seeded_layers(*derived_seeds(seed, _HEAD, 1)):
+        with seed_layers(*derive_seeds(seed, _HEAD, 1)):
             self.head = nn.Linear(n_features, n_classes).to(dtype)
 
     def forward(self, inputs):
@@ -85,14 +85,14 @@ class _Training:
     def run_epoch(self, epoch):
         """Train on all samples once; return the mean loss."""
         settings, how = self.settings, self.arithmetic
-        order_seed, layer_seed = derived_seeds(self.seed, _EPOCHS + epoch, 2)
+        order_seed, layer_seed = derive_seeds(self.seed, _EPOCHS + epoch, 2)
         generator = torch.Generator().manual_seed(order_seed)
         parts = _batches(len(self.codes), settings.train_batch_size, generator)
         self.model.train()
         for name in settings.frozen or ():
             self.model.backbone.get_submodule(name).eval()
         total = torch.zeros((), dtype=how.dtype, device=how.device)
-        with seeded_torch(layer_seed, how.device):
+        with seed_torch(layer_seed, how.device):
             for step, part in enumerate(parts, start=epoch * len(parts)):
                 rate = _one_cycle(settings.learning_rate, step, settings.epochs * len(parts))
                 for group in self.optimizer.param_groups:
@@ -122,7 +122,7 @@ class _Training:
     def _augmented_inputs(self, part, generator):
         """Return the augmented inputs of some samples on the device."""
         how, augment = self.arithmetic, self.settings.augment
-        change = partial(augmented, augment, generator=generator)
+        change = partial(augment_batch, augment, generator=generator)
         if isinstance(augment, ImageTransform):
             return self.inputs.prepare(self.rows[part], how.device, how.dtype, change)
         return change(self.inputs.prepare(self.rows[part], how.device, how.dtype))
