@@ -372,8 +372,6 @@ def test_grey_and_opaque_images_become_those_of_a_colour_network(resize):
         expected = np.repeat(grey[:, None], 3, axis=1)
         expected_rows = image_source(expected, shape, resize)[:]
         assert_array_equal(image_source(form, shape, resize)[:], expected_rows)
-            image_source(form, shape, resize)[:], image_source(expected, shape, resize)[:]
-        )
     opaque = np.concatenate([BYTES, np.full_like(BYTES[..., :1], 255)], axis=-1)
     expected = image_source(BYTES, shape, resize)[:]
     for form in (opaque, opaque.transpose(0, 3, 1, 2), list(opaque)):
