@@ -39,7 +39,8 @@ class SkeletonGCN(nn.Module):
     joint is relative to its parent.
 
     In addition, joints can be paired. A filter sums the differences of two joints over the chunks
-    of the sequence; the feature is the length of the sum, which no rotation of the skeleton changes.
+    of the sequence; the feature is the length of the sum, which no rotation of the skeleton
+    changes.
 
     Parameters
     ----------
