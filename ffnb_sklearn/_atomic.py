@@ -35,11 +35,13 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     old_mode = None
     first_mode = _NEW_FILE
     if path.exists():
-        old_mode = stat.S_IMODE(path.stat().st_mode)
+        status = path.stat()
+        old_mode = stat.S_IMODE(status.st_mode)
         # Users without access to the old file must not get access to the new one.
         first_mode = old_mode & _OWNER_ONLY
+    stem = path.name[:_LONGEST_STEM]
     suffix = secrets.token_hex(8)
-    temporary = path.with_name(f".{path.name[:_LONGEST_STEM]}.{suffix}.partial")
+    temporary = path.with_name(f".{stem}.{suffix}.partial")
     opener = partial(os.open, mode=first_mode)
     try:
         with open(temporary, "x+b", opener=opener) as file:

@@ -209,7 +209,7 @@ class _Recorder:
         if not isinstance(output, torch.Tensor):
             return
         shape = tuple(output.shape)
-        axis = self._certain_axis_of(layer, inputs, shape)
+        axis = self._find_certain_axis(layer, inputs, shape)
         if axis is None:
             width = _declared_width(layer)
         else:
@@ -221,18 +221,18 @@ class _Recorder:
         for name in self.names_of_layer.get(layer, ()):
             candidates = {axis}
             if axis is None:
-                candidates = self._candidates(output)
+                candidates = self._candidate_axes(output)
             run = _Run(shape, axis is not None, frozenset(candidates))
             self.runs[name].append(run)
 
-    def _certain_axis_of(self, layer, inputs, shape):
+    def _find_certain_axis(self, layer, inputs, shape):
         """Return the axis of the channels if the layer, or the layer before, determines it."""
         axis = _defined_axis(layer, shape)
         if axis is None and _is_elementwise(layer) and inputs[0] is self.certain_output:
             return self.certain_axis
         return axis
 
-    def _candidates(self, output):
+    def _candidate_axes(self, output):
         """Return the axes that may hold the channels of an earlier output with as many values."""
         shape = tuple(output.shape)
         if output.numel() not in self.shapes_and_widths:

@@ -318,7 +318,7 @@ class TorchFeatureExtractor(
             If the backbone or a layer returns something else than a network or a tensor.
         """
         _, attributes = self._fit_attributes(X, y)
-        self._keep(attributes)
+        self._replace_attributes(attributes)
         return self
 
     def fit_transform(self, X, y=None):
@@ -340,10 +340,10 @@ class TorchFeatureExtractor(
         draft = copy(self)
         replace_fitted(draft, _REPLACED, attributes)
         features = draft._features(draft, rows)
-        self._keep(attributes)
+        self._replace_attributes(attributes)
         return features
 
-    def _keep(self, attributes):
+    def _replace_attributes(self, attributes):
         """Replace the fitted attributes all at once; advance a `random_state` that was used."""
         random_state = None
         if self.epochs:

@@ -145,13 +145,13 @@ def import_optional(name, package):
 
 def remove_head(module, head):
     """Replace a submodule by the identity; the name of a nested submodule has dots."""
-    named_submodule(module, head, "head")
+    find_submodule(module, head, "head")
     parent_name, _, name = head.rpartition(".")
     parent = module.get_submodule(parent_name)
     setattr(parent, name, nn.Identity())
 
 
-def named_submodule(module, name, parameter):
+def find_submodule(module, name, parameter):
     """Return a submodule; raise `ValueError` if a parameter names none."""
     submodules = dict(module.named_modules(remove_duplicate=False))
     if not name or name not in submodules:

@@ -11,7 +11,7 @@ from torch import nn
 
 from ffnb_sklearn._inputs.labels import check_targets
 from ffnb_sklearn.backbones._augmentation import ImageTransform, augment_batch
-from ffnb_sklearn.backbones._network import named_submodule
+from ffnb_sklearn.backbones._network import find_submodule
 from ffnb_sklearn.backbones._readout import training_arithmetic
 from ffnb_sklearn.backbones._seeding import derive_seeds, seed_layers, seed_torch
 
@@ -45,7 +45,7 @@ def check_labels(y, rows):
 def pretrain(extractor, backbone, n_features, rows, codes, inputs, seed):
     """Train a backbone in place with the settings of an extractor; return the losses per epoch."""
     for name in extractor.frozen or ():
-        named_submodule(backbone, name, "frozen").requires_grad_(False)
+        find_submodule(backbone, name, "frozen").requires_grad_(False)
     _check_trainable(backbone, extractor)
     arithmetic = training_arithmetic(extractor, backbone)
     n_classes = int(codes.max()) + 1

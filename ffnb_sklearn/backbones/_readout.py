@@ -78,7 +78,7 @@ def transform_arithmetic(extractor):
     device = resolve_device(extractor.device)
     mixed = False
     if extractor.mixed_precision != "auto":
-        mixed = _requested_precision(extractor)
+        mixed = _requests_mixed_precision(extractor)
     is_single_on_cpu = device.type == "cpu" and extractor.dtype == "float32"
     # On the CPU, this layout also speeds up convolutions in float32.
     channels_last = mixed or is_single_on_cpu
@@ -98,7 +98,7 @@ def training_arithmetic(extractor, module):
     return replace(inference, mixed=mixed, channels_last=channels_last)
 
 
-def _requested_precision(extractor):
+def _requests_mixed_precision(extractor):
     """Return whether the user has requested mixed precision, which needs float32."""
     if extractor.mixed_precision and extractor.dtype != "float32":
         raise ValueError(
@@ -212,8 +212,9 @@ class Extraction:
         """
         sums_of_squares = np.zeros(len(self.layers))
         for _, layer_features in self._batches(rows, batch_size):
-            for layer, features in enumerate(layer_features):
-                sums_of_squares[layer] += np.square(features, dtype=np.float64).sum()
+            for number, features in enumerate(layer_features):
+                squares = np.square(features, dtype=np.float64)
+                sums_of_squares[number] += squares.sum()
         is_zero = sums_of_squares == 0.0
         sums_of_squares[is_zero] = len(rows)
         return np.sqrt(len(rows) / sums_of_squares).tolist()
@@ -246,7 +247,7 @@ class Extraction:
             inputs = self._prepare(rows)
             sums = None
             n_views = 0
-            for view in self._views_of(inputs):
+            for view in self._input_views(inputs):
                 outputs = read_layers(self.module, view, self.layers, self.pooling, self.axes)
                 if sums is None:
                     sums = outputs
@@ -256,7 +257,7 @@ class Extraction:
             means = [total / n_views for total in sums]
         return [_to_array(mean, first_row) for mean in means]
 
-    def _views_of(self, inputs):
+    def _input_views(self, inputs):
         """Return the views of a batch of inputs."""
         if self.views is None:
             return [inputs]

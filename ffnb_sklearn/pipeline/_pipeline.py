@@ -266,13 +266,14 @@ class ContinualPipeline(Pipeline):
         self : ContinualPipeline
             The fitted pipeline. It is unchanged if an error is raised.
         """
+        self._check_steps()
         X = in_memory(X, "X")
 
-        def fit(draft):
-            super().fit(X, y, **params)
+        def learn(draft):
+            Pipeline.fit(draft, X, y, **params)
             return self
 
-        return self._change_all_steps(fit)
+        return self._change_all_steps(learn)
 
     @available_if(_pipeline_has("fit_transform"))
     @exclusive
@@ -293,12 +294,13 @@ class ContinualPipeline(Pipeline):
         ndarray of shape (n_samples, n_transformed_features)
             Rows that the last step has transformed.
         """
+        self._check_steps()
         X = in_memory(X, "X")
 
-        def fit_transform(draft):
-            return super().fit_transform(X, y, **params)
+        def learn(draft):
+            return Pipeline.fit_transform(draft, X, y, **params)
 
-        return self._change_all_steps(fit_transform)
+        return self._change_all_steps(learn)
 
     @available_if(_pipeline_has("fit_predict"))
     @exclusive
@@ -319,29 +321,26 @@ class ContinualPipeline(Pipeline):
         ndarray of shape (n_samples,)
             Result of `fit_predict` of the last step.
         """
+        self._check_steps()
         X = in_memory(X, "X")
 
-        def fit_predict(draft):
-            return super().fit_predict(X, y, **params)
+        def learn(draft):
+            return Pipeline.fit_predict(draft, X, y, **params)
 
-        return self._change_all_steps(fit_predict)
+        return self._change_all_steps(learn)
 
     def _change_all_steps(self, learn):
         """Let a function of a pipeline change copies of all steps, then replace all steps at once.
 
         Return the result of the function.
         """
-        self._check_steps()
         steps = [step for _, _, step in self._iter()]
         # No call may follow the exchange of the steps.
         return learned_in_copies(self, steps, learn)
 
     def _snapshot(self):
-        """Return the methods of `Pipeline` of a copy, which reads the steps once.
-
-        Another thread may replace the steps of this pipeline during a call.
-        """
-        return super(ContinualPipeline, copy(self))
+        """Return a copy that keeps its steps, even if another thread learns in this pipeline."""
+        return copy(self)
 
     @available_if(_pipeline_has("predict"))
     def predict(self, X, **params):
@@ -360,7 +359,7 @@ class ContinualPipeline(Pipeline):
             Predictions of the last step.
         """
         X = in_memory(X, "X")
-        return self._snapshot().predict(X, **params)
+        return Pipeline.predict(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("predict_proba"))
     def predict_proba(self, X, **params):
@@ -379,7 +378,7 @@ class ContinualPipeline(Pipeline):
             Probabilities of the classes.
         """
         X = in_memory(X, "X")
-        return self._snapshot().predict_proba(X, **params)
+        return Pipeline.predict_proba(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("predict_log_proba"))
     def predict_log_proba(self, X, **params):
@@ -398,7 +397,7 @@ class ContinualPipeline(Pipeline):
             Logarithms of the probabilities of the classes.
         """
         X = in_memory(X, "X")
-        return self._snapshot().predict_log_proba(X, **params)
+        return Pipeline.predict_log_proba(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("decision_function"))
     def decision_function(self, X, **params):
@@ -417,7 +416,7 @@ class ContinualPipeline(Pipeline):
             Decision values of the last step.
         """
         X = in_memory(X, "X")
-        return self._snapshot().decision_function(X, **params)
+        return Pipeline.decision_function(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("score_samples"))
     def score_samples(self, X):
@@ -434,7 +433,7 @@ class ContinualPipeline(Pipeline):
             Scores of the last step.
         """
         X = in_memory(X, "X")
-        return self._snapshot().score_samples(X)
+        return Pipeline.score_samples(self._snapshot(), X)
 
     @available_if(_pipeline_has("score"))
     def score(self, X, y=None, sample_weight=None, **params):
@@ -457,7 +456,7 @@ class ContinualPipeline(Pipeline):
             Score of the last step, such as the accuracy of a classifier.
         """
         X = in_memory(X, "X")
-        return self._snapshot().score(X, y, sample_weight, **params)
+        return Pipeline.score(self._snapshot(), X, y, sample_weight, **params)
 
     @available_if(_pipeline_has("transform"))
     def transform(self, X, **params):
@@ -476,7 +475,7 @@ class ContinualPipeline(Pipeline):
             Transformed rows.
         """
         X = in_memory(X, "X")
-        return self._snapshot().transform(X, **params)
+        return Pipeline.transform(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("inverse_transform"))
     def inverse_transform(self, X, **params):
@@ -495,7 +494,7 @@ class ContinualPipeline(Pipeline):
             Rows, as the first step takes them.
         """
         X = in_memory(X, "X")
-        return self._snapshot().inverse_transform(X, **params)
+        return Pipeline.inverse_transform(self._snapshot(), X, **params)
 
     @available_if(_last_step_has("forget"))
     @exclusive

@@ -25,7 +25,8 @@ _HALF_WINDOW = 2
 def describe(joints, parameters):
     """Compute the blocks of a sequence of shape (n_frames, n_persons, n_joints, n_dims)."""
     frames = _Frames(joints, parameters.n_chunks, parameters.root)
-    is_unordered = parameters.persons == "auto" and joints.shape[1] == 2
+    n_persons = joints.shape[1]
+    is_unordered = parameters.persons == "auto" and n_persons == 2
     blocks = []
     for name in parameters.blocks:
         compute_block = getattr(frames, name)
@@ -33,7 +34,8 @@ def describe(joints, parameters):
         if is_unordered and name != "duration":
             first, second = _swapped_columns(name, columns.shape[-1])
             columns = _combine_swapped(columns, first, second)
-        blocks.append(BLOCK_SCALES[name] * columns.ravel())
+        values = columns.ravel()
+        blocks.append(BLOCK_SCALES[name] * values)
     return blocks
 
 
@@ -53,7 +55,8 @@ def _chunk_means(n_frames, n_chunks):
 
 def _average(values, means):
     """Average a quantity of each frame by a matrix of means; return one row per chunk."""
-    rows = values.reshape(len(values), -1)
+    n_frames = len(values)
+    rows = values.reshape(n_frames, -1)
     return means @ rows
 
 
@@ -165,7 +168,8 @@ class _Frames:
 
     def duration(self):
         """Return the logarithm of the number of frames."""
-        return np.log([[len(self.positions)]])
+        n_frames = len(self.positions)
+        return np.log([[n_frames]])
 
 
 def _member_means(chunk_means):
