@@ -1,15 +1,20 @@
 """A frozen torch network as a scikit-learn transformer, trained elsewhere or by `fit`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
+from torch.utils.data import Dataset
 
 from ffnb_sklearn._base.transactions import COLUMNS, replace_fitted
 from ffnb_sklearn._inputs.seeds import next_seed
@@ -25,6 +30,9 @@ from ffnb_sklearn.backbones._network import (
 from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
 from ffnb_sklearn.backbones._resizing import CROP_MODES, FILTERS
+
+# Rows or images; a list may hold arrays, tensors, PIL images or paths.
+Images: TypeAlias = ArrayLike | torch.Tensor | Sequence[object] | Dataset[Any]
 
 # Fitted attributes that only some settings produce.
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
@@ -237,35 +245,35 @@ class TorchFeatureExtractor(
 
     def __init__(
         self,
-        backbone,
+        backbone: Callable[..., nn.Module] | str | nn.Module,
         *,
-        backbone_params=None,
-        weights=None,
-        head=None,
-        layers=None,
-        pooling="mean",
-        channel_axis=None,
-        views=None,
-        input_shape=None,
-        resize=None,
-        crop_mode="center",
-        interpolation="bicubic",
-        mean=None,
-        std=None,
-        batch_size=256,
-        dtype="float32",
-        device="auto",
-        mixed_precision="auto",
-        epochs=0,
-        optimizer="adamw",
-        learning_rate=0.003,
-        weight_decay=0.01,
-        train_batch_size=128,
-        augment=None,
-        frozen=None,
-        random_state=None,
-        verbose=False,
-    ):
+        backbone_params: dict[str, Any] | None = None,
+        weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        head: str | Sequence[str] | None = None,
+        layers: Sequence[str] | None = None,
+        pooling: str = "mean",
+        channel_axis: int | Mapping[str, int] | None = None,
+        views: str | MirrorShift | None = None,
+        input_shape: Sequence[int] | None = None,
+        resize: int | Sequence[int] | None = None,
+        crop_mode: str = "center",
+        interpolation: str = "bicubic",
+        mean: ArrayLike | None = None,
+        std: ArrayLike | None = None,
+        batch_size: int = 256,
+        dtype: str = "float32",
+        device: str = "auto",
+        mixed_precision: bool | str = "auto",
+        epochs: int = 0,
+        optimizer: str = "adamw",
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        train_batch_size: int = 128,
+        augment: str | Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None,
+        frozen: Sequence[str] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
+    ) -> None:
         self.backbone = backbone
         self.backbone_params = backbone_params
         self.weights = weights
@@ -294,7 +302,7 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
+    def fit(self, X: Images, y: ArrayLike | None = None) -> Self:
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
         Parameters
@@ -321,7 +329,7 @@ class TorchFeatureExtractor(
         self._replace_attributes(attributes)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Images, y: ArrayLike | None = None) -> NDArray[np.floating]:
         """Fit to samples and compute their features; if either fails, nothing is changed.
 
         Parameters
@@ -425,7 +433,7 @@ class TorchFeatureExtractor(
         (n_features,), _ = extraction.probe(pair)
         return n_features
 
-    def transform(self, X):
+    def transform(self, X: Images) -> NDArray[np.floating]:
         """Compute the features of rows or images.
 
         Parameters
@@ -474,7 +482,7 @@ class TorchFeatureExtractor(
             self._built = (fitted.dtype, state, module)
         return module
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the features.
 
         Parameters
@@ -493,10 +501,10 @@ class TorchFeatureExtractor(
                 # A `ColumnTransformer` passes the name of the column that holds the images.
                 input_features = None
             return super().get_feature_names_out(input_features)
-        names = []
+        names: list[str] = []
         for layer, width in self.layer_widths_.items():
             names.extend(f"{layer}_{number}" for number in range(width))
-        return np.array(names, dtype=object)
+        return np.array(names, dtype=np.object_)
 
     _n_features_out = property(lambda self: self.n_features_out_)
 

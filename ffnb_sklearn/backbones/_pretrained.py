@@ -1,8 +1,11 @@
 """Extractors for pretrained networks of other packages, filled from their configurations."""
 
+import os
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import floor
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -11,7 +14,14 @@ from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
 from ffnb_sklearn.backbones._network import import_optional
 
 
-def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parameters):
+def from_timm(
+    name: str,
+    *,
+    layers: int | Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    backbone_params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> TorchFeatureExtractor:
     """Make an extractor for a network of the package ``timm``.
 
     Parameters
@@ -112,7 +122,13 @@ def _head_name(module, classifier):
     return None
 
 
-def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters):
+def from_efficientnet_lite(
+    number: int = 0,
+    *,
+    layers: int | Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> TorchFeatureExtractor:
     """Make an extractor for an EfficientNet-Lite, trained on ImageNet, without any download.
 
     The package ``efficientnet_lite_pytorch`` has the network, and the package

@@ -1,12 +1,14 @@
 """A pipeline that learns task by task."""
 
 from copy import copy
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
+from joblib import Memory
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -110,14 +112,26 @@ class ContinualPipeline(Pipeline):
         "verbose": Pipeline._parameter_constraints["verbose"],
     }
 
-    def __init__(self, steps, *, memory=None, verbose=False):
+    def __init__(
+        self,
+        steps: list[tuple[str, Any]],
+        *,
+        memory: str | Memory | None = None,
+        verbose: bool = False,
+    ) -> None:
         self.steps = steps
         self.memory = memory
         self.verbose = verbose
 
     @available_if(_last_step_has("partial_fit"))
     @exclusive
-    def partial_fit(self, X, y=None, classes=None, **params):
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Learn one more batch or task.
 
         Parameters
@@ -219,7 +233,7 @@ class ContinualPipeline(Pipeline):
                 routed[name][method][argument] = value
         return routed
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata each step receives, also in `partial_fit`.
 
         Returns
@@ -249,7 +263,7 @@ class ContinualPipeline(Pipeline):
         return self
 
     @exclusive
-    def fit(self, X, y=None, **params):
+    def fit(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Self:
         """Fit every step anew.
 
         Parameters
@@ -277,7 +291,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_pipeline_has("fit_transform"))
     @exclusive
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
         """Fit every step anew, and transform X with all steps.
 
         Parameters
@@ -304,7 +318,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_pipeline_has("fit_predict"))
     @exclusive
-    def fit_predict(self, X, y=None, **params):
+    def fit_predict(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
         """Fit every step anew, and predict with the last step.
 
         Parameters
@@ -343,7 +357,7 @@ class ContinualPipeline(Pipeline):
         return copy(self)
 
     @available_if(_pipeline_has("predict"))
-    def predict(self, X, **params):
+    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
         """Transform X, and predict with the last step.
 
         Parameters
@@ -362,7 +376,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.predict(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("predict_proba"))
-    def predict_proba(self, X, **params):
+    def predict_proba(self, X: Any, **params: Any) -> NDArray[Any]:
         """Transform X, and compute probabilities with the last step.
 
         Parameters
@@ -381,7 +395,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.predict_proba(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("predict_log_proba"))
-    def predict_log_proba(self, X, **params):
+    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[Any]:
         """Transform X, and compute logarithms of probabilities with the last step.
 
         Parameters
@@ -400,7 +414,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.predict_log_proba(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("decision_function"))
-    def decision_function(self, X, **params):
+    def decision_function(self, X: Any, **params: Any) -> NDArray[Any]:
         """Transform X, and compute decision values with the last step.
 
         Parameters
@@ -419,7 +433,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.decision_function(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("score_samples"))
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> NDArray[Any]:
         """Transform X, and score each row with the last step.
 
         Parameters
@@ -436,7 +450,13 @@ class ContinualPipeline(Pipeline):
         return Pipeline.score_samples(self._snapshot(), X)
 
     @available_if(_pipeline_has("score"))
-    def score(self, X, y=None, sample_weight=None, **params):
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> float:
         """Transform X, and score the last step on it.
 
         Parameters
@@ -459,7 +479,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.score(self._snapshot(), X, y, sample_weight, **params)
 
     @available_if(_pipeline_has("transform"))
-    def transform(self, X, **params):
+    def transform(self, X: Any, **params: Any) -> NDArray[Any]:
         """Transform X with all steps.
 
         Parameters
@@ -478,7 +498,7 @@ class ContinualPipeline(Pipeline):
         return Pipeline.transform(self._snapshot(), X, **params)
 
     @available_if(_pipeline_has("inverse_transform"))
-    def inverse_transform(self, X, **params):
+    def inverse_transform(self, X: Any, **params: Any) -> NDArray[Any]:
         """Undo the transformation with all steps, from the last to the first.
 
         Parameters
@@ -498,7 +518,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_last_step_has("forget"))
     @exclusive
-    def forget(self, classes):
+    def forget(self, classes: ArrayLike) -> Self:
         """Forget classes in the last step.
 
         Parameters
@@ -515,7 +535,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_last_step_has("decay"))
     @exclusive
-    def decay(self, factor, classes=None):
+    def decay(self, factor: float, classes: ArrayLike | None = None) -> Self:
         """Let the samples that the last step has learned so far count less.
 
         Parameters
@@ -534,7 +554,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_last_step_has("merge"))
     @exclusive
-    def merge(self, other):
+    def merge(self, other: Self) -> Self:
         """Merge what another pipeline has learned into the last step.
 
         Parameters
@@ -574,7 +594,9 @@ class ContinualPipeline(Pipeline):
         return self._change_last_step("merge", other[-1])
 
 
-def make_continual_pipeline(*steps, memory=None, verbose=False):
+def make_continual_pipeline(
+    *steps: Any, memory: str | Memory | None = None, verbose: bool = False
+) -> ContinualPipeline:
     """Construct a `ContinualPipeline` whose steps are named after their types.
 
     Parameters

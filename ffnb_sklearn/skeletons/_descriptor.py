@@ -1,8 +1,11 @@
 """Fixed-length rows from skeleton sequences of any length."""
 
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -93,6 +96,7 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import ArrayLike, NDArray
     >>> from ffnb_sklearn.skeletons import SkeletonDescriptor
     >>> rng = np.random.default_rng(0)
     >>> sequences = [rng.normal(size=(n_frames, 21, 3)) for n_frames in (5, 40)]
@@ -113,8 +117,14 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     }
 
     def __init__(
-        self, *, blocks=tuple(BLOCK_SCALES), n_chunks=8, root=0, persons="auto", frame_shape=None
-    ):
+        self,
+        *,
+        blocks: Sequence[str] = tuple(BLOCK_SCALES),
+        n_chunks: int = 8,
+        root: int = 0,
+        persons: str = "auto",
+        frame_shape: Sequence[int] | None = None,
+    ) -> None:
         self.blocks = blocks
         self.n_chunks = n_chunks
         self.root = root
@@ -122,7 +132,7 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
         self.frame_shape = frame_shape
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Sequence[ArrayLike] | ArrayLike, y: None = None) -> Self:
         """Check the parameters and record the shape of a frame; nothing else is learned.
 
         Parameters
@@ -157,7 +167,7 @@ n_persons, n_joints, n_dims)
         replace_fitted(self, COLUMNS, attributes)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Sequence[ArrayLike] | ArrayLike) -> NDArray[np.float64]:
         """Compute the rows of the sequences.
 
         Parameters
@@ -185,7 +195,7 @@ n_persons, n_joints, n_dims)
             rows.append(np.concatenate(blocks))
         return np.stack(rows)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns after their blocks.
 
         Parameters
@@ -200,10 +210,10 @@ n_persons, n_joints, n_dims)
         """
         check_is_fitted(self)
         widths = self._block_widths(self.frame_shape_)
-        names = []
+        names: list[str] = []
         for block, width in zip(self.blocks, widths, strict=True):
             names.extend(f"{block}{number}" for number in range(width))
-        return np.array(names, dtype=object)
+        return np.array(names, dtype=np.object_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
