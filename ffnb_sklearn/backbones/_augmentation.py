@@ -1,7 +1,7 @@
 """Random augmentations of a batch for training, and fixed views of a batch for its features.
 
-An augmentation draws only from the generator that it is given, which is on the CPU, so that the
-draws are the same on every run and every device.
+An augmentation draws only from the generator of its call, which is on the CPU, so that the draws
+are the same on every run and every device.
 """
 
 from collections.abc import Callable, Iterator

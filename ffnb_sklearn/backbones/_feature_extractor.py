@@ -38,7 +38,7 @@ Images: TypeAlias = ArrayLike | torch.Tensor | Sequence[object] | Dataset[Any]
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
 _REPLACED = (*_OPTIONAL, *COLUMNS)
 
-# Parameters that may change after `fit`. All others belong to what was fitted.
+# Parameters that may change after `fit`. The fitted attributes depend on all other parameters.
 _FREE = frozenset({"batch_size", "device", "dtype", "mixed_precision"})
 
 # Constraints of the parameters that only pretraining uses.
@@ -211,13 +211,20 @@ class TorchFeatureExtractor(
            [2.5]], dtype=float32)
     """
 
-    # Tells `ContinualPipeline` not to warn that only the first task fits this transformer.
+    # `ContinualPipeline` reads this attribute and issues no warning: only the first task fits this
+    # transformer, as documented.
     frozen_on_purpose = True
-    # Parameters and attributes that do not determine the output; `pooling_` equals the parameter.
+    # Parameters and attributes that do not determine the output.
     not_in_output = frozenset(
         {
-            *("weights", "batch_size", "device", *_PRETRAINING),
-            *("loss_curve_", "classes_", "image_values_", "_is_from_file"),
+            *_PRETRAINING,
+            "weights",
+            "batch_size",
+            "device",
+            "loss_curve_",
+            "classes_",
+            "image_values_",
+            "_is_from_file",
         }
     )
 

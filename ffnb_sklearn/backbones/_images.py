@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from ffnb_sklearn.backbones._network import check_regular, import_optional
 from ffnb_sklearn.backbones._resizing import resize_images
 
-# Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
-# dozens of others, some of which it hands to another program.
+# Formats of files that are opened, and their suffixes. Pillow recognises a format by the content of
+# the file. It reads dozens of other formats, some of them by another program.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 

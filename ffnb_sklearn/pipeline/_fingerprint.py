@@ -21,7 +21,7 @@ _NOT_IN_OUTPUT = {
 
 
 class _Hasher(joblib.hashing.NumpyHasher):
-    """Hash tensors by their values, and estimators by what determines their output."""
+    """Hash tensors by their values, and estimators by the attributes that affect their output."""
 
     def save(self, obj):
         """Add an object to the digest."""

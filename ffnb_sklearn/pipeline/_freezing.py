@@ -1,4 +1,4 @@
-"""Warning of transformers that learn from the first task of a stream alone."""
+"""Warn of transformers that learn from the first task of a stream alone."""
 
 import warnings
 
@@ -44,7 +44,7 @@ def warn_of_frozen(steps):
 
 
 def _elementary_transformers(transformer):
-    """Yield the transformers of a composite transformer, however deep, or yield itself."""
+    """Yield the elementary transformers in a transformer, which may be nested at any depth."""
     if isinstance(transformer, Pipeline):
         entries = transformer.steps
     elif isinstance(transformer, FeatureUnion):
