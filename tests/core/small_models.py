@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ffnb_sklearn.core.features.nullspace import Past
+from ffnb_sklearn.core.bands.old_classes import layer_past
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.linalg import ENERGY_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.past import Past
 from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.statistics import Scatter
 
@@ -80,6 +81,11 @@ def principal_rows(rows):
     principal = Scatter(rows.shape[1]).plus([rows]).factor()[0]
     energies = principal.square().sum(1)
     return principal[energies > ENERGY_ROUNDING * energies.sum()]
+
+
+def past_rows(model, layer):
+    """The principal rows of the past of a layer of a model."""
+    return layer_past(model, layer, CPU).principal.rows()
 
 
 def past_of(rows):

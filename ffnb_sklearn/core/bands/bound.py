@@ -15,9 +15,10 @@ import torch
 
 from ..device import as_tensor, plain_torch
 from ..features.feature_map import Band
-from ..features.nullspace import NullSpace
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from ..model import Model
+from .null_space import NullSpace
+from .old_classes import layer_past
 
 
 class LayerBound(NamedTuple):
@@ -92,7 +93,7 @@ def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     older = replace(model, moments=model.moments[: -model.n_newest])
     axes = []
     for layer, n_residual in enumerate(model.null_space_dims[-1]):
-        past = older.past(layer, device)
+        past = layer_past(older, layer, device).principal
         axes.append(NullSpace(past, past.width - n_residual))
     return axes
 
