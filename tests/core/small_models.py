@@ -16,7 +16,7 @@ from ffnb_sklearn.core.statistics import Scatter
 CPU = torch.device("cpu")
 D = 6
 
-# The paper's descent with this package's additions, and no epoch.
+# The paper's descent without an epoch.
 DESCENT = Descent(
     max_epochs=0,
     learning_rate=0.01,
@@ -24,10 +24,6 @@ DESCENT = Descent(
     weight_decay=0.0,
     batch_size=50,
     adaptive_rate=True,
-    patience=10,
-    n_folds=4,
-    draws=True,
-    standard_errors=2.0,
 )
 
 # Two layers of bands beside inputs and a small shared band, exact moments.
