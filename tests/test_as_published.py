@@ -124,7 +124,7 @@ def test_each_step_of_algorithm_2_equals_the_printed_one(digits, changes, size, 
 
     def recorded(self, loss):
         step(self, loss)
-        steps.append([leaf.detach().numpy()[0].copy() for leaf in self._parameters])
+        steps.append([leaf.detach().numpy().copy() for leaf in self._parameters])
 
     monkeypatch.setattr(MomentumSteps, "__call__", recorded)
     seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
