@@ -56,7 +56,7 @@ SETTINGS = {
     "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
-    "tuned": {"bands__max_epochs": 3, "bands__n_folds": 2},
+    "tuned": {"bands__max_epochs": 3},
     "zero": {"bands__old_statistics": "zero", "bands__null_space": False, "bands__init": "mono"},
     "NumPy values": {
         "band_size": np.int64(2),
@@ -439,7 +439,7 @@ class Word(str):
 
 ACCEPTED = [
     *({"band_size": False}, {"rank": True}, {"bands__gamma": True}, {"bands__max_epochs": True}),
-    *({"bands__patience": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
+    *({"bands__batch_size": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
     *(
         {"n_layers": True, "p": True},
         {"p": [True]},

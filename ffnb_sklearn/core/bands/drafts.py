@@ -8,13 +8,16 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
-from ..features.bands import band_codes, random_rows, regression_rows
 from ..features.batch_norm import BatchNorm
 from ..features.feature_map import Band
-from ..features.nullspace import EmptyNullSpaceWarning, NullSpace, PrincipalAxes, null_space
 from ..messages import level_of_user
 from ..model import Model, Task
+from ..past import PrincipalAxes
 from ..settings import Settings
+from .codes import band_codes
+from .null_space import EmptyNullSpaceWarning, NullSpace, null_space
+from .old_classes import append_band, layer_past
+from .rows import random_rows, regression_rows
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
             band = drafts[-1].band(task.weights, settings)
             outputs = band.output(drafts[-1].responses)
             below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
-            model = model.with_band(band, device)
-        open_axes = _open_axes(settings, layer, model.past(layer - 1, device))
+            model = append_band(model, band, device)
+        open_axes = _open_axes(settings, layer, layer_past(model, layer - 1, device).principal)
         if settings.init == "random":
             draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
             fitted = random_rows(draw, below, task.weights, open_axes)
@@ -100,7 +103,7 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     for draft in drafts:
         band = draft.band(task.weights, model.settings)
         fresh.append(band.output(draft.responses))
-        model = model.with_band(band, task.X.device)
+        model = append_band(model, band, task.X.device)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
     model = replace(model, n_newest=n_newest, null_space_dims=(*model.null_space_dims, dims))
     return model, torch.cat(fresh, dim=1)

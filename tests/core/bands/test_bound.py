@@ -27,7 +27,6 @@ PUBLISHED = replace(
     shrinkage=0.0,
     old_statistics="zero",
     left_out=False,
-    descent=replace(DESCENT, n_folds=1, draws=False, standard_errors=None, patience=None),
 )
 
 

@@ -1,16 +1,43 @@
-"""Moments of old classes in new neurons, without the data of these classes."""
+"""Old classes, whose data is gone: their past in a layer, and their moments in new neurons."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
+from ..features.activations import ACTIVATIONS
+from ..features.feature_map import Band, Index, as_slice
+from ..model import Model
+from ..past import Past
 from ..statistics import ClassMoments, check_finite
-from .activations import ACTIVATIONS
-from .feature_map import Band, Index, as_slice
 
-__all__ = ["extend_moments"]
+__all__ = ["append_band", "extend_moments", "layer_past", "store_inputs_past"]
+
+
+def store_inputs_past(model: Model, device: torch.device) -> Model:
+    """Return the model with the past of psi_0, so that it is not derived again."""
+    return replace(model, inputs_past=layer_past(model, 0, device))
+
+
+def layer_past(model: Model, layer: int, device: torch.device) -> Past:
+    """Return the past of a layer, from that of the first classes if it is known."""
+    columns = model.features.layer(layer)
+    past = model.inputs_past if layer == 0 else None
+    if past is None or past.device != device or past.n_classes > len(model.moments):
+        past = Past.of_no_class(len(columns), device)
+    if past.n_classes == len(model.moments):
+        return past
+    return past.extended(model.moments, as_slice(columns))
+
+
+def append_band(model: Model, band: Band, device: torch.device) -> Model:
+    """Return the model with a further band, and the moments of the known classes in it."""
+    features = model.features.with_band(band)
+    how, inputs = model.settings.old_statistics, features.inputs_of(band)
+    moments = extend_moments(model.moments, band, inputs, how, device=device)
+    return replace(model, features=features, moments=moments)
 
 
 def extend_moments(
