@@ -141,4 +141,4 @@ def _renormalised(model: Model, task: Task) -> FeatureMap:
     descent = model.settings.descent
     n_batches = -(-len(task.X) // descent.batch_size)
     n_steps = n_batches * max(1, descent.max_epochs)
-    return model.features.renormalised(task.X, task.weights, n_steps)
+    return model.features.update_batch_norms(task.X, task.weights, n_steps)

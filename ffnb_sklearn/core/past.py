@@ -70,57 +70,75 @@ class Past:
     device: torch.device
 
     @classmethod
-    def of_no_class(cls, n_columns: int, device: torch.device) -> "Past":
+    def empty(cls, n_columns: int, device: torch.device) -> "Past":
         """Return the past of a layer before the first task."""
         basis = torch.empty((0, n_columns), dtype=torch.float64, device=device)
         return cls(basis, basis[:, :0], np.zeros(n_columns), 0, device)
 
-    def extended(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
+    def extend(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
         """Return the past of all classes, given their moments and the columns of the layer."""
-        basis, coordinates, residual = self.basis, self.coordinates.clone(), self.residual
-        for one in moments[self.n_classes :]:
-            block = np.vstack([one.columns(columns), np.sqrt(one.weight) * one.mean[columns]])
-            rows = as_tensor(block, device=self.device)
-            if basis is None:
-                coordinates.addmm_(rows.T, rows)
-            elif len(basis) + len(rows) > len(residual):
-                rows = torch.cat([coordinates @ basis, rows])
-                basis, coordinates = None, rows.T @ rows
-            else:
-                basis, coordinates = _factored(basis, coordinates, rows)
-            residual = residual + one.residual[columns]
-        return Past(basis, coordinates, residual, len(moments), self.device)
+        past = self
+        for one_class in moments[self.n_classes :]:
+            past = past._add_class(one_class, columns)
+        return past
+
+    def _add_class(self, moments: ClassMoments, columns: Columns) -> "Past":
+        """Return the past with one more class."""
+        mean_row = np.sqrt(moments.weight) * moments.mean[columns]
+        block = np.vstack([moments.columns(columns), mean_row])
+        rows = as_tensor(block, device=self.device)
+        residual = self.residual + moments.residual[columns]
+        n_rows = len(self.coordinates) + len(rows)
+        basis: torch.Tensor | None = None
+        if self.basis is None:
+            coordinates = torch.addmm(self.coordinates, rows.T, rows)
+        elif n_rows > len(residual):
+            all_rows = torch.cat([self.coordinates @ self.basis, rows])
+            coordinates = all_rows.T @ all_rows
+        else:
+            basis, coordinates = _append_rows(self.basis, self.coordinates, rows)
+        return Past(basis, coordinates, residual, self.n_classes + 1, self.device)
 
     @cached_property
     def principal(self) -> PrincipalAxes:
         """Principal axes of S."""
+        moment = self._moment()
+        check_finite(float(moment.diagonal().sum()))
+        rising_energies, rising_axes = torch.linalg.eigh(moment)
+        energies = rising_energies.flip(0).clamp_min(0.0)
+        rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
+        return PrincipalAxes(self.basis, rising_axes.flip(1), energies, rank)
+
+    def _moment(self) -> torch.Tensor:
+        """Return S in the coordinates of the basis."""
         residual = as_tensor(self.residual, device=self.device)
         if self.basis is None:
-            moment = self.coordinates + residual.diag()
-        else:
-            moment = self.coordinates.T @ self.coordinates
-            if self.residual.any():
-                moment += (self.basis * residual) @ self.basis.T
-        check_finite(float(moment.diagonal().sum()))
-        energies, axes = torch.linalg.eigh(moment)
-        energies, axes = energies.flip(0).clamp_min(0.0), axes.flip(1)
-        rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
-        return PrincipalAxes(self.basis, axes, energies, rank)
+            return self.coordinates + residual.diag()
+        moment = self.coordinates.T @ self.coordinates
+        if self.residual.any():
+            moment += (self.basis * residual) @ self.basis.T
+        return moment
 
 
-def _factored(
+def _append_rows(
     basis: torch.Tensor, coordinates: torch.Tensor, rows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return Q and C with further rows, by block Gram-Schmidt."""
+    r"""Return Q and C with further rows R', by block Gram-Schmidt.
+
+    With :math:`R' = A Q + B`, B orthogonal to Q, and the factorisation :math:`B^\top = Q'^\top T`,
+    the new rows of Q are Q', and those of C are :math:`[A, T^\top]`.
+    """
     along = rows @ basis.T
     beyond = torch.addmm(rows, along, basis, alpha=-1.0)
-    axes, inner = torch.linalg.qr(beyond.T)
+    axes, triangle = torch.linalg.qr(beyond.T)
     lengths = torch.linalg.vector_norm(rows, dim=1)
-    if bool((inner.diagonal().abs() < LEAST_PART * lengths).any()):
+    parts_beyond = triangle.diagonal().abs()
+    if bool((parts_beyond < LEAST_PART * lengths).any()):
         # Rounding of rows that depend on one another is not orthogonal to the basis.
-        again = basis @ axes
-        axes, turn = torch.linalg.qr(axes - basis.T @ again)
-        along, inner = along + (again @ inner).T, turn @ inner
-    padded = torch.nn.functional.pad(coordinates, (0, len(rows)))
-    further = torch.cat([along, inner.T], dim=1)
-    return torch.cat([basis, axes.T]), torch.cat([padded, further])
+        rounding = basis @ axes
+        axes, correction = torch.linalg.qr(axes - basis.T @ rounding)
+        along = along + (rounding @ triangle).T
+        triangle = correction @ triangle
+    old_coordinates = torch.nn.functional.pad(coordinates, (0, len(rows)))
+    new_coordinates = torch.cat([along, triangle.T], dim=1)
+    return torch.cat([basis, axes.T]), torch.cat([old_coordinates, new_coordinates])

@@ -519,8 +519,8 @@ RNG = np.random.default_rng(0)
 N_INPUTS, N_SHARED = 4, 6
 SHARED = SharedBand(RNG.normal(size=(N_SHARED, N_INPUTS + 1)), mirrored=True)
 BARE = FeatureMap(N_INPUTS, SHARED)
-BANDS = BARE.with_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
-DEEP = BANDS.with_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
+BANDS = BARE.append_band(Band(1, RNG.normal(size=(2, 4)), "relu"))
+DEEP = BANDS.append_band(Band(2, RNG.normal(size=(3, 2)), "relu"))
 ROWS = RNG.normal(size=(30, N_INPUTS)) + 2.0 * RNG.normal(size=(3, N_INPUTS)).repeat(10, axis=0)
 
 
@@ -583,7 +583,7 @@ def test_a_given_energy_weighs_one_block(energy):
 def test_the_ridge_of_an_input_follows_its_unit():
     units = np.array([1.0, 1e3, 1.0, 1.0])
 
-    result = penalties(BARE.without_shared(), ROWS * units)
+    result = penalties(BARE.remove_shared_band(), ROWS * units)
 
     expected = spreads(ROWS) * units**2
     expected += np.sort(expected)[1]
@@ -610,8 +610,8 @@ def test_features_of_pairs_alone_have_one_penalty():
 def test_a_single_kind_of_features_is_not_penalised(pooled):
     alone = [
         penalties(BARE, skip_connection=False, pooled=pooled),
-        penalties(BARE.without_shared(), pooled=False),
-        penalties(BANDS.without_shared(), skip_connection=False, pooled=pooled),
+        penalties(BARE.remove_shared_band(), pooled=False),
+        penalties(BANDS.remove_shared_band(), skip_connection=False, pooled=pooled),
     ]
     for one in alone:
         assert_array_equal(one, np.ones(len(one)))
@@ -654,7 +654,7 @@ def test_means_that_differ_by_rounding_do_not_separate():
 
 @pytest.mark.parametrize("weight", [0.0, 1e-16])
 def test_trained_bands_without_spread_have_no_penalty_of_their_own(weight):
-    silent = BARE.with_band(Band(1, np.full((2, 4), weight), "relu"))
+    silent = BARE.append_band(Band(1, np.full((2, 4), weight), "relu"))
 
     assert_array_equal(penalties(silent)[10:], np.ones(2))
     assert_allclose(penalties(silent)[:10], penalties(BARE), rtol=1e-12)

@@ -24,26 +24,50 @@ def band_codes(
     codes = X.new_zeros((len(targets), n_classes, band_size))
     for label in range(n_classes):
         members = torch.nonzero(targets == label)[:, 0]
-        codes[members, label] = _parts(X[members], weights[members], band_size)
+        codes[members, label] = _shares(X[members], weights[members], band_size)
     return codes.reshape(len(targets), -1)
 
 
-def _parts(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
-    """Return the shares of samples in parts of equal weight along their principal axis."""
+def _shares(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
+    r"""Return the shares of samples in parts of equal weight along their principal axis.
+
+    Sorted along the axis, sample i covers the interval :math:`[e_{i-1}, e_i]` with the cumulated
+    weights :math:`e_i`. Its share in a part is the share of this interval within the part. Equal
+    samples have one interval.
+    """
     if n_parts == 1:
         return X.new_ones((len(X), 1))
-    centred = X - weights @ X / weights.sum()
-    axis = torch.linalg.svd(centred * weights.sqrt()[:, None], full_matrices=False).Vh[0]
-    position = centred @ axis * torch.sign(axis[axis.abs().argmax()])
-    order = torch.argsort(position, stable=True)
-    gaps = position[order].diff(prepend=position[order[:1]])
-    # Repetitions of a sample form one group, so that all have the same shares.
-    group = (gaps > LENGTH_ROUNDING * position.abs().max()).cumsum(0)
-    size = weights.new_zeros(int(group[-1]) + 1).index_add(0, group, weights[order])
-    stop = size.cumsum(0)
-    edges = torch.linspace(0.0, float(stop[-1]), n_parts + 1, dtype=stop.dtype, device=stop.device)
-    start = torch.maximum((stop - size)[:, None], edges[:-1])
-    overlap = (torch.minimum(stop[:, None], edges[1:]) - start).clamp_min(0.0)
+    positions = _positions_along_axis(X, weights)
+    order = torch.argsort(positions, stable=True)
+    groups = _groups_of_equal(positions[order])
+    n_groups = int(groups[-1]) + 1
+    group_weights = weights.new_zeros(n_groups).index_add(0, groups, weights[order])
+    ends = group_weights.cumsum(0)
+    starts = ends - group_weights
+    cuts = torch.linspace(0.0, float(ends[-1]), n_parts + 1, dtype=ends.dtype, device=ends.device)
+    overlap_ends = torch.minimum(ends[:, None], cuts[1:])
+    overlap_starts = torch.maximum(starts[:, None], cuts[:-1])
+    overlaps = (overlap_ends - overlap_starts).clamp_min(0.0)
+    group_shares = overlaps / group_weights[:, None]
     shares = X.new_empty((len(X), n_parts))
-    shares[order] = (overlap / size[:, None])[group]
+    shares[order] = group_shares[groups]
     return shares
+
+
+def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the coordinates of samples along their first principal axis."""
+    mean = weights @ X / weights.sum()
+    centred = X - mean
+    weighted_rows = centred * weights.sqrt()[:, None]
+    axis: torch.Tensor = torch.linalg.svd(weighted_rows, full_matrices=False).Vh[0]
+    # The largest entry of the axis is positive, whichever sign the decomposition has.
+    sign = torch.sign(axis[axis.abs().argmax()])
+    positions: torch.Tensor = centred @ axis * sign
+    return positions
+
+
+def _groups_of_equal(positions: torch.Tensor) -> torch.Tensor:
+    """Return the number of the group of each sorted position; groups differ beyond rounding."""
+    gaps = positions.diff(prepend=positions[:1])
+    rounding = LENGTH_ROUNDING * positions.abs().max()
+    return (gaps > rounding).cumsum(0)

@@ -23,7 +23,8 @@ class NullSpace:
     """
 
     def __init__(self, past: PrincipalAxes, n_kept: int) -> None:
-        self._past, self.n_kept = past, n_kept
+        self._past = past
+        self.n_kept = n_kept
         self.n_residual = past.width - n_kept
         self._open = past.turn[:, n_kept:]
 
@@ -41,7 +42,7 @@ class NullSpace:
         """Return the part of rows, of shape (..., n, d), in the residual axes."""
         if self._past.basis is None:
             return (rows @ self._open) @ self._open.T
-        return _without(rows, self.kept)
+        return _remove_axes(rows, self.kept)
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
         """Return coordinates of this part, with the same lengths and products.
@@ -56,31 +57,38 @@ class NullSpace:
 
     def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
-        basis, n_open = self._past.basis, self._open.shape[1]
-        along = coordinates[:, :n_open] @ self._open.T
+        basis = self._past.basis
+        n_open = self._open.shape[1]
+        along_past = coordinates[:, :n_open] @ self._open.T
         if basis is None:
-            return along
-        return along @ basis + _without(coordinates[:, n_open:], basis)
+            return along_past
+        beyond_past = _remove_axes(coordinates[:, n_open:], basis)
+        return along_past @ basis + beyond_past
 
     def moment_of_past(self) -> torch.Tensor:
         """Return the second moment of the past along the coordinates, which is diagonal."""
-        energies = self._past.energies
-        n_beyond = 0 if self._past.basis is None else self._past.width
-        return torch.cat([energies[self.n_kept :], energies.new_zeros(n_beyond)])
+        energies = self._past.energies[self.n_kept :]
+        if self._past.basis is None:
+            return energies
+        return torch.cat([energies, energies.new_zeros(self._past.width)])
 
 
-def _without(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
+def _remove_axes(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
     """Return rows without their part along some orthonormal axes."""
-    return _split(rows, axes)[1] if len(axes) else rows
+    if len(axes) == 0:
+        return rows
+    _, beyond = _split(rows, axes)
+    return beyond
 
 
 def _split(rows: torch.Tensor, axes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the coordinates of rows along some orthonormal axes, and their part beyond these."""
     along = rows @ axes.T
     beyond = rows - along @ axes
-    lengths, parts = (torch.linalg.vector_norm(one, dim=-1) for one in (rows, beyond))
-    if bool((parts < LEAST_PART * lengths).any()):
-        # The second pass removes what rounding left of large rows.
+    lengths = torch.linalg.vector_norm(rows, dim=-1)
+    lengths_beyond = torch.linalg.vector_norm(beyond, dim=-1)
+    if bool((lengths_beyond < LEAST_PART * lengths).any()):
+        # The second pass removes the rounding of large rows along the axes.
         beyond = beyond - (beyond @ axes.T) @ axes
     return along, beyond
 
@@ -94,7 +102,8 @@ def null_space(past: PrincipalAxes, p: int | float) -> NullSpace:
     """
     if not past.rank or isinstance(p, int):
         return NullSpace(past, min(int(p), past.rank))
-    sums = past.energies.cumsum(0)
+    cumulated_energies = past.energies.cumsum(0)
     # Without the slack, rounding of the sum could ask for one axis too many.
-    n_short = int((sums < p * sums[-1] * (1.0 - SUM_ROUNDING)).sum())
+    share = p * (1.0 - SUM_ROUNDING)
+    n_short = int((cumulated_energies < share * cumulated_energies[-1]).sum())
     return NullSpace(past, min(n_short + 1, past.rank, past.width - 1))
