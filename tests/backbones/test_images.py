@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_array_equal
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from ffnb_sklearn.backbones import image_files
+from ffnb_sklearn.backbones import TorchFeatureExtractor, image_files
 from ffnb_sklearn.backbones._images import ImageSource, image_source
 
 RNG = np.random.default_rng(0)
@@ -388,3 +388,21 @@ def test_channels_that_cannot_be_converted_are_named():
             image_source(form, (3, 6, 7))[:]
     with pytest.raises(ValueError, match=r"network, 1 \(grey\); got 3 \(colour\), which cannot"):
         image_source(BYTES, (1, 6, 7))[:]
+
+
+def test_fit_transform_validates_the_images_once():
+    class Counted(list):
+        """Images that count how often the first image is read."""
+
+        n_reads = 0
+
+        def __getitem__(self, index):
+            self.n_reads += index == 0
+            return super().__getitem__(index)
+
+    images = Counted(BYTES)
+    network = torch.nn.Flatten()
+    features = TorchFeatureExtractor(network, weights={}).fit_transform(images)
+    assert_array_equal(features, BYTES.transpose(0, 3, 1, 2).reshape(len(BYTES), -1))
+    # Whether it is an image, its shape, the probe and the features.
+    assert images.n_reads == 4
