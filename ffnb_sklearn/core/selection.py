@@ -86,7 +86,7 @@ def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> Cl
     """Return the classes with the penalties of a choice, and over the features that count."""
     if choice.temperature is not None:
         gaussians, blocks = gaussians.first(blocks.n_inputs), Blocks(blocks.n_inputs, 0)
-    return gaussians.with_penalties(blocks, choice.input_energy)
+    return gaussians.weigh_blocks(blocks, choice.input_energy)
 
 
 def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
@@ -95,7 +95,7 @@ def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
     It is the squared ratio of the Calinski-Harabasz indices of both blocks, at most 1, and 1 if an
     index is undefined or zero but for rounding.
     """
-    weighted = gaussians.with_penalties(blocks, 1.0)
+    weighted = gaussians.weigh_blocks(blocks, 1.0)
     spreads = [one / weighted.penalties for one in weighted.spreads()]
     indices = []
     for block in (slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)):
@@ -118,7 +118,7 @@ class _Metric(NamedTuple):
 
 def _metric(left_out: LeftOutSamples, blocks: Blocks, energy: float) -> _Metric:
     """Solve the pooled discriminant under one energy, and judge it."""
-    gaussians = left_out.gaussians.with_penalties(blocks, energy)
+    gaussians = left_out.gaussians.weigh_blocks(blocks, energy)
     base = gaussians.shared_covariance(1.0, _RIDGE)
     planes = base.solve(left_out.means)
     return _Metric(energy, gaussians, base, planes, left_out.cross_entropy(base, planes)[0])

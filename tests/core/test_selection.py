@@ -537,7 +537,7 @@ def stacked(features, samples=ROWS, *, skip_connection=True, n_classes=3):
 def penalties(features, samples=ROWS, *, pooled=True, **how):
     gaussians, blocks = stacked(features, samples, **how)
     energy = separation_energy(gaussians, blocks) if pooled else None
-    return gaussians.with_penalties(blocks, energy).penalties.numpy()
+    return gaussians.weigh_blocks(blocks, energy).penalties.numpy()
 
 
 def spreads(values):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
 import torch
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
@@ -56,9 +57,9 @@ def normal_draws(
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
     engine.fast_forward(1)  # type: ignore[no-untyped-call]
-    # A point may be 0 or 1 but for 30 binary digits.
-    points = engine.draw(n_draws, dtype=torch.float64).clamp(2.0**-31, 1.0 - 2.0**-31)
-    draws = torch.special.ndtri(points)
+    points = engine.draw(n_draws, dtype=torch.float64)
+    # Points have 30 binary digits, so they may be 0 or 1.
+    draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
     return torch.cat([draws, -draws]).to(device)
 
 
@@ -69,24 +70,36 @@ class LeftOutSamples:
     ----------
     gaussians : ClassGaussians
         All classes.
-    classes : list of int
-        The classes that are judged, of two samples or more; none without an opponent.
     means : Tensor of shape (C, d)
         Means of all classes, centred.
+    off_centre : Tensor of shape (d,)
+        Point near the centre to which no two classes have the same distance.
+    classes : list of int
+        The classes that are judged, of two samples or more; none without an opponent.
     """
 
     def __init__(self, gaussians: ClassGaussians) -> None:
-        self.gaussians, weights = gaussians, gaussians.weights
-        self.means = gaussians.means - weights @ gaussians.means / weights.sum()
+        weights = gaussians.weights
+        centre = weights @ gaussians.means / weights.sum()
+        self.gaussians = gaussians
+        self.means = gaussians.means - centre
         self.off_centre = _off_centre(self.means)
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
-        # Weights may sum up to two but for rounding.
-        able = torch.nonzero(gaussians.counts >= 2.0 - 1e-9)[:, 0]
-        if len(able) > _N_JUDGED:
-            # At even steps from central to remote classes.
-            remote = (self.means[able] - self.off_centre).square().sum(1).argsort()
-            able = able[remote[torch.linspace(0, len(able) - 1, _N_JUDGED).round().long()]]
-        self.classes: list[int] = able.tolist() if self._n_opponents else []
+        self.classes = self._judged_classes()
+
+    def _judged_classes(self) -> list[int]:
+        """Return the classes that are judged, at even steps from central to remote classes."""
+        # The total weight of two samples may be slightly below 2 after rounding.
+        classes = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
+        if len(classes) > _N_JUDGED:
+            deviations = self.means[classes] - self.off_centre
+            from_central = deviations.square().sum(1).argsort()
+            steps = torch.linspace(0, len(classes) - 1, _N_JUDGED).round().long()
+            classes = classes[from_central[steps]]
+        if not self._n_opponents:
+            return []
+        numbers: list[int] = classes.tolist()
+        return numbers
 
     def cross_entropy(
         self, base: DiagonalPlusGram, planes: torch.Tensor, share: float = 1.0
@@ -99,34 +112,57 @@ class LeftOutSamples:
         if not self.classes:
             return 0.0, 1.0
         draws = normal_draws(self.gaussians.seed, self._n_opponents, planes.device)
-        counts, margins = self.gaussians.counts, []
+        margins = []
         for c in self.classes:
-            n, (apart, nearest) = counts[c], self.nearest(c, planes)
-            h, root = self.spread(c, base, planes[c] - planes[nearest])
-            h, apart, root = share * h, share * apart, share * root
-            u, k = draws @ root, n / (n - 1.0) / counts.sum()
-            # Weights below one make h too large.
-            h = h.clamp_max((1.0 - LEAST_SHARE) / k)
-            left = 1.0 - k * h
-            own = (n / (n - 1.0)).square() * h / left
-            margins.append(0.5 * (h + 2.0 * u + apart + k * (h + u).square() / left - own))
+            margins.append(self._margins(c, base, planes, share, draws))
         return self.least_cross_entropy(margins)
+
+    def _margins(
+        self,
+        c: int,
+        base: DiagonalPlusGram,
+        planes: torch.Tensor,
+        share: float,
+        draws: torch.Tensor,
+    ) -> torch.Tensor:
+        r"""Return halves of :math:`D_r - D_c` for draws of samples of class c, (n_draws, k).
+
+        The squared distances of a left-out sample from its own class and from another class are
+
+        .. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+                  D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2 + \frac{k (h + u_r)^2}{g} , \qquad
+                  k = \frac{n}{(n - 1) N} , \qquad g = 1 - k h .
+        """
+        n = self.gaussians.counts[c]
+        growth = n / (n - 1.0)
+        k = growth / self.gaussians.counts.sum()
+        gaps, nearest = self.nearest(c, planes)
+        h, root = self.spread(c, base, planes[c] - planes[nearest])
+        u = draws @ (share * root)
+        # Weights below one make h too large.
+        h = (share * h).clamp_max((1.0 - LEAST_SHARE) / k)
+        g = 1.0 - k * h
+        from_own = growth.square() * h / g
+        from_others = h + 2.0 * u + share * gaps + k * (h + u).square() / g
+        return 0.5 * (from_others - from_own)
 
     def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `margins` has the logits of each class that is judged less those of k others, for draws of
-        its samples: tensors of shape (n_draws, k).
+        `margins` has the logits of each judged class minus the logits of k other classes, for draws
+        of its samples: tensors of shape (n_draws, k).
         """
         logits = pad(-torch.stack(margins), (1, 0))
         weights = self.gaussians.weights[self.classes]
         # Classes that coincide have no margin but rounding.
-        scale = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
-        scales = scale * _TEMPERATURES.to(scale.device)
-        entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
-        entropies = entropies @ weights / weights.sum()
-        least = first_of_least(entropies.tolist())
-        return float(entropies[least]), float(scales[least])
+        typical_margin = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
+        temperatures = typical_margin * _TEMPERATURES.to(logits.device)
+        entropies = []
+        for temperature in temperatures:
+            losses = (logits / temperature).logsumexp(-1)
+            entropies.append(losses.mean(-1) @ weights / weights.sum())
+        position = first_of_least(torch.stack(entropies).tolist())
+        return float(entropies[position]), float(temperatures[position])
 
     def spread(
         self, c: int, base: DiagonalPlusGram, functions: torch.Tensor
@@ -135,19 +171,22 @@ class LeftOutSamples:
 
         The second result is the symmetric root of the covariance of k linear functions of them.
         """
-        rows, weight = self.gaussians.parts()[c], self.gaussians.weights[c]
-        products = rows @ functions.T
-        root = symmetric_root(products.T @ products / weight)
-        return (rows * base.solve(rows)).sum() / weight, root
+        rows = self.gaussians.parts()[c]
+        weight = self.gaussians.weights[c]
+        values = rows @ functions.T
+        covariance = values.T @ values / weight
+        mean_length = (rows * base.solve(rows)).sum() / weight
+        return mean_length, symmetric_root(covariance)
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
-        gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
-        # Classes at equal distances are told apart by where they lie, and not by their numbers.
+        differences = self.means[c] - self.means
+        gaps = torch.linalg.vecdot(differences, planes[c] - planes)
+        # The position of a class decides between equal distances, and not its number.
         order = gaps + 2.0 * (planes @ self.off_centre)
         order[c] = torch.inf
-        others = order.topk(self._n_opponents, largest=False).indices
-        return gaps[others], others
+        nearest = order.topk(self._n_opponents, largest=False).indices
+        return gaps[nearest], nearest
 
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
@@ -159,9 +198,9 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
 
 
 def first_of_least(entropies: Sequence[float]) -> int:
-    """Return the position of the first cross-entropy that is the least one but for rounding."""
-    least = min(entropies)
-    return next(i for i, one in enumerate(entropies) if one <= least + _ENTROPY_ROUNDING)
+    """Return the position of the first cross-entropy that exceeds the least one by rounding."""
+    is_least = np.asarray(entropies) <= min(entropies) + _ENTROPY_ROUNDING
+    return int(is_least.argmax())
 
 
 def best_densities(
@@ -213,30 +252,87 @@ def _squared_lengths(roots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 
 def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
-    """Return the dispersion of the means of mirrored neurons around those of Gaussian classes.
+    r"""Return the dispersion of the means of mirrored neurons around those of Gaussian classes.
 
-    It is about 1 for Gaussian classes, and infinite if nothing can be tested.
+    It is the mean over the classes of
+
+    .. math:: \frac{n \sum_j \bigl(\overline{|z_j|} / s_j - E_j\bigr)^2}{\sum_j V_j} ,
+
+    with the projections z of the samples on the direction of neuron j, their standard deviation s,
+    and the mean E and variance V of the quotient for Gaussian samples. It is about 1 for Gaussian
+    classes, and infinite if nothing can be tested.
     """
-    gaussians, neurons, d = left_out.gaussians, shared.moduli(), shared.rows.shape[1] - 1
+    gaussians = left_out.gaussians
+    n_inputs = shared.rows.shape[1] - 1
+    neurons = shared.moduli()
+    outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
     directions = as_tensor(shared.rows[neurons, :-1], device=gaussians.means.device).T
     ratios = []
     for c in left_out.classes:
-        n, mean = gaussians.counts[c], gaussians.means[c, :d] @ directions
-        scatter = (gaussians.parts()[c][:, :d] @ directions).square().sum(0)
-        scatter += gaussians.residuals[c, :d] @ directions.square()
-        variances = scatter / gaussians.weights[c] * (n / (n - 1.0))
-        varying = variances > SUM_ROUNDING * mean.square()
-        spread = variances[varying].sqrt()
-        t = mean[varying] / spread
-        density = torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
-        sign = torch.erf(t / math.sqrt(2.0))
-        expected = 2.0 * density + t * sign
-        # The mean and the deviation are estimated from the same samples, which lowers the variance.
-        variance = 1.0 + t.square() - expected.square() - sign.square() - 2.0 * density.square()
-        outputs = gaussians.means[c, d + neurons.start : d + neurons.stop][varying]
-        deviations = math.sqrt(2.0) * outputs / spread - expected
-        deviations += density * (1.0 + t.square()) / (2.0 * n)
-        total = variance.clamp_min(0.0).sum()
-        if total > 0.0:
-            ratios.append(float(n * deviations.square().sum() / total))
-    return sum(ratios) / len(ratios) if ratios else math.inf
+        n = gaussians.counts[c]
+        means = gaussians.means[c, :n_inputs] @ directions
+        variances = _projected_variances(gaussians, c, directions)
+        varying = variances > SUM_ROUNDING * means.square()
+        deviations = variances[varying].sqrt()
+        t = means[varying] / deviations
+        # A mirrored neuron is |z| divided by the root of two.
+        mean_moduli = math.sqrt(2.0) * gaussians.means[c, outputs][varying] / deviations
+        errors = mean_moduli - _expected_moduli(t, n)
+        total_variance = _modulus_variances(t).sum()
+        if total_variance > 0.0:
+            ratio = n * errors.square().sum() / total_variance
+            ratios.append(float(ratio))
+    if not ratios:
+        return math.inf
+    return sum(ratios) / len(ratios)
+
+
+def _projected_variances(
+    gaussians: ClassGaussians, c: int, directions: torch.Tensor
+) -> torch.Tensor:
+    """Return the variances of a class along directions in the inputs, of shape (d, k)."""
+    n_inputs = len(directions)
+    n = gaussians.counts[c]
+    rows = gaussians.parts()[c][:, :n_inputs]
+    scatters = (rows @ directions).square().sum(0)
+    scatters += gaussians.residuals[c, :n_inputs] @ directions.square()
+    return scatters / gaussians.weights[c] * (n / (n - 1.0))
+
+
+def _normal_density(t: torch.Tensor) -> torch.Tensor:
+    """Return the density of the standard normal distribution."""
+    return torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
+
+
+def _mean_sign(t: torch.Tensor) -> torch.Tensor:
+    """Return the mean sign of normal numbers of mean t and variance 1."""
+    return torch.erf(t / math.sqrt(2.0))
+
+
+def _expected_moduli(t: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    r"""Return the mean modulus of normal samples over their standard deviation, both estimated.
+
+    .. math:: E = 2 \varphi(t) + t (2 F(t) - 1) - \varphi(t) \frac{1 + t^2}{2 n}
+
+    is that of n samples whose mean is t standard deviations [Geary]; the last term is due to the
+    estimate of the standard deviation.
+    """
+    density = _normal_density(t)
+    estimated = density * (1.0 + t.square()) / (2.0 * n)
+    return 2.0 * density + t * _mean_sign(t) - estimated
+
+
+def _modulus_variances(t: torch.Tensor) -> torch.Tensor:
+    r"""Return n times the variance of the mean modulus over the standard deviation.
+
+    .. math:: V = 1 + t^2 - \bigl(2 \varphi(t) + t (2 F(t) - 1)\bigr)^2 - (2 F(t) - 1)^2
+                  - 2 \varphi(t)^2 .
+
+    The last two terms are due to the estimates of mean and standard deviation from the same
+    samples, which lower the variance.
+    """
+    density = _normal_density(t)
+    sign = _mean_sign(t)
+    mean_modulus = 2.0 * density + t * sign
+    variances = 1.0 + t.square() - mean_modulus.square() - sign.square() - 2.0 * density.square()
+    return variances.clamp_min(0.0)
