@@ -67,7 +67,7 @@ def follow(
         return solution
     columns = classifier_columns(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
-    if solution.choice.temperature is not None:
+    if solution.choice.candidate == "densities":
         blocks = classifier_blocks(features, settings.skip_connection)
         gaussians = gaussians.first(blocks.n_inputs)
     head = solution.classifier.followed(gaussians, numbers)

@@ -321,11 +321,13 @@ def _linear_temperature(
 ) -> float:
     """Return T_B, given B and the centred means times its inverse."""
     left_out = LeftOutSamples(gaussians)
-    if not shrinkage:
+    if shrinkage == 0.0:
         # Without a pooled covariance in B, left-out samples are judged in that and the ridge.
-        base, shrinkage = gaussians.shared_covariance(1.0, epsilon), 1.0
-        planes = base.solve(left_out.means)
-    return left_out.cross_entropy(base, planes, shrinkage)[1]
+        metric = left_out.metric(gaussians.shared_covariance(1.0, epsilon))
+    else:
+        metric = left_out.metric(base, planes, shrinkage)
+    _, temperature = left_out.cross_entropy(metric)
+    return temperature
 
 
 def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[tuple[range, list[int], slice]]:

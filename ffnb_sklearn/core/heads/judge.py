@@ -5,7 +5,7 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,13 +14,13 @@ from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
 from ..features.shared_band import SharedBand
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky, symmetric_root
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 
 __all__ = [
     "LEAST_SHARE",
     "LeftOutSamples",
-    "best_densities",
+    "Metric",
     "dispersion",
     "first_of_least",
     "normal_draws",
@@ -32,10 +32,6 @@ _N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
-
-# Grid of the Gaussian candidates: shrinkages of the class covariances, and ridges of B relative to
-# the mean variance.
-_SHRINKAGES, _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01), (0.01, 3.0)
 
 # Difference of two cross-entropies that counts as rounding. Candidates within it are equal, and
 # the first one of them is chosen.
@@ -87,6 +83,11 @@ class LeftOutSamples:
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
         self.classes = self._judged_classes()
 
+    @cached_property
+    def _draws(self) -> torch.Tensor:
+        """Normal numbers, one for each opponent."""
+        return normal_draws(self.gaussians.seed, self._n_opponents, self.means.device)
+
     def _judged_classes(self) -> list[int]:
         """Return the classes that are judged, at even steps from central to remote classes."""
         # The total weight of two samples may be slightly below 2 after rounding.
@@ -101,30 +102,37 @@ class LeftOutSamples:
         numbers: list[int] = classes.tolist()
         return numbers
 
-    def cross_entropy(
-        self, base: DiagonalPlusGram, planes: torch.Tensor, share: float = 1.0
-    ) -> tuple[float, float]:
+    def metric(
+        self, base: DiagonalPlusGram, planes: torch.Tensor | None = None, share: float = 1.0
+    ) -> "Metric":
+        """Return the metric of B, the matrix `base` divided by the share in it.
+
+        The share is that of the pooled covariance. `planes` are the centred means times the inverse
+        of `base`; None computes them.
+        """
+        if planes is None:
+            planes = base.solve(self.means)
+        return Metric(self.gaussians.parts(), base, planes, share)
+
+    def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `base` is B times the share of the pooled covariance in it, and `planes` are the centred
-        means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
+        The result is 0 and 1 without a class to judge and an opponent. The cross-entropy is
+        infinite as soon as the first classes alone exceed the `limit`.
         """
         if not self.classes:
             return 0.0, 1.0
-        draws = normal_draws(self.gaussians.seed, self._n_opponents, planes.device)
+        weights = self.gaussians.weights[self.classes]
         margins = []
-        for c in self.classes:
-            margins.append(self._margins(c, base, planes, share, draws))
+        for n_judged, c in enumerate(self.classes, 1):
+            margins.append(self._margins(c, metric))
+            if limit < math.inf:
+                entropy, _ = self.least_cross_entropy(margins)
+                if entropy * weights[:n_judged].sum() > limit * weights.sum():
+                    return math.inf, 1.0
         return self.least_cross_entropy(margins)
 
-    def _margins(
-        self,
-        c: int,
-        base: DiagonalPlusGram,
-        planes: torch.Tensor,
-        share: float,
-        draws: torch.Tensor,
-    ) -> torch.Tensor:
+    def _margins(self, c: int, metric: "Metric") -> torch.Tensor:
         r"""Return halves of :math:`D_r - D_c` for draws of samples of class c, (n_draws, k).
 
         The squared distances of a left-out sample from its own class and from another class are
@@ -136,24 +144,27 @@ class LeftOutSamples:
         n = self.gaussians.counts[c]
         growth = n / (n - 1.0)
         k = growth / self.gaussians.counts.sum()
+        planes = metric.planes
         gaps, nearest = self.nearest(c, planes)
-        h, root = self.spread(c, base, planes[c] - planes[nearest])
-        u = draws @ (share * root)
+        gaps = metric.share * gaps
+        root = self.root(c, planes[c] - planes[nearest])
+        u = self._draws @ (metric.share * root)
+        h = metric.share * self.mean_length(c, metric)
         # Weights below one make h too large.
-        h = (share * h).clamp_max((1.0 - LEAST_SHARE) / k)
+        h = h.clamp_max((1.0 - LEAST_SHARE) / k)
         g = 1.0 - k * h
         from_own = growth.square() * h / g
-        from_others = h + 2.0 * u + share * gaps + k * (h + u).square() / g
+        from_others = h + 2.0 * u + gaps + k * (h + u).square() / g
         return 0.5 * (from_others - from_own)
 
     def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `margins` has the logits of each judged class minus the logits of k other classes, for draws
-        of its samples: tensors of shape (n_draws, k).
+        `margins` has the logits of the first judged classes minus those of k other classes, for
+        draws of their samples: tensors of shape (n_draws, k).
         """
         logits = pad(-torch.stack(margins), (1, 0))
-        weights = self.gaussians.weights[self.classes]
+        weights = self.gaussians.weights[self.classes[: len(margins)]]
         # Classes that coincide have no margin but rounding.
         typical_margin = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
         temperatures = typical_margin * _TEMPERATURES.to(logits.device)
@@ -164,19 +175,15 @@ class LeftOutSamples:
         position = first_of_least(torch.stack(entropies).tolist())
         return float(entropies[position]), float(temperatures[position])
 
-    def spread(
-        self, c: int, base: DiagonalPlusGram, functions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the mean squared length of the samples of a class in the inverse of `base`.
+    def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
+        """Return the mean squared length of the samples of a class in the inverse of `base`."""
+        products = self.gaussians.parts()[c] * metric.solved_rows(c)
+        return products.sum() / self.gaussians.weights[c]
 
-        The second result is the symmetric root of the covariance of k linear functions of them.
-        """
-        rows = self.gaussians.parts()[c]
-        weight = self.gaussians.weights[c]
-        values = rows @ functions.T
-        covariance = values.T @ values / weight
-        mean_length = (rows * base.solve(rows)).sum() / weight
-        return mean_length, symmetric_root(covariance)
+    def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
+        """Return the symmetric root of the covariance of k linear functions in a class."""
+        values = self.gaussians.parts()[c] @ functions.T
+        return symmetric_root(values.T @ values / self.gaussians.weights[c])
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
@@ -187,6 +194,39 @@ class LeftOutSamples:
         order[c] = torch.inf
         nearest = order.topk(self._n_opponents, largest=False).indices
         return gaps[nearest], nearest
+
+
+class Metric:
+    """The metric of B, with the means and the rows of the classes times its inverse.
+
+    Attributes
+    ----------
+    base : DiagonalPlusGram
+        B times the share of the pooled covariance in it.
+    planes : Tensor of shape (C, d)
+        Centred means times the inverse of `base`.
+    share : float
+        The share.
+    """
+
+    def __init__(
+        self,
+        rows: tuple[torch.Tensor, ...],
+        base: DiagonalPlusGram,
+        planes: torch.Tensor,
+        share: float,
+    ) -> None:
+        self.base = base
+        self.planes = planes
+        self.share = share
+        self._rows = rows
+        self._solved = dict[int, torch.Tensor]()
+
+    def solved_rows(self, c: int) -> torch.Tensor:
+        """Return the rows of a class times the inverse of `base`, solved at the first call."""
+        if c not in self._solved:
+            self._solved[c] = self.base.solve(self._rows[c])
+        return self._solved[c]
 
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
@@ -201,54 +241,6 @@ def first_of_least(entropies: Sequence[float]) -> int:
     """Return the position of the first cross-entropy that exceeds the least one by rounding."""
     is_least = np.asarray(entropies) <= min(entropies) + _ENTROPY_ROUNDING
     return int(is_least.argmax())
-
-
-def best_densities(
-    left_out: LeftOutSamples, inputs: ClassGaussians, planes: torch.Tensor
-) -> tuple[float, float, float, float]:
-    """Return the least left-out cross-entropy of Gaussian densities of all classes' inputs.
-
-    Its shrinkage, ridge of B and temperature follow. `planes` are the centred means times the
-    inverse of a B, by which opponents are near.
-    """
-    weights = inputs.weights[:, None, None]
-    parts = torch.stack([rows.T @ rows for rows in inputs.parts()])
-    covariances = (parts + torch.diag_embed(inputs.residuals)) / weights
-    pooled = (weights * covariances).sum(0) / weights.sum()
-    unit = torch.diag(inputs.pooled_variance() * inputs.penalties)
-    draws, found = normal_draws(inputs.seed, len(pooled) + 1, pooled.device), []
-    samples = {}
-    for c in left_out.classes:
-        samples[c] = draws[:, :-1] @ symmetric_root(covariances[c])
-    for ridge, shrinkage in product(_RIDGES, _SHRINKAGES):
-        shared = shrinkage * (pooled + ridge * unit)
-        roots = cholesky((1.0 - shrinkage) * covariances + shared, name="a class covariance")
-        logs, margins = 2.0 * roots.diagonal(dim1=1, dim2=2).log().sum(1), []
-        for c, z in samples.items():
-            _, opponents = left_out.nearest(c, planes)
-            gaps = z + (inputs.means[c] - inputs.means[opponents])[:, None]
-            others = _squared_lengths(roots[opponents], gaps) + logs[opponents, None]
-            n, k = inputs.counts[c], inputs.counts[c] / (inputs.counts[c] - 1.0)
-            root = cholesky((1.0 - shrinkage) * k * covariances[c] + shared, name="a covariance")
-            own = _squared_lengths(root, z)
-            # The share of the covariance along a sample that the sample makes up.
-            leverage = (1.0 - shrinkage) * k / (n - 1.0) * own.mean()
-            left = (1.0 - leverage).clamp_min(LEAST_SHARE)
-            # The part of the covariance that comes from the class varies (Wilson and Hilferty).
-            spread = (2.0 / 9.0) * (leverage / len(z.T)).square() * (n - 1.0) / left
-            ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()) ** 3
-            own = k.square() * own / left / ratio.clamp_min(LEAST_SHARE) + left.log()
-            own += 2.0 * root.diagonal().log().sum()
-            margins.append(0.5 * (others - own).T)
-        entropy, temperature = left_out.least_cross_entropy(margins)
-        found.append((entropy, shrinkage, ridge, temperature))
-    return found[first_of_least([entropy for entropy, *_ in found])]
-
-
-def _squared_lengths(roots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the squared lengths of rows in inverse covariances, given their Cholesky factors."""
-    white: torch.Tensor = torch.linalg.solve_triangular(roots, rows.mT, upper=False)
-    return white.square().sum(-2)
 
 
 def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:

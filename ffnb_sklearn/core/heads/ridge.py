@@ -142,12 +142,14 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     planes = solved * share
     left_out, margins = LeftOutSamples(gaussians), []
     draws = _laplace_draws(gaussians)
+    metric = left_out.metric(within, solved_within)
     for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c] - solved @ left_out.off_centre
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(c, within, solved[order])
+        root = left_out.root(c, solved[order])
+        h = left_out.mean_length(c, metric)
         rows = gaussians.parts()[c]
         from_means = ((rows @ solved_within.T) * (rows @ planes.T)).sum()
         h = (h - from_means / gaussians.weights[c]).clamp_min(0.0)
