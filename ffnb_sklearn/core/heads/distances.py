@@ -37,7 +37,7 @@ from .judge import LEAST_SHARE, LeftOutSamples
 from .modules import DistanceScores
 from .screening import is_exact, score_errors
 
-__all__ = ["GaussianDistances", "fit_distances"]
+__all__ = ["GaussianDistances", "fit_distances", "solve_distances"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
@@ -311,20 +311,39 @@ def fit_distances(
         gaussians = gaussians.with_identity()
         shrinkage = 0.0
     base = gaussians.shared_covariance(shrinkage, epsilon)
-    weights = gaussians.weights
-    centre = weights @ gaussians.means / weights.sum()
-    means = gaussians.means - centre
-    planes = base.solve(means)
+    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
+    planes = base.solve(gaussians.means - centre)
     is_normal = temperature is not None
     own_temperature = 0.0
     if temperature is None:
         temperature = _linear_temperature(moments, shrinkage, epsilon, base, planes)
         n_pooled = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
         own_temperature = _OWN_TEMPERATURE * n_pooled**0.25
-    solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, planes)
     kept_base = None
     if keeps_base and not is_identity:
         kept_base = base
+    distances = solve_distances(gaussians, base, shrinkage, is_normal=is_normal, planes=planes)
+    return replace(
+        distances, temperature=temperature, own_temperature=own_temperature, base=kept_base
+    )
+
+
+def solve_distances(
+    gaussians: ClassGaussians,
+    base: DiagonalPlusGram,
+    shrinkage: float,
+    *,
+    is_normal: bool = False,
+    planes: torch.Tensor | None = None,
+) -> GaussianDistances:
+    """Solve the distances at temperature 1, given B, with log-determinants if `is_normal`.
+
+    The rows of the classes may be overwritten. `planes` are the means, minus the weighted mean of
+    all, times the inverse of B; None computes them.
+    """
+    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
+    means = gaussians.means - centre
+    solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, planes)
     return GaussianDistances(
         as_array(centre),
         solution.planes,
@@ -332,11 +351,10 @@ def fit_distances(
         solution.rows,
         solution.shifts,
         solution.lengths,
-        temperature,
-        own_temperature,
-        kept_base,
-        shrinkage,
-        is_normal,
+        temperature=1.0,
+        own_temperature=0.0,
+        shrinkage=shrinkage,
+        is_normal=is_normal,
     )
 
 
