@@ -90,15 +90,18 @@ class LeftOutSamples:
 
     def _judged_classes(self) -> list[int]:
         """Return the classes that are judged, at even steps from central to remote classes."""
+        if self._n_opponents == 0:
+            return []
         # The total weight of two samples may be slightly below 2 after rounding.
         classes = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
-        if len(classes) > _N_JUDGED:
+        n_classes = len(classes)
+        if n_classes > _N_JUDGED:
             deviations = self.means[classes] - self.off_centre
-            from_central = deviations.square().sum(1).argsort()
-            steps = torch.linspace(0, len(classes) - 1, _N_JUDGED).round().long()
-            classes = classes[from_central[steps]]
-        if not self._n_opponents:
-            return []
+            squared_lengths = deviations.square().sum(1)
+            from_central = squared_lengths.argsort()
+            steps = torch.linspace(0, n_classes - 1, _N_JUDGED)
+            positions = steps.round().long()
+            classes = classes[from_central[positions]]
         numbers: list[int] = classes.tolist()
         return numbers
 
@@ -141,20 +144,23 @@ class LeftOutSamples:
                   D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2 + \frac{k (h + u_r)^2}{g} , \qquad
                   k = \frac{n}{(n - 1) N} , \qquad g = 1 - k h .
         """
-        n = self.gaussians.counts[c]
-        growth = n / (n - 1.0)
-        k = growth / self.gaussians.counts.sum()
+        counts = self.gaussians.counts
         planes = metric.planes
+        share = metric.share
+        n = counts[c]
+        growth = n / (n - 1.0)
+        k = growth / counts.sum()
         gaps, nearest = self.nearest(c, planes)
-        gaps = metric.share * gaps
         root = self.root(c, planes[c] - planes[nearest])
-        u = self._draws @ (metric.share * root)
-        h = metric.share * self.mean_length(c, metric)
+        u = self._draws @ (share * root)
+        h = share * self.mean_length(c, metric)
         # Weights below one make h too large.
-        h = h.clamp_max((1.0 - LEAST_SHARE) / k)
+        most = (1.0 - LEAST_SHARE) / k
+        h = h.clamp_max(most)
         g = 1.0 - k * h
         from_own = growth.square() * h / g
-        from_others = h + 2.0 * u + gaps + k * (h + u).square() / g
+        grown = k * (h + u).square() / g
+        from_others = h + 2.0 * u + share * gaps + grown
         return 0.5 * (from_others - from_own)
 
     def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
@@ -163,34 +169,46 @@ class LeftOutSamples:
         `margins` has the logits of the first judged classes minus those of k other classes, for
         draws of their samples: tensors of shape (n_draws, k).
         """
-        logits = pad(-torch.stack(margins), (1, 0))
-        weights = self.gaussians.weights[self.classes[: len(margins)]]
+        stacked_margins = torch.stack(margins)
+        logits = pad(-stacked_margins, (1, 0))
+        classes = self.classes[: len(margins)]
+        weights = self.gaussians.weights[classes]
+        shares = weights / weights.sum()
         # Classes that coincide have no margin but rounding.
-        typical_margin = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
+        typical_margin = stacked_margins.abs().median()
+        typical_margin = typical_margin.clamp_min(LEAST_SHARE)
         temperatures = typical_margin * _TEMPERATURES.to(logits.device)
         entropies = []
         for temperature in temperatures:
             losses = (logits / temperature).logsumexp(-1)
-            entropies.append(losses.mean(-1) @ weights / weights.sum())
+            mean_losses = losses.mean(-1)
+            entropies.append(mean_losses @ shares)
         position = first_of_least(torch.stack(entropies).tolist())
-        return float(entropies[position]), float(temperatures[position])
+        entropy = float(entropies[position])
+        return entropy, float(temperatures[position])
 
     def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
-        products = self.gaussians.parts()[c] * metric.solved_rows(c)
-        return products.sum() / self.gaussians.weights[c]
+        gaussians = self.gaussians
+        rows = gaussians.parts()[c]
+        products = rows * metric.solved_rows(c)
+        return products.sum() / gaussians.weights[c]
 
     def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
         """Return the symmetric root of the covariance of k linear functions in a class."""
-        values = self.gaussians.parts()[c] @ functions.T
-        return symmetric_root(values.T @ values / self.gaussians.weights[c])
+        gaussians = self.gaussians
+        rows = gaussians.parts()[c]
+        values = rows @ functions.T
+        covariance = values.T @ values / gaussians.weights[c]
+        return symmetric_root(covariance)
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
         differences = self.means[c] - self.means
         gaps = torch.linalg.vecdot(differences, planes[c] - planes)
         # The position of a class decides between equal distances, and not its number.
-        order = gaps + 2.0 * (planes @ self.off_centre)
+        towards_point = planes @ self.off_centre
+        order = gaps + 2.0 * towards_point
         order[c] = torch.inf
         nearest = order.topk(self._n_opponents, largest=False).indices
         return gaps[nearest], nearest
@@ -231,15 +249,17 @@ class Metric:
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
     """Return a point near the origin that tells centred class means at equal distances apart."""
-    size = means.square().mean().sqrt()
+    mean_square = means.square().mean()
+    length = _OFF_CENTRE * mean_square.sqrt()
     positions = torch.arange(means.shape[1], dtype=means.dtype, device=means.device)
     # These cosines have no regularity that means may share.
-    return _OFF_CENTRE * size * torch.cos(positions)
+    return length * torch.cos(positions)
 
 
 def first_of_least(entropies: Sequence[float]) -> int:
     """Return the position of the first cross-entropy that exceeds the least one by rounding."""
-    is_least = np.asarray(entropies) <= min(entropies) + _ENTROPY_ROUNDING
+    largest = min(entropies) + _ENTROPY_ROUNDING
+    is_least = np.asarray(entropies) <= largest
     return int(is_least.argmax())
 
 
@@ -258,22 +278,25 @@ def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
     n_inputs = shared.rows.shape[1] - 1
     neurons = shared.moduli()
     outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
-    directions = as_tensor(shared.rows[neurons, :-1], device=gaussians.means.device).T
+    rows = shared.rows[neurons, :-1]
+    directions = as_tensor(rows, device=gaussians.means.device).T
     ratios = []
     for c in left_out.classes:
         n = gaussians.counts[c]
-        means = gaussians.means[c, :n_inputs] @ directions
+        class_mean = gaussians.means[c]
+        means = class_mean[:n_inputs] @ directions
         variances = _projected_variances(gaussians, c, directions)
-        varying = variances > SUM_ROUNDING * means.square()
+        rounding = SUM_ROUNDING * means.square()
+        varying = variances > rounding
         deviations = variances[varying].sqrt()
         t = means[varying] / deviations
         # A mirrored neuron is |z| divided by the root of two.
-        mean_moduli = math.sqrt(2.0) * gaussians.means[c, outputs][varying] / deviations
-        errors = mean_moduli - _expected_moduli(t, n)
+        mean_moduli = math.sqrt(2.0) * class_mean[outputs][varying]
+        errors = mean_moduli / deviations - _expected_moduli(t, n)
+        total_error = errors.square().sum()
         total_variance = _modulus_variances(t).sum()
         if total_variance > 0.0:
-            ratio = n * errors.square().sum() / total_variance
-            ratios.append(float(ratio))
+            ratios.append(float(n * total_error / total_variance))
     if not ratios:
         return math.inf
     return sum(ratios) / len(ratios)
@@ -285,20 +308,25 @@ def _projected_variances(
     """Return the variances of a class along directions in the inputs, of shape (d, k)."""
     n_inputs = len(directions)
     n = gaussians.counts[c]
-    rows = gaussians.parts()[c][:, :n_inputs]
-    scatters = (rows @ directions).square().sum(0)
-    scatters += gaussians.residuals[c, :n_inputs] @ directions.square()
-    return scatters / gaussians.weights[c] * (n / (n - 1.0))
+    rows = gaussians.parts()[c]
+    residuals = gaussians.residuals[c, :n_inputs]
+    projections = rows[:, :n_inputs] @ directions
+    scatters = projections.square().sum(0)
+    scatters += residuals @ directions.square()
+    variances = scatters / gaussians.weights[c]
+    return variances * (n / (n - 1.0))
 
 
 def _normal_density(t: torch.Tensor) -> torch.Tensor:
     """Return the density of the standard normal distribution."""
-    return torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
+    normaliser = math.sqrt(2.0 * math.pi)
+    return torch.exp(-0.5 * t.square()) / normaliser
 
 
 def _mean_sign(t: torch.Tensor) -> torch.Tensor:
     """Return the mean sign of normal numbers of mean t and variance 1."""
-    return torch.erf(t / math.sqrt(2.0))
+    scaled = t / math.sqrt(2.0)
+    return torch.erf(scaled)
 
 
 def _expected_moduli(t: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -310,8 +338,9 @@ def _expected_moduli(t: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     estimate of the standard deviation.
     """
     density = _normal_density(t)
-    estimated = density * (1.0 + t.square()) / (2.0 * n)
-    return 2.0 * density + t * _mean_sign(t) - estimated
+    mean_modulus = 2.0 * density + t * _mean_sign(t)
+    bias = density * (1.0 + t.square()) / (2.0 * n)
+    return mean_modulus - bias
 
 
 def _modulus_variances(t: torch.Tensor) -> torch.Tensor:
@@ -326,5 +355,7 @@ def _modulus_variances(t: torch.Tensor) -> torch.Tensor:
     density = _normal_density(t)
     sign = _mean_sign(t)
     mean_modulus = 2.0 * density + t * sign
-    variances = 1.0 + t.square() - mean_modulus.square() - sign.square() - 2.0 * density.square()
+    of_modulus = 1.0 + t.square() - mean_modulus.square()
+    of_estimates = sign.square() + 2.0 * density.square()
+    variances = of_modulus - of_estimates
     return variances.clamp_min(0.0)

@@ -30,9 +30,11 @@ def is_exact(x: torch.Tensor, fewest: int = 64) -> bool:
     On a device other than a CPU it may be less exact. The conversion of the axes takes as long as
     their products with 40 samples do in double precision (1000 classes of 32 axes, 768 features).
     """
+    if len(x) < fewest or x.device.type != "cpu":
+        return False
     # Torch may be set to lower precisions on CPUs too.
-    precision = torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
-    return len(x) >= fewest and x.device.type == "cpu" and precision in ("none", "ieee")
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    return matmul.fp32_precision in ("none", "ieee")
 
 
 def score_errors(
@@ -59,12 +61,22 @@ def score_errors(
     Tensor of shape (n_samples, C)
         The bounds.
     """
-    unit_roundoff = 0.5 * torch.finfo(torch.float32).eps
-    row_norms = torch.stack([torch.linalg.vector_norm(axes) for axes in rows])
-    shift_norms = torch.stack([torch.linalg.vector_norm(shift) for shift in shifts])
-    n_summed = squares.new_tensor([len(axes) + 1.0 for axes in rows])
+    eps = torch.finfo(torch.float32).eps
+    unit_roundoff = 0.5 * eps
+    n_terms = x.shape[1] + 3
+    row_norms = _norms(rows)
+    shift_norms = _norms(shifts)
     sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     delta = torch.addcmul(shift_norms, sample_norms, row_norms)
-    delta.mul_((x.shape[1] + 3) * unit_roundoff)
-    errors = squares.sqrt().add_(delta, alpha=0.5).mul_(delta)
-    return errors.addcmul_(squares, n_summed, value=0.5 * unit_roundoff)
+    delta.mul_(n_terms * unit_roundoff)
+    errors = squares.sqrt()
+    errors.add_(delta, alpha=0.5)
+    errors.mul_(delta)
+    n_squares = squares.new_tensor([len(axes) + 1.0 for axes in rows])
+    return errors.addcmul_(squares, n_squares, value=0.5 * unit_roundoff)
+
+
+def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the Frobenius norm of each tensor."""
+    norms = map(torch.linalg.vector_norm, tensors)
+    return torch.stack(list(norms))
