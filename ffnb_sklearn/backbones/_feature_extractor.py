@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.utils.data import Dataset
 
-from ffnb_sklearn._base.transactions import COLUMNS, replace_fitted
+from ffnb_sklearn._base.copies import replace_fitted
 from ffnb_sklearn._inputs.seeds import next_seed
+from ffnb_sklearn._inputs.tables import COLUMNS
 from ffnb_sklearn.backbones._augmentation import MirrorShift
 from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
 from ffnb_sklearn.backbones._network import (

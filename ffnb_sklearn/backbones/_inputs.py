@@ -10,7 +10,7 @@ import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ffnb_sklearn._base.transactions import columns_of
+from ffnb_sklearn._inputs.tables import columns_of
 from ffnb_sklearn.backbones._images import as_array, image_source
 from ffnb_sklearn.core.device import as_tensor
 

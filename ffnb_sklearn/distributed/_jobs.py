@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._base.revision import merge_states
 from .._base.state import State
 from .._base.validation import check_samples
 from .._inputs.columns import ColumnSpreads
@@ -84,13 +85,14 @@ class LearnShards:
 
     def merge(self, states):
         """Return the state after several groups of shards."""
+        device = resolve_device(self.estimator.device)
         merged = states[0]
         for state in states[1:]:
             if not merged.task_classes:
                 merged = state
             elif state.task_classes:
                 # Shards may hold equal samples, so classes with equal moments are no error.
-                merged = self.estimator._merged(merged, state)
+                merged = merge_states(merged, state, self.estimator.priors, device)
         for state in states:
             merged = merged.declaring(state.classes)
         return merged

@@ -5,9 +5,10 @@ from dataclasses import replace
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from .._base.learning import prepare_model, standardise_columns, warn_of_new_columns
 from .._base.priors import check_priors
-from .._base.transactions import exclusive
 from .._inputs.labels import check_labels, label_positions
+from .._inputs.locks import exclusive
 from ..classifier import FFNBClassifier
 from ..core.device import resolve_device
 from ..core.model import Model
@@ -114,7 +115,7 @@ def _state_after_shards(estimator, shards, classes):
         state = _first_state(estimator, shards)
     if estimator.scale and state.repair is None:
         state = _standardised_state(estimator, state, shards)
-    model, settings = estimator._begun(state)
+    model, settings = prepare_model(estimator, state)
     model = replace(model, settings=settings, loss_curve=())
 
     job = LearnShards(_estimator_of_workers(estimator, state, model), settings.rank)
@@ -128,7 +129,7 @@ def _state_after_shards(estimator, shards, classes):
 
     device = resolve_device(estimator.device)
     model = merge_models(model, learned.model, positions.tolist(), device=device)
-    estimator._warn_of_columns(state, model)
+    warn_of_new_columns(estimator, state, model)
     state = state.after_task(model, arrived)
     state = state.declaring(learned.classes)
     return state.declaring(classes)
@@ -155,7 +156,7 @@ def _standardised_state(estimator, state, shards):
     description = map_reduce(job, shards)
     if description is None:
         raise ValueError(_NO_SAMPLES)
-    return estimator._standardised(state, description.spreads, description.labels)
+    return standardise_columns(estimator, state, description.spreads, description.labels)
 
 
 def _estimator_of_workers(estimator, state, model):

@@ -12,8 +12,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._base.transactions import exclusive, learned_in_copies
+from .._base.copies import learned_in_copies
 from .._inputs.arrays import in_memory
+from .._inputs.locks import exclusive
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
 

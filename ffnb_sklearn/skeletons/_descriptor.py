@@ -11,7 +11,8 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ffnb_sklearn._base.transactions import COLUMNS, columns_of, replace_fitted
+from ffnb_sklearn._base.copies import replace_fitted
+from ffnb_sklearn._inputs.tables import COLUMNS, columns_of
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, describe
 
 # Largest plausible numbers of persons and of coordinates (a position and a rotation). Skeletons of
