@@ -62,7 +62,7 @@ class _CurveDisplay:
     """Displays of a curve of accuracies with a name."""
 
     def _draw_curve(self, ax, positions, accuracies, label, line_kw):
-        """Draw the curve on axes, by default on those of a new figure, and set the attributes."""
+        """Draw the curve on axes, by default in a new figure, and set the attributes."""
         import matplotlib.pyplot as plt
 
         if ax is None:

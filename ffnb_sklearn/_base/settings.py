@@ -144,9 +144,9 @@ def solved_settings(estimator, settings, parameters):
 def descent_of(source):
     """Return the parameters of the descent of an estimator or of bands, in plain types.
 
-    Parameters that the estimator lacks have the defaults of `Bands`.
+    Parameters that the estimator lacks have the defaults of `Bands`, which have no patience.
     """
-    parameters = vars(Bands()) | vars(source)
+    parameters = {"patience": None} | vars(Bands()) | vars(source)
     return Descent(**_plain_values(Descent, parameters))
 
 

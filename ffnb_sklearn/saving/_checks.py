@@ -48,13 +48,13 @@ _LARGEST = {
 # Bytes of memory that the first use takes, per feature of a random projection.
 _PER_PROJECTED = 64
 
-# Per pair of positions and chunks of a skeleton, whose distances have indices and names.
+# Bytes per pair of positions and chunks of a skeleton: a distance has indices and a name.
 _PER_PAIR = 8
 
-# Per label and byte of the longest label, for a few copies of the labels.
+# Bytes per label and byte of the longest label, for a few copies of the labels.
 _PER_LABEL_BYTE = 4
 
-# Per entry of the pairings of a network.
+# Bytes per entry of the pairings of a network.
 _PER_PAIRING = 8
 
 # Largest integer in the arguments of a network of this package, and their largest sum.
@@ -234,7 +234,7 @@ def _check_layers(extractor):
 
 
 def _check_weights(extractor, network, budget):
-    """Raise unless the weights are those of a network, without allocating memory for them."""
+    """Raise unless the weights have the shapes of a network; allocate no memory for the network."""
     arguments = extractor.backbone_params or {}
     _check_sizes(arguments, network)
     if network is SkeletonGCN:

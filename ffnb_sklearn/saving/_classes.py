@@ -54,7 +54,7 @@ def fits(value, hint):
 
 
 def _fits_array(array, arguments):
-    """Return whether an array is finite and has the kind of numbers of a hint, if it names one."""
+    """Return whether an array is finite and has the kind of numbers that a hint may name."""
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         return False
     if not arguments:

@@ -66,8 +66,9 @@ def read_container(file, budget):
 def reread_container(file, budget):
     """Return the content of the JSON text of a file that has been written.
 
-    Raise `ModelFileError` if the bytes of the file are not those that were written. No memory is
-    allocated for the arrays, because the archive has the check sum of each array in memory.
+    Raise `ModelFileError` if the bytes of the file differ from the bytes that were written. No
+    memory is allocated for the arrays: the check sums in the archive were computed from the arrays
+    in memory.
     """
     with _open_container(file, budget) as (archive, content):
         if archive.testzip() is not None:

@@ -116,7 +116,7 @@ def _check_names(estimator):
 
 
 def _check_arguments(estimator):
-    """Raise if a dictionary of arguments for another function or estimator sets a forbidden one."""
+    """Raise if arguments for another function or estimator include a forbidden argument."""
     for name, value in vars(estimator).items():
         if not str(name).startswith("param_") and not str(name).endswith(("_params", "_args")):
             continue
@@ -137,7 +137,7 @@ def _forbidden_keys(arguments):
         if not isinstance(dictionary, dict):
             continue
         for key in map(str, dictionary):
-            # The name of a nested argument follows those of the estimators that hold it.
+            # The names of estimators come before the name of a nested argument.
             argument = key.rpartition("__")[2]
             if argument in _FORBIDDEN_ARGUMENTS:
                 forbidden.add(key)

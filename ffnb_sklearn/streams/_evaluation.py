@@ -102,10 +102,10 @@ def evaluate_stream(
 ):
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
-    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. An
-    estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn do,
-    gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
-    require them and still refuses new labels in later calls.
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. If the
+    first call of `partial_fit` requires ``classes=``, as in scikit-learn, it gets every label of
+    `y`. Pass ``declare_classes=True`` for an estimator that does not require them and still refuses
+    new labels in later calls.
 
     Parameters
     ----------

@@ -105,9 +105,9 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
     (prequential evaluation, or test-then-train [1]_). The first batch is learned without a test.
     A sample whose label was in no earlier batch counts as wrong.
 
-    An estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn
-    do, gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
-    require them and still refuses new labels in later calls.
+    If the first call of `partial_fit` requires ``classes=``, as in scikit-learn, it gets every
+    label of `y`. Pass ``declare_classes=True`` for an estimator that does not require them and
+    still refuses new labels in later calls.
 
     Parameters
     ----------
