@@ -176,7 +176,7 @@ class FFNBClassifier(
     array([0, 1, 2, 3, 4, 5])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **ClassIncrementalClassifier._parameter_constraints,
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "band_size": [Interval(Integral, 0, None, closed="left")],

@@ -33,7 +33,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     """
 
     # Parameters that all subclasses have.
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
         "device": [str],

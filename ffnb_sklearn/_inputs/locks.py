@@ -1,11 +1,15 @@
 """Locks for the calls that change an estimator, and locks that are free in a forked process."""
 
 import os
+from collections.abc import Callable
 from functools import wraps
 from threading import Lock, RLock
+from typing import TypeVar, cast
 from weakref import WeakKeyDictionary
 
 __all__ = ["ConcurrentLearningError", "ForkSafeLock", "after_fork", "exclusive"]
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def after_fork(renew):
@@ -48,7 +52,7 @@ _TABLE = ForkSafeLock()
 after_fork(_LAST_CALLS.clear)
 
 
-def exclusive(function):
+def exclusive(function: _Function) -> _Function:
     """Make a function raise if another such call is changing its first argument, an estimator.
 
     A call never waits for another call that learns, so calls on several estimators cannot block
@@ -64,7 +68,7 @@ def exclusive(function):
             _register(estimator, lock)
             return function(estimator, *args, **kwargs)
 
-    return call
+    return cast(_Function, call)
 
 
 def _register(estimator, lock):
