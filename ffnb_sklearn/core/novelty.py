@@ -49,8 +49,9 @@ class InverseCovariance:
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        explained = float((np.square(self.rows) @ diagonal).sum())
-        return float(self.diagonal @ diagonal) + self.sign * explained
+        explained = np.square(self.rows) @ diagonal
+        trace = self.diagonal @ diagonal + self.sign * explained.sum()
+        return float(trace)
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,10 @@ class InverseTotal:
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        along_means = np.square(self.functions) @ diagonal
-        return self.within.trace_with(diagonal) - float(along_means @ (1.0 - self.shrunk))
+        squares = np.square(self.functions) @ diagonal
+        along_means = squares @ (1.0 - self.shrunk)
+        trace = self.within.trace_with(diagonal)
+        return trace - float(along_means)
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,8 @@ class RelativeDistances:
 
     def _from_all(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples from the mean of all data."""
-        return self.total.lengths(self.distances.centred(x))
+        deviations = self.distances.centred(x)
+        return self.total.lengths(deviations)
 
 
 def _remainders(leverages: torch.Tensor) -> torch.Tensor:
