@@ -143,4 +143,8 @@ def _stacked(rows: Sequence[Array], device: torch.device) -> torch.Tensor:
 
 def _sums_of_squares(factors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the sum of squares in each column of each factor, of shape (n_classes, n_columns)."""
-    return torch.stack([factor.square().sum(0) for factor in factors])
+    sums = []
+    for factor in factors:
+        squares = factor.square()
+        sums.append(squares.sum(0))
+    return torch.stack(sums)
