@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from .bands.drafts import append_drafts, draft_bands
+from .bands.old_classes import store_inputs_past
 from .bands.tuning.finetune import finetune
 from .device import few_threads
 from .features.feature_map import FeatureMap
@@ -24,8 +25,6 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     n_operations = 2.0 * n_samples * n_features * min(n_samples, n_features)
     n_passes = 1 + settings.descent.max_epochs
     with few_threads(n_operations * n_passes):
-        if settings.band_size and settings.sees_past and _has_new_classes(model, task):
-            model = model.store_inputs_past(task.classes.device)
         learned, fresh = _learn_moments(model, task, settings)
         if settings.refresh:
             learned = learned.store_earlier(model)
@@ -49,6 +48,8 @@ def _learn_moments(
         model = replace(model, features=_renormalise(model, task))
     fresh = None
     if settings.band_size and _has_new_classes(model, task):
+        if settings.sees_past:
+            model = store_inputs_past(model, task.classes.device)
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     moments = updated_moments(model, task, fresh)
@@ -67,4 +68,4 @@ def _renormalise(model: Model, task: Task) -> FeatureMap:
     n_batches = math.ceil(len(task.X) / descent.batch_size)
     n_epochs = max(1, descent.max_epochs)
     n_steps = n_batches * n_epochs
-    return model.features.renormalised(task.X, task.weights, n_steps)
+    return model.features.update_batch_norms(task.X, task.weights, n_steps)

@@ -13,11 +13,10 @@ from typing import Any, Protocol, cast
 import torch
 
 from .class_moments import ClassMoments, check_size, merge_classes, moments_of, remove_spare_axes
-from .features.feature_map import Band, FeatureMap, as_slice
-from .features.nullspace import Past, PrincipalAxes
-from .features.old_classes import extend_moments
+from .features.feature_map import FeatureMap, as_slice
 from .features.shared_band import draw_shared_band
 from .likeness import LeftOutLikeness
+from .past import Past
 from .settings import Settings
 from .solution import Solution, n_classifier_weights
 from .sparse import SparseInputs, class_moments
@@ -144,24 +143,6 @@ class Model:
             return moments
         return tuple(replace(each, residual=pairs.level(each.residual)) for each in moments)
 
-    def past(self, layer: int, device: torch.device) -> PrincipalAxes:
-        """Return the principal axes of the second moment of a layer so far."""
-        return self._past(layer, device).principal
-
-    def store_inputs_past(self, device: torch.device) -> "Model":
-        """Return the model with the past of psi_0, so that it is not derived again."""
-        return replace(self, inputs_past=self._past(0, device))
-
-    def _past(self, layer: int, device: torch.device) -> Past:
-        """Return the past of a layer, from the stored past of the first classes if there is one."""
-        columns = self.features.layer(layer)
-        past = self.inputs_past if layer == 0 else None
-        if past is None or past.device != device or past.n_classes > len(self.moments):
-            past = Past.of_no_class(len(columns), device)
-        if past.n_classes == len(self.moments):
-            return past
-        return past.extended(self.moments, as_slice(columns))
-
     def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.
 
@@ -176,14 +157,6 @@ class Model:
         if not is_past_valid:
             return replace(self, moments=moments, inputs_past=None)
         return replace(self, moments=moments)
-
-    def append_band(self, band: Band, device: torch.device) -> "Model":
-        """Return the model with one more band, and the moments of the known classes in it."""
-        features = self.features.with_band(band)
-        inputs = features.inputs_of(band)
-        method = self.settings.old_statistics
-        moments = extend_moments(self.moments, band, inputs, method, device=device)
-        return replace(self, features=features, moments=moments)
 
     def replace_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
         """Return the model with other left-out likeness, and with the same cache."""

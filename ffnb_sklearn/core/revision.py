@@ -8,6 +8,7 @@ from operator import itemgetter
 import numpy as np
 import torch
 
+from .bands.old_classes import append_band
 from .class_moments import merge_classes
 from .device import plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
@@ -110,5 +111,5 @@ def _append_bands(model: Model, other: Model, device: torch.device) -> Model:
         n_below = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
         # The bands keep their inputs, and do not see neurons of the model.
         weights = np.pad(band.weights, ((0, 0), (n_below, 0)))
-        model = model.append_band(replace(band, weights=weights), device)
+        model = append_band(model, replace(band, weights=weights), device)
     return model

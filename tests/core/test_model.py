@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import CPU, SETTINGS, second_moment
+from tests.core.small_models import SETTINGS, past_rows, second_moment
 
 BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
 
     assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
-    assert [model.past(layer, CPU).rows().shape for layer in range(2)] == [(0, 5), (0, 0)]
+    assert [past_rows(model, layer).shape for layer in range(2)] == [(0, 5), (0, 0)]
     assert model.n_weights == 7 * 5 + 1
 
 

@@ -19,15 +19,15 @@ FLOORS = [
     ["settings", "device", "linalg"],
     ["scatter"],
     ["class_moments"],
-    ["features", "likeness", "sparse"],
+    ["past", "features", "likeness", "sparse"],
     ["heads"],
     ["selection"],
     ["solution"],
     ["novelty"],
     ["model"],
     ["prediction"],
-    ["left_out"],
-    ["bands", "revision"],
+    ["bands"],
+    ["left_out", "revision"],
     ["learning"],
 ]
 

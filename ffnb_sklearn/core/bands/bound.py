@@ -1,23 +1,25 @@
 r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
-Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`, for
-which the printed bound holds without a sum over steps (docs/theory/paper.rst has the proof, and the
-printed sum):
-
-.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
-          = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1} .
+Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`.
+`forgetting_bound` has the bound for this step, and `descent_bound` the printed sum over the steps
+of Algorithm 2. docs/theory/paper.rst has the proofs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 
-from ..device import as_tensor, plain_torch
+from ..device import as_array, as_tensor, plain_torch
 from ..features.feature_map import Band
-from ..features.nullspace import NullSpace
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
-from ..model import Model
+from ..model import Model, Task
+from .drafts import Draft, draft_bands
+from .null_space import NullSpace
+from .old_classes import layer_past
+from .tuning.finetune import finetune
 
 
 class LayerBound(NamedTuple):
@@ -69,41 +71,144 @@ class ForgettingBound:
 
 @plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks."""
-    features = model.features
-    layers: list[LayerBound] = []
-    inherited = 0.0
-    axes = open_axes(model, X.device)
-    for band, left in zip(features.bands[-len(axes) :], axes, strict=True):
-        below = features.layer_of(X, band.layer - 1)
-        older = [one for one in features.bands if one.layer == band.layer and one is not band]
-        alpha, *others = (float(((b.scale * b.weights) ** 2).sum()) for b in (band, *older))
-        beta, old = _seen_energy(band, left, below), sum(others)
+    r"""Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
+
+    .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
+              = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1}, \; B_0 = 0
+    """
+    null_spaces = open_axes(model, X.device)
+    n_layers = len(null_spaces)
+    bands = model.features.bands
+    newest_bands = bands[-n_layers:]
+    older_bands = bands[:-n_layers]
+    layers = []
+    bound = 0.0
+    for band, null_space in zip(newest_bands, null_spaces, strict=True):
+        below = model.features.layer_of(X, band.layer - 1)
+        alpha = _energy_of_rows(band)
+        beta = _energy_seen(band, null_space, below)
+        old_weights = _energy_of_layer(older_bands, band.layer)
         # The older rows would pass on a change of the layer below.
-        inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
-        response = band.response(below)
-        change = band.output(response) - band.output(0.0 * response)
-        layers.append(LayerBound(inherited, float(change.square().sum()), alpha, beta, old))
+        bound = (1.0 + SUM_ROUNDING) * alpha * beta + old_weights * bound
+        drift = _drift(band, below)
+        layers.append(LayerBound(bound, drift, alpha, beta, old_weights))
     return ForgettingBound(tuple(layers))
+
+
+@plain_torch
+def descent_bound(model: Model, task: Task, X: torch.Tensor) -> float:
+    r"""Return the printed bound [Eq. 3] for the descent of a task, on samples X of previous tasks.
+
+    `model` is the model before the task. Algorithm 2 runs once more for its steps :math:`\tau`,
+    from 1 to :math:`\eta`:
+
+    .. math:: B = \sum_\tau B_L^\tau, \qquad B_l^\tau
+              = \|\alpha_l^\tau\|_F^2 \, \|\beta_{l-1}^\tau\|_F^2
+              + \|\alpha_l^{\tau-1}\|_F^2 \, \|\beta_{l-1}^{\tau-1}\|_F^2
+              + \|W_l^{old}\|_F^2 \, B_{l-1}^\tau, \quad B_0^\tau = 0 .
+
+    The sum is 0 without a step.
+    """
+    drafts = draft_bands(model, task)
+    path: list[list[torch.Tensor]] = []
+    finetune(model, task, drafts, path)
+    old_layers = []
+    old_weights = []
+    for draft in drafts:
+        old_layers.append(model.features.layer_of(X, draft.layer - 1))
+        old_weights.append(_energy_of_layer(model.features.bands, draft.layer))
+    activation = model.settings.activation
+    products = [_energy_products(drafts, steps, old_layers, activation) for steps in path]
+    total = 0.0
+    for products_before, products_after in pairwise(products):
+        bound = 0.0
+        layers = zip(products_before, products_after, old_weights, strict=True)
+        for product_before, product_after, weights in layers:
+            bound = product_after + product_before + weights * bound
+        total += bound
+    return total
+
+
+def _energy_products(
+    drafts: Sequence[Draft],
+    steps: Sequence[torch.Tensor],
+    old_layers: Sequence[torch.Tensor],
+    activation: str,
+) -> list[float]:
+    r"""Return :math:`\|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2` of each layer during a descent.
+
+    `steps` are the leaves of the descent, and `old_layers` the features below each band before the
+    task.
+    """
+    products = []
+    outputs = old_layers[0][:, :0]
+    for draft, leaf, old_layer in zip(drafts, steps, old_layers, strict=True):
+        steps_in_axes = draft.open_axes.project(leaf)
+        rows = as_array(steps_in_axes / draft.reach)
+        band = Band(draft.layer, rows, activation, scale=draft.scale)
+        below = torch.cat([old_layer, outputs], dim=1)
+        beta_coordinates = draft.open_axes.project(below)
+        alpha = _energy_of_rows(band)
+        beta = float(beta_coordinates.square().sum())
+        products.append(alpha * beta)
+        outputs = band(below)
+    return products
 
 
 def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     """Return the axes open to the newest band of each layer, from the moments of older classes."""
-    older = replace(model, moments=model.moments[: -model.n_newest])
-    axes = []
-    for layer, n_residual in enumerate(model.null_space_dims[-1]):
-        past = older.past(layer, device)
-        axes.append(NullSpace(past, past.width - n_residual))
-    return axes
+    older_moments = model.moments[: -model.n_newest]
+    older_model = replace(model, moments=older_moments)
+    dims_of_newest_task = model.null_space_dims[-1]
+    null_spaces = []
+    for layer, n_residual in enumerate(dims_of_newest_task):
+        past = layer_past(older_model, layer, device).principal
+        n_kept = past.width - n_residual
+        null_spaces.append(NullSpace(past, n_kept))
+    return null_spaces
 
 
-def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
+def _energy_of_rows(band: Band) -> float:
+    """Return the squared norm of the rows of a band, with the scale of its outputs."""
+    rows = band.scale * band.weights
+    squares = rows**2
+    return float(squares.sum())
+
+
+def _energy_of_layer(bands: Sequence[Band], layer: int) -> float:
+    """Return the squared norm of the rows of the bands of a layer."""
+    energy = 0.0
+    for band in bands:
+        if band.layer == layer:
+            energy += _energy_of_rows(band)
+    return energy
+
+
+def _drift(band: Band, below: torch.Tensor) -> float:
+    """Return the squared norm of the change of a band's outputs, which were silent before."""
+    response = band.response(below)
+    no_response = torch.zeros_like(response)
+    output = band.output(response)
+    silent_output = band.output(no_response)
+    change = output - silent_output
+    squares = change.square()
+    return float(squares.sum())
+
+
+def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> float:
     """Return the energy of inputs in the residual axes, and what rows see beyond these axes.
 
     Rows lie in the residual axes up to rounding, unless older classes have had samples since.
     """
+    norm = torch.linalg.vector_norm
+    kept_axes = null_space.kept.T
     rows = as_tensor(band.weights, device=below.device)
-    beyond = torch.linalg.vector_norm(rows @ left.kept.T) / torch.linalg.vector_norm(rows)
-    inside = torch.linalg.vector_norm(left.project(below))
-    seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
-    return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
+    rows_in_kept_axes = rows @ kept_axes
+    inputs_in_kept_axes = below @ kept_axes
+    inputs_in_residual_axes = null_space.project(below)
+    share_in_kept_axes = norm(rows_in_kept_axes) / norm(rows)
+    seen_in_kept_axes = share_in_kept_axes.nan_to_num() * norm(inputs_in_kept_axes)
+    seen = norm(inputs_in_residual_axes) + seen_in_kept_axes
+    input_energy = below.square().sum()
+    rounding = ENERGY_ROUNDING * input_energy
+    return float(seen.square() + rounding)
