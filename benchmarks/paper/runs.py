@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 
 from benchmarks.lib.data import read_arrays, test_masks
 from benchmarks.lib.report import read_records
-from benchmarks.paper.data_sets import DEEP_P, load_splits, thin
+from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.tables import CLOSED
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
@@ -130,8 +130,13 @@ class Runner:
         """Return the values of `KEY` of a run."""
         data_set = row.data_set
         stream = f"{data_set.name}, {data_set.classes_per_task} per task"
-        features = Path(self.plan.cifar).stem if data_set.name == "cifar" else row.features
-        features += ", few samples" if self.plan.quick else ""
+        features = Path(features_of(row, self.plan)).stem
+        if self.plan.quick:
+            features += ", few samples"
+        elif data_set.rows_per_class is not None:
+            features += f", {data_set.rows_per_class} rows per class"
+        if row.held_out:
+            split += ", held-out training rows"
         published = FFNBClassifier.as_published().get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
@@ -174,11 +179,24 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
     return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given})
 
 
+def features_of(row, plan):
+    """Return the name of the features of a row: a file of CIFAR-100, or a key of `FEATURES`."""
+    if row.data_set.name == "cifar":
+        return row.data_set.file or plan.cifar
+    return row.features
+
+
 def measure(key, plan, row, mode, name, seed):
     """Return the key and the figures of one run."""
-    features = plan.cifar if row.data_set.name == "cifar" else row.features
+    features = features_of(row, plan)
     load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
-    split = thin(load[name], *QUICK_SAMPLES) if plan.quick else load[name]
+    split = load[name]
+    if plan.quick:
+        split = thin(split, *QUICK_SAMPLES)
+    elif row.data_set.rows_per_class is not None:
+        split = thin(split, row.data_set.rows_per_class, None)
+    if row.held_out:
+        split = held_out(split, seed)
     model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
     learn = _fit_jointly if row.model.endswith("joint") else _stream
     return key, learn(model, row, split)
