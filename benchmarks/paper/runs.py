@@ -114,11 +114,16 @@ class Runner:
         """Return the recorded runs of a row in a mode: of each seed that has all these splits."""
         if mode not in row.modes:
             return []
-        known = []
+        return list(self.runs_by_seed(row, mode, splits).values())
+
+    def runs_by_seed(self, row, mode, splits):
+        """Return the recorded runs of these splits by seed, of each seed that has all of them."""
+        by_seed = {}
         for seed in self.plan.seeds:
             runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
-            known += [runs] if None not in runs else []
-        return known
+            if None not in runs:
+                by_seed[seed] = runs
+        return by_seed
 
     def splits(self, row):
         """Names of the splits of a row."""

@@ -254,6 +254,7 @@ STUDIES = (
             "reading 2 printed layers are none, and 4 are two.",
         ),
         unprinted=True,
+        by_class=True,
     ),
     Study(
         "band",
