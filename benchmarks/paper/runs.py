@@ -74,7 +74,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all rows share; see the command line of `paper.py`."""
+    """What all rows share; see the command line of `paper.py`.
+
+    With `shuffled` the training rows come in another order.
+    """
 
     folder: Path
     seeds: tuple[int, ...]
@@ -82,6 +85,7 @@ class Plan:
     device: str = "cpu"
     jobs: int = 1
     quick: bool = False
+    shuffled: bool = False
 
 
 class Runner:
@@ -202,6 +206,9 @@ def measure(key, plan, row, mode, name, seed):
         split = thin(split, row.data_set.rows_per_class, None)
     if row.held_out:
         split = held_out(split, seed)
+    if plan.shuffled:
+        order = np.random.default_rng(seed).permutation(len(split.y))
+        split = replace(split, X=split.X[order], y=split.y[order])
     model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
     learn = _fit_jointly if row.model.endswith("joint") else _stream
     return key, learn(model, row, split)
