@@ -84,7 +84,7 @@ def main(arguments=None):
         parts = [part(data_set, options.data) for data_set in (SBU, FPHA_BY_CLASS)]
         environment = environment_lines()
     lines = [
-        f"ours: mean of {EPOCHS} epochs of the task that brings the last class, on rows of features",
+        f"ours: mean of {EPOCHS} epochs of the task of the last class, on rows of features",
         "printed: on a GeForce GTX 1070; the paper does not say whether the backbone is included",
     ]
     text = page("Sizes and times of the paper's network", environment, lines, *parts)
