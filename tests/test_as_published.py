@@ -369,6 +369,44 @@ def test_samples_of_zeros_have_nothing_anywhere_and_warn_of_nothing():
     model.partial_fit(np.zeros((5, 10)), np.full(5, 9))
 
 
+# ---- samples that are equal but for rounding
+
+
+def with_twins(seed):
+    """Return classes of three axes each in 14 dimensions, whose first two samples nearly agree."""
+    rng = np.random.default_rng(0)
+    noise = np.random.default_rng(seed)
+    X = np.concatenate([rng.normal(size=(20, 3)) @ rng.normal(size=(3, 14)) for _ in range(4)])
+    for first in range(0, 80, 20):
+        X[first + 1] = X[first] + 1e-9 * noise.normal(size=14)
+    return X, np.arange(4).repeat(20)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda X, y: (X[::-1], y[::-1]),
+        lambda X, y: with_twins(seed=2),
+        lambda X, y: (X.astype(np.float32).astype(np.float64), y),
+    ],
+    ids=["another order", "another rounding of the twins", "single precision"],
+)
+@pytest.mark.parametrize("p", [5, 10, 13])
+def test_axes_of_rounding_are_not_kept_for_the_past(p, changed):
+    # The past of the tasks has 3, 6 and 9 axes, and p is above the rank of some or all.
+    X, y = with_twins(seed=1)
+    dense = DenseFFNB(p=p, gamma=1.0, epsilon=0.1)
+    for label in range(4):
+        dense.learn(X[y == label], y[y == label])
+    settings = {"p": p, "bands__max_epochs": 0, "classes_per_task": 1}
+
+    scores = published(**settings).fit(X, y).decision_function(X)
+    again = published(**settings).fit(*changed(X, y)).decision_function(X)
+
+    assert_allclose(scores, dense.scores(X), atol=1e-6)
+    assert_allclose(again, scores, atol=1e-5)
+
+
 # ---- p wider than a layer
 
 

@@ -169,6 +169,14 @@ class DiagonalPlusGram:
         inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
         return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
 
+    def matrix(self) -> torch.Tensor:
+        """Return A, of shape (d, d)."""
+        if self._rows is None:
+            return self._factor @ self._factor.T
+        scaled = self._rows.T @ self._rows
+        scaled.diagonal().add_(1.0)
+        return scaled * self._root * self._root[:, None]
+
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
         r"""Return a, V and s of the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
 

@@ -18,7 +18,6 @@ import torch
 
 from .device import as_array, as_tensor
 from .linalg import (
-    ENERGY_ROUNDING,
     LEAST_ENERGY,
     LENGTH_ROUNDING,
     SUM_ROUNDING,
@@ -307,8 +306,9 @@ class Scatter:
         least = torch.zeros_like(energies) if rounding is None else rounding
         if energy <= float(least.sum()):
             return energies.new_empty((0, self.n_columns)), left_out
-        # A row of rounding, such as centring leaves, is rounding in every column that varies.
-        least = torch.where(energies > least, ENERGY_ROUNDING * energies, torch.inf)
+        # A row of rounding is rounding in every column that varies: centring leaves such rows, and
+        # so do equal samples that a backbone in single precision tells apart.
+        least = torch.where(energies > least, SUM_ROUNDING * energies, torch.inf)
         count = _MOST_AXES if max_rank == "auto" else max_rank
         if with_spare:
             count = with_spare_axes(count)

@@ -7,7 +7,7 @@ import torch
 
 from ffnb_sklearn.core.features.nullspace import Past
 from ffnb_sklearn.core.learning import learn
-from ffnb_sklearn.core.linalg import ENERGY_ROUNDING
+from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
 from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.statistics import Scatter
@@ -79,7 +79,7 @@ def principal_rows(rows):
     """Orthogonal rows with the sum of outer products of some rows, the longest first."""
     principal = Scatter(rows.shape[1]).plus([rows]).factor()[0]
     energies = principal.square().sum(1)
-    return principal[energies > ENERGY_ROUNDING * energies.sum()]
+    return principal[energies > SUM_ROUNDING * energies.sum()]
 
 
 def past_of(rows):

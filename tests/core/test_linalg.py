@@ -119,6 +119,7 @@ def test_solving_is_multiplication_by_the_dense_inverse(n_rows):
 
     expected = right @ np.linalg.inv(np.diag(diagonal) + rows.T @ rows)
     assert_allclose(system.solve(torch.as_tensor(right)), expected, rtol=1e-10)
+    assert_allclose(system.matrix(), np.diag(diagonal) + rows.T @ rows, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_rows", [3, 30], ids=["wide", "tall"])

@@ -325,6 +325,17 @@ def test_no_sample_stands_among_the_principal_rows():
     assert distance.min() > 0.01 * rows.norm(dim=1).min()
 
 
+@pytest.mark.parametrize("n", [6, 30])
+@pytest.mark.parametrize("max_rank", [None, 8])
+def test_two_samples_that_are_equal_in_single_precision_add_no_axis(n, max_rank):
+    rng = np.random.default_rng(0)
+    # Three axes, and samples that differ outside of these axes.
+    X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 12))
+    X[1] = X[0] + 1e-9 * rng.normal(size=12)
+
+    assert moments(X, max_rank=max_rank).rank == 3
+
+
 def test_rows_of_zeros_have_no_principal_rows():
     assert principal_rows(torch.zeros(3, 4, dtype=torch.float64)).shape == (0, 4)
 

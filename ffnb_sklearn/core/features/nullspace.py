@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..device import as_tensor
-from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING, column_energies
+from ..linalg import SUM_ROUNDING
 from ..statistics import Array, ClassMoments, Columns, check_finite
 
 __all__ = [
@@ -105,22 +105,17 @@ class Past:
     @cached_property
     def principal(self) -> PrincipalAxes:
         """Principal axes of S."""
-        has_residual = bool(self.residual.any())
         residual = as_tensor(self.residual, device=self.device)
         if self.basis is None:
             moment = self.coordinates + residual.diag()
         else:
             moment = self.coordinates.T @ self.coordinates
-            if has_residual:
+            if self.residual.any():
                 moment += (self.basis * residual) @ self.basis.T
         check_finite(float(moment.diagonal().sum()))
         energies, axes = torch.linalg.eigh(moment)
         energies, axes = energies.flip(0).clamp_min(0.0), axes.flip(1)
         rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
-        if rank < len(energies) and self.basis is not None and not has_residual:
-            # Rows keep more digits than their products.
-            energies = column_energies(self.coordinates @ axes)
-            rank = int((energies > ENERGY_ROUNDING * energies.sum()).sum())
         return PrincipalAxes(self.basis, axes, energies, rank)
 
 

@@ -10,8 +10,9 @@ For classes t and r, Gaussian with regularised covariances,
 covariances :math:`w \cdot x + b` is half the log-likelihood ratio, so its tanh is the posterior of
 t minus the posterior of r.
 
-The part B that all pairs share is factored once. A pair adds the rows U of its two classes, and by
-the Woodbury identity
+B is the part that all pairs share, and a pair adds the rows U of its two classes. If these are at
+least as many as the columns, the system of each pair, :math:`s B + U^\top U`, is factored as it is.
+Fewer rows need smaller systems by the Woodbury identity, with B factored once:
 
 .. math:: (s B + U^\top U)^{-1} \delta = \tfrac1s \bigl(B^{-1} \delta - B^{-1} U^\top a\bigr),
           \qquad (s I + U B^{-1} U^\top) a = U B^{-1} \delta .
@@ -175,45 +176,83 @@ def fit_pairwise(
     """
     if covariance == "identity":
         gaussians, shrinkage = gaussians.with_identity(), 0.0
-    means, lengths, n_classes = gaussians.means, gaussians.lengths, len(gaussians.means)
+    means = gaussians.means
     if shrinkage == 0.0:
         base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
         scale = _separate_ridges(gaussians, epsilon)
     else:
         base = gaussians.shared_covariance(shrinkage, epsilon, times=2.0)
-        scale = means.new_ones((n_classes, n_classes))
-    rows = means.new_zeros((n_classes, max(lengths) if shrinkage < 1.0 else 0, means.shape[1]))
-    if shrinkage < 1.0:
-        for padded, part, weight in zip(rows, gaussians.parts(), gaussians.weights, strict=True):
-            padded[: len(part)] = part * ((1.0 - shrinkage) / weight).sqrt()
-    planes = _planes(rows, means, base, scale)
-    t, r = np.tril_indices(n_classes, -1)
+        scale = means.new_ones((len(means), len(means)))
+    rows = _own_rows(gaussians, shrinkage)
+    _, width, n_features = rows.shape
+    if 2 * width < n_features:
+        planes = _planes_by_rows(rows, means, base, scale)
+    else:
+        planes = _planes_by_columns(rows, means, base, scale)
+    t, r = np.tril_indices(len(means), -1)
     offsets = torch.linalg.vecdot(planes, means[t] + means[r])
     offsets *= -0.5 if half_bias else -1.0
-    return PairwiseFisher(as_array(planes), as_array(offsets), n_classes)
+    return PairwiseFisher(as_array(planes), as_array(offsets), len(means))
 
 
-def _planes(
+def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
+    """Return the rows U of each class, of shape (C, w, d); short classes end in rows of zeros."""
+    width = max(gaussians.lengths) if shrinkage < 1.0 else 0
+    n_classes, n_features = gaussians.means.shape
+    rows = gaussians.means.new_zeros((n_classes, width, n_features))
+    if width == 0:
+        return rows
+    for padded, factor, weight in zip(rows, gaussians.parts(), gaussians.weights, strict=True):
+        padded[: len(factor)] = factor * ((1.0 - shrinkage) / weight).sqrt()
+    return rows
+
+
+def _planes_by_columns(
     rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
 ) -> torch.Tensor:
-    """Solve all pairs, given the rows of each class, of shape (C, w, d), B and s, (C, C)."""
+    """Solve a system of d columns for each pair, given U, of shape (C, w, d), B and s, (C, C)."""
+    shared = base.matrix()
+    covariances = rows.mT @ rows
+    planes = [means[:0]]
+    for t in range(1, len(rows)):
+        system = scale[t, :t, None, None] * shared
+        system += covariances[:t]
+        system += covariances[t]
+        factor = cholesky(system, name=f"the covariance of class {t} against another")
+        gaps = means[t] - means[:t]
+        solution = solve_in_place(factor, gaps[:, :, None])
+        planes.append(solution[:, :, 0])
+    return torch.cat(planes)
+
+
+def _planes_by_rows(
+    rows: torch.Tensor, means: torch.Tensor, base: DiagonalPlusGram, scale: torch.Tensor
+) -> torch.Tensor:
+    """Solve a system of 2 w rows for each pair, by the Woodbury identity."""
     n_classes, width, _ = rows.shape
     solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
     solved_means = base.solve(means)
-    grams, at_means = rows @ solved_rows.mT, rows @ solved_means.T
+    grams = rows @ solved_rows.mT
+    at_means = rows @ solved_means.T
+    at_own_mean = at_means.diagonal(dim1=0, dim2=2).T
     planes = [means[:0]]
     for t in range(1, n_classes):
-        cross = (solved_rows[:t].flatten(0, 1) @ rows[t].T).reshape(t, width, width)
+        products = solved_rows[:t].flatten(0, 1) @ rows[t].T
+        cross = products.reshape(t, width, width)
         upper = torch.cat([grams[t].expand_as(cross), cross.mT], dim=2)
-        system = torch.cat([upper, torch.cat([cross, grams[:t]], dim=2)], dim=1)
+        lower = torch.cat([cross, grams[:t]], dim=2)
+        system = torch.cat([upper, lower], dim=1)
         system.diagonal(dim1=1, dim2=2).add_(scale[t, :t, None])
-        own = at_means[t, :, t] - at_means[t, :, :t].T
-        theirs = at_means[:t, :, t] - at_means[:t].diagonal(dim1=0, dim2=2).T
         factor = cholesky(system, name=f"the covariance of class {t} against another")
-        a = solve_in_place(factor, torch.cat([own, theirs], dim=1)[:, :, None])[:, None, :, 0]
-        block = solved_means[t] - solved_means[:t] - a[:, 0, :width] @ solved_rows[t]
+        own = at_means[t, :, t] - at_means[t, :, :t].T
+        theirs = at_means[:t, :, t] - at_own_mean[:t]
+        sides = torch.cat([own, theirs], dim=1)
+        a = solve_in_place(factor, sides[:, :, None])[:, None, :, 0]
+        block = solved_means[t] - solved_means[:t]
+        block -= a[:, 0, :width] @ solved_rows[t]
         block -= (a[:, :, width:] @ solved_rows[:t])[:, 0]
-        planes.append(block.div_(scale[t, :t, None]))
+        block /= scale[t, :t, None]
+        planes.append(block)
     return torch.cat(planes)
 
 

@@ -57,7 +57,7 @@ def test_without_a_past_all_axes_are_open(p):
 
 
 @pytest.mark.parametrize("n_rows", [9, 12])
-@pytest.mark.parametrize("smallest", [0.1, 1e-11])
+@pytest.mark.parametrize("smallest", [0.1, 1e-6])
 def test_an_ill_conditioned_past_is_silenced_along_each_of_its_axes(n_rows, smallest):
     past = rows_of(np.geomspace(1.0, smallest, n_rows), 12)
 
@@ -108,7 +108,7 @@ def test_large_rows_leave_nothing_in_the_kept_axes():
 def test_computed_axes_too_short_to_be_orthogonal_are_made_so():
     rng = np.random.default_rng(0)
     # The shortest of the computed axes has few digits beside the longest.
-    past = principal_rows(torch.as_tensor(rng.normal(size=(12, 12)) * np.geomspace(1.0, 1e-8, 12)))
+    past = principal_rows(torch.as_tensor(rng.normal(size=(12, 12)) * np.geomspace(1.0, 1e-5, 12)))
     assert past.shape == (12, 12)
 
     axes = null_space(past_of(past), 11)
@@ -120,10 +120,11 @@ def test_computed_axes_too_short_to_be_orthogonal_are_made_so():
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-@pytest.mark.parametrize(("n_zeros", "n_lost"), [(0, 0), (9, 1)])
-def test_the_rank_leaves_rounding_out(scale, n_zeros, n_lost):
-    # Products of more rows than columns lose the digits of short rows.
-    past = scale * rows_of([4.0, 3.0, 2.0, 1e-8], 6)
+@pytest.mark.parametrize(("shortest", "rank"), [(1e-5, 4), (1e-8, 3)])
+@pytest.mark.parametrize("n_zeros", [0, 9])
+def test_the_rank_leaves_rounding_out(scale, shortest, rank, n_zeros):
+    # With more rows than columns, the past is held as a matrix.
+    past = scale * rows_of([4.0, 3.0, 2.0, shortest], 6)
     past = torch.cat([past, torch.zeros((n_zeros, 6), dtype=torch.float64)])
 
-    assert past_of(past).rank == 4 - n_lost
+    assert past_of(past).rank == rank

@@ -67,7 +67,8 @@ def assert_matches(result, expected, rtol=1e-8):
     assert_allclose(result.offsets, expected[1], rtol=rtol, atol=rtol * np.abs(expected[1]).max())
 
 
-@pytest.mark.parametrize("d", [3, 8, 40])
+# The largest class has 29 rows: 70 columns are more than the rows of any pair.
+@pytest.mark.parametrize("d", [3, 8, 40, 70])
 @pytest.mark.parametrize(
     ("covariance", "shrinkage"),
     [("class", 0.0), ("class", 0.25), ("class", 1.0), ("identity", 0.25)],
