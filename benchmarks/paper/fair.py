@@ -34,7 +34,7 @@ RIDGES = {
 # The paper does not print p on CIFAR-100. Its rows have more energy than those of skeletons.
 CIFAR_GRID = {
     "bands__gamma": (1.0, 10.0, 100.0, 1000.0),
-    "epsilon": (0.001, 0.01, 0.1, 1.0),
+    "epsilon": (0.001, 0.01, 0.1),
     "p": (0.9, 0.99),
 }
 
