@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.lib.report import environment_lines, limited, page, table
-from benchmarks.paper.data_sets import CIFAR, FPHA, FPHA_BY_CLASS, HELD_OUT, SBU
+from benchmarks.paper.data_sets import CIFAR, FPHA, HELD_OUT, SBU
 from benchmarks.paper.paper import notes, plan_options, runners
 from benchmarks.paper.printed import ACCURACIES, CIFAR_ACCURACIES, SIZES
 from benchmarks.paper.report import settings, spread
@@ -67,7 +67,7 @@ MODELS = (
 )
 SETS = {
     "sbu": (SBU,),
-    "fpha": (FPHA, FPHA_BY_CLASS),
+    "fpha": (FPHA,),
     "cifar": (
         _cifar("cifar100_b50.npz", "small ResNet"),
         _cifar("cifar100_resnet18.npz", "ResNet-18"),
@@ -245,6 +245,35 @@ def _printed_size(data_set):
     return f"{sizes[-1]}, with the backbone"
 
 
+def summary(by_set):
+    """Return the scores of all sets as comma-separated values, closed form / trained."""
+    streams = [data_set for name in SETS for data_set in SETS[name]]
+    head = ["model"]
+    for data_set in streams:
+        head += ["printed", data_set.title]
+    rows = [head]
+    for model in MODELS:
+        cells = [model.label]
+        for data_set in streams:
+            runner = by_set[data_set.name]
+            setting = chosen_setting(runner, model, data_set)
+            row, _ = final_rows(model, data_set, setting)
+            cells += [printed_score(model, data_set), _closed_and_trained(runner, row)]
+        rows.append(cells)
+    cells = ["default of the package"]
+    for data_set in streams:
+        row, _ = default_rows(data_set)
+        cells += ["-", _closed_and_trained(by_set[data_set.name], row)]
+    rows.append(cells)
+    return [", ".join(f'"{cell}"' if "," in cell else cell for cell in row) for row in rows]
+
+
+def _closed_and_trained(runner, row):
+    """Return the mean scores in both modes as text."""
+    means = [f"{np.mean(scores(runner, row, mode)):.1f}" for mode in row.modes]
+    return " / ".join(means)
+
+
 def parse(arguments):
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -269,6 +298,8 @@ def main(arguments=None):
                 parts.append(part(by_set[name], data_set))
                 print("\n".join(parts[-1]), flush=True)
         environment = environment_lines(options.device)
+    if set(options.sets) == set(SETS):
+        print("\n".join(summary(by_set)))
     lines = [
         *notes(by_set["sbu"].plan),
         f"chosen: the setting of the highest mean score on {HELD_OUT:.0%} of the training rows of "

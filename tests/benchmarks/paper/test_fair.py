@@ -13,7 +13,7 @@ from benchmarks.paper.runs import Plan, Run, Runner
 from benchmarks.paper.tables import CLOSED
 from benchmarks.paper.verdicts import RESULTS, SEEDS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks" / "paper_fair.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "benchmarks"
 
 
 def test_held_out_rows_are_a_quarter_of_the_training_rows_of_each_class():
@@ -50,7 +50,14 @@ def test_without_a_layer_only_the_ridge_of_the_pairs_is_chosen():
 
 @pytest.mark.parametrize("name", list(fair.SETS))
 def test_the_page_has_the_tables_of_the_recorded_runs(name):
-    page = PAGE.read_text(encoding="utf-8")
+    page = (DOCS / "paper_fair.md").read_text(encoding="utf-8")
     runner = Runner(Plan(Path(), SEEDS), RESULTS / f"{name}.csv")
     for data_set in fair.SETS[name]:
         assert "\n".join(fair.part(runner, data_set)) in page
+
+
+def test_the_page_of_the_paper_has_the_summary_of_the_recorded_runs():
+    page = (DOCS / "paper.rst").read_text(encoding="utf-8")
+    plan = Plan(Path(), SEEDS)
+    by_set = {name: Runner(plan, RESULTS / f"{name}.csv") for name in fair.SETS}
+    assert "\n".join(f"   {line}" for line in fair.summary(by_set)) in page
