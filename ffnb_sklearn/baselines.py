@@ -33,7 +33,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         Activation of new bands.
     max_epochs : int, default=250
-        Maximum number of epochs per call. Training ends after 10 epochs without a lower loss.
+        Maximum number of epochs per call.
     learning_rate : float, default=0.01
         Initial rate of a call, relative to the mean square norm of the first task's samples. It
         adapts as `Bands.adaptive_rate` describes.
@@ -43,6 +43,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         Multiple of each parameter that is added to its gradient.
     batch_size : int, default=50
         Number of samples per step.
+    patience : int or None, default=10
+        Number of epochs without a lower loss after which training ends. With None, all epochs run.
     classes_per_task : int or None, default=None
         Only for `fit`: number of classes per task, in sorted order. None makes them one task.
     device : str, default="auto"
@@ -102,7 +104,14 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         **{
             name: Bands._parameter_constraints[name]
-            for name in ("activation", "learning_rate", "momentum", "weight_decay", "batch_size")
+            for name in (
+                "activation",
+                "learning_rate",
+                "momentum",
+                "weight_decay",
+                "batch_size",
+                "patience",
+            )
         },
     }
 
@@ -117,6 +126,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         momentum=0.9,
         weight_decay=1e-3,
         batch_size=50,
+        patience=10,
         classes_per_task=None,
         device="auto",
         random_state=None,
@@ -130,6 +140,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.batch_size = batch_size
+        self.patience = patience
         self.classes_per_task = classes_per_task
         self.device = device
         self.random_state = random_state
@@ -162,7 +173,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         y : array-like of shape (n_samples,)
             Labels of the samples: numbers, strings or booleans.
         classes : array-like of shape (n_labels,), default=None
-            Labels still to come, which get their columns now.
+            Labels expected in later calls. They get a column now and are never predicted before
+            they have been seen.
 
         Returns
         -------
@@ -173,7 +185,8 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
 
     def _taught(self, state, X, positions, arrived, weights):
         """Return the state with the network after a task; outputs are trained with their bands."""
-        model, n_layers = state.model, int(self.n_layers)
+        model = state.model
+        n_layers = int(self.n_layers)
         task = task_on(resolve_device(self.device), state, X, positions, weights)
         samples = task.X
         if model is None:

@@ -155,6 +155,19 @@ def test_loss_curve_of_the_last_task():
     assert [len(one) for one in kept] == [2, 7]
 
 
+def test_without_patience_all_epochs_run():
+    # All samples are equal, so the loss cannot fall below 1.
+    X_equal = np.ones((4, 3))
+    y = [0, 0, 1, 1]
+
+    stopped = estimator(max_epochs=40, weight_decay=0.0).fit(X_equal, y)
+    complete = estimator(max_epochs=40, weight_decay=0.0, patience=None).fit(X_equal, y)
+
+    assert stopped.n_iter_ < 40
+    assert complete.n_iter_ == 40
+    assert_array_equal(complete.loss_curve_[: stopped.n_iter_], stopped.loss_curve_)
+
+
 def test_verbose_prints_a_line_per_task(capsys):
     learned(estimator(), [0])
     assert capsys.readouterr().out == ""

@@ -20,6 +20,7 @@ from ffnb_sklearn import (
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from tests.separated_classes import CODES, N_FEATURES, NAMES, X, failing, learned, of, unchanged
 
@@ -480,6 +481,15 @@ def test_the_bound_checks_its_samples():
         model.forgetting_bound(X[:, :5])
     with pytest.raises(ValueError, match="NaN"):
         model.forgetting_bound(np.full((1, N_FEATURES), np.nan))
+
+
+def test_the_bound_of_a_descent_leaves_the_classifier():
+    model = learned(estimator(p=1, bands__max_epochs=2), [0, 1])
+
+    with unchanged(model):
+        bound = descent_bound(model, of(2), np.full(20, 2), of(0, 1))
+
+    assert bound > 0.0
 
 
 # ---- data on disk

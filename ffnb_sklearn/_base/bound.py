@@ -1,8 +1,14 @@
 """The bound on forgetting of the newest task."""
 
-from ..core.bands.bound import forgetting_bound
+import numpy as np
 
-__all__ = ["BoundMixin"]
+from .._inputs.labels import label_positions
+from ..core.bands import bound as core_bound
+from ..core.device import resolve_device
+from .base import task_on
+from .validation import check_inputs
+
+__all__ = ["BoundMixin", "descent_bound"]
 
 
 class BoundMixin:
@@ -36,11 +42,43 @@ class BoundMixin:
                 "forgetting_bound needs trained bands, and this model has none: band_size is 0. "
                 "Fit with a positive band_size, such as 3. Without trained bands no feature moves."
             )
-        X, model = self._samples(state, X_previous), state.model
+        X = self._samples(state, X_previous)
+        model = state.model
         is_normalised = any(band.batch_norm is not None for band in model.features.bands)
         if len(model.null_space_dims) < 2 or not model.n_newest or is_normalised:
             raise ValueError(
                 "forgetting_bound needs two tasks that brought trained bands, with "
                 "Bands(batch_norm=False), and no merge or forget after the newest task."
             )
-        return forgetting_bound(model, X.double())
+        return core_bound.forgetting_bound(model, X.double())
+
+
+def descent_bound(classifier, X, y, X_previous):
+    """Return the printed bound of Proposition 1, the sum over the steps of Algorithm 2.
+
+    Algorithm 2 runs for a further task, without a change of the classifier.
+
+    Parameters
+    ----------
+    classifier : FFNBClassifier
+        A classifier with trained bands and without batch normalisation, before the task.
+    X : array-like of shape (n_samples, n_features)
+        Samples of the task.
+    y : array-like of shape (n_samples,)
+        Labels of the task. At least one label is new.
+    X_previous : array-like of shape (n_previous, n_features)
+        Samples of the tasks that the classifier has learned.
+
+    Returns
+    -------
+    float
+        The bound on the squared change of the last layer's outputs, summed over the samples
+        of previous tasks; 0 without a step.
+    """
+    state = classifier._learned_state()
+    device = resolve_device(classifier.device)
+    X, _ = check_inputs(classifier, X, state)
+    positions, _ = label_positions(y, state.arrived)
+    task = task_on(device, state, X, positions, np.ones(len(X)))
+    previous = classifier._samples(state, X_previous)
+    return core_bound.descent_bound(state.model, task, previous.double())

@@ -269,6 +269,7 @@ ESTIMATORS = {
             "momentum": "momentum",
             "weight_decay": "weight_decay",
             "batch_size": "batch_size",
+            "patience": "patience",
             "classes_per_task": "classes_per_task",
             "device": "device",
             "random_state": "random_state",

@@ -452,7 +452,7 @@ def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     ("make", "where"),
-    [(estimator, "learning.updated_moments"), (naive, "tuning.descent.rate_factor")],
+    [(estimator, "learning.updated_moments"), (naive, "bands.tuning.descent.rate_factor")],
 )
 def test_an_interruption_changes_nothing(monkeypatch, make, where, error):
     model = learned(make(), [0, 1])

@@ -1,23 +1,24 @@
 r"""The bound on forgetting [Prop. 1], for the change of the feature map by the newest task.
 
-Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`, for
-which the printed bound holds without a sum over steps (docs/theory/paper.rst has the proof, and the
-printed sum):
-
-.. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
-          = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1} .
+Before the task its neurons are silent, so its training is one step from :math:`\alpha^0 = 0`.
+`forgetting_bound` has the bound for this step, and `descent_bound` the printed sum over the steps
+of Algorithm 2. docs/theory/paper.rst has the proofs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 
-from ..device import as_tensor, plain_torch
+from ..device import as_array, as_tensor, plain_torch
 from ..features.feature_map import Band
 from ..features.nullspace import NullSpace
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
-from ..model import Model
+from ..model import Model, Task
+from .drafts import Draft, draft_bands
+from .tuning.finetune import finetune
 
 
 class LayerBound(NamedTuple):
@@ -69,41 +70,130 @@ class ForgettingBound:
 
 @plain_torch
 def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
-    """Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks."""
-    features = model.features
-    layers: list[LayerBound] = []
-    inherited = 0.0
-    axes = open_axes(model, X.device)
-    for band, left in zip(features.bands[-len(axes) :], axes, strict=True):
-        below = features.layer_of(X, band.layer - 1)
-        older = [one for one in features.bands if one.layer == band.layer and one is not band]
-        alpha, *others = (float(((b.scale * b.weights) ** 2).sum()) for b in (band, *older))
-        beta, old = _seen_energy(band, left, below), sum(others)
+    r"""Evaluate Proposition 1 for the newest task's bands, on samples X of previous tasks.
+
+    .. math:: \|\psi_l(X) - \psi_l^{before}(X)\|_F^2 \le B_l
+              = \|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2 + \|W_l^{old}\|_F^2 \, B_{l-1}, \; B_0 = 0
+    """
+    null_spaces = open_axes(model, X.device)
+    n_layers = len(null_spaces)
+    newest_bands = model.features.bands[-n_layers:]
+    older_bands = model.features.bands[:-n_layers]
+    layers = []
+    bound = 0.0
+    for band, null_space in zip(newest_bands, null_spaces, strict=True):
+        below = model.features.layer_of(X, band.layer - 1)
+        alpha = _energy_of_rows(band)
+        beta = _energy_seen(band, null_space, below)
+        old_weights = _energy_of_layer(older_bands, band.layer)
         # The older rows would pass on a change of the layer below.
-        inherited = (1.0 + SUM_ROUNDING) * alpha * beta + old * inherited
-        response = band.response(below)
-        change = band.output(response) - band.output(0.0 * response)
-        layers.append(LayerBound(inherited, float(change.square().sum()), alpha, beta, old))
+        bound = (1.0 + SUM_ROUNDING) * alpha * beta + old_weights * bound
+        drift = _drift(band, below)
+        layers.append(LayerBound(bound, drift, alpha, beta, old_weights))
     return ForgettingBound(tuple(layers))
+
+
+@plain_torch
+def descent_bound(model: Model, task: Task, X: torch.Tensor) -> float:
+    r"""Return the printed bound [Eq. 3] for the descent of a task, on samples X of previous tasks.
+
+    `model` is the model before the task. Algorithm 2 runs once more for its steps :math:`\tau`,
+    from 1 to :math:`\eta`:
+
+    .. math:: B = \sum_\tau B_L^\tau, \qquad B_l^\tau
+              = \|\alpha_l^\tau\|_F^2 \, \|\beta_{l-1}^\tau\|_F^2
+              + \|\alpha_l^{\tau-1}\|_F^2 \, \|\beta_{l-1}^{\tau-1}\|_F^2
+              + \|W_l^{old}\|_F^2 \, B_{l-1}^\tau, \quad B_0^\tau = 0 .
+
+    The sum is 0 without a step.
+    """
+    drafts = draft_bands(model, task)
+    path: list[list[torch.Tensor]] = []
+    finetune(model, task, drafts, path)
+    old_layers = []
+    old_weights = []
+    for draft in drafts:
+        old_layers.append(model.features.layer_of(X, draft.layer - 1))
+        old_weights.append(_energy_of_layer(model.features.bands, draft.layer))
+    activation = model.settings.activation
+    products = [_energy_products(drafts, steps, old_layers, activation) for steps in path]
+    total = 0.0
+    for products_before, products_after in pairwise(products):
+        bound = 0.0
+        layers = zip(products_before, products_after, old_weights, strict=True)
+        for product_before, product_after, weights in layers:
+            bound = product_after + product_before + weights * bound
+        total += bound
+    return total
+
+
+def _energy_products(
+    drafts: Sequence[Draft],
+    steps: Sequence[torch.Tensor],
+    old_layers: Sequence[torch.Tensor],
+    activation: str,
+) -> list[float]:
+    r"""Return :math:`\|\alpha_l\|_F^2 \, \|\beta_{l-1}\|_F^2` of each layer during a descent.
+
+    `steps` are the leaves of the descent, and `old_layers` the features below each band before the
+    task.
+    """
+    products = []
+    outputs = old_layers[0][:, :0]
+    for draft, leaf, old_layer in zip(drafts, steps, old_layers, strict=True):
+        # The first axis of a leaf, if there is a third, counts copies, whose mean is the band.
+        copies = leaf.reshape(-1, *draft.rows.shape)
+        rows = draft.open_axes.project(copies.mean(0)) / draft.reach
+        below = torch.cat([old_layer, outputs], dim=1)
+        alpha = (draft.scale * rows).square().sum()
+        beta = draft.open_axes.project(below).square().sum()
+        products.append(float(alpha * beta))
+        band = Band(draft.layer, as_array(rows), activation, scale=draft.scale)
+        outputs = band(below)
+    return products
 
 
 def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     """Return the axes open to the newest band of each layer, from the moments of older classes."""
-    older = replace(model, moments=model.moments[: -model.n_newest])
-    axes = []
+    older_model = replace(model, moments=model.moments[: -model.n_newest])
+    null_spaces = []
     for layer, n_residual in enumerate(model.null_space_dims[-1]):
-        past = older.past(layer, device)
-        axes.append(NullSpace(past, past.width - n_residual))
-    return axes
+        past = older_model.past(layer, device)
+        n_kept = past.width - n_residual
+        null_spaces.append(NullSpace(past, n_kept))
+    return null_spaces
 
 
-def _seen_energy(band: Band, left: NullSpace, below: torch.Tensor) -> float:
+def _energy_of_rows(band: Band) -> float:
+    """Return the squared norm of the rows of a band, with the scale of its outputs."""
+    rows = band.scale * band.weights
+    return float((rows**2).sum())
+
+
+def _energy_of_layer(bands: Sequence[Band], layer: int) -> float:
+    """Return the squared norm of the rows of the bands of a layer."""
+    return sum(_energy_of_rows(band) for band in bands if band.layer == layer)
+
+
+def _drift(band: Band, below: torch.Tensor) -> float:
+    """Return the squared norm of the change of a band's outputs, which were silent before."""
+    response = band.response(below)
+    silence = band.output(torch.zeros_like(response))
+    change = band.output(response) - silence
+    return float(change.square().sum())
+
+
+def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> float:
     """Return the energy of inputs in the residual axes, and what rows see beyond these axes.
 
     Rows lie in the residual axes up to rounding, unless older classes have had samples since.
     """
     rows = as_tensor(band.weights, device=below.device)
-    beyond = torch.linalg.vector_norm(rows @ left.kept.T) / torch.linalg.vector_norm(rows)
-    inside = torch.linalg.vector_norm(left.project(below))
-    seen = inside + beyond.nan_to_num() * torch.linalg.vector_norm(below @ left.kept.T)
-    return float(seen.square() + ENERGY_ROUNDING * below.square().sum())
+    norm_of_rows = torch.linalg.vector_norm(rows)
+    norm_in_kept_axes = torch.linalg.vector_norm(rows @ null_space.kept.T)
+    share_in_kept_axes = (norm_in_kept_axes / norm_of_rows).nan_to_num()
+    norm_residual = torch.linalg.vector_norm(null_space.project(below))
+    norm_kept = torch.linalg.vector_norm(below @ null_space.kept.T)
+    norm_seen = norm_residual + share_in_kept_axes * norm_kept
+    rounding = ENERGY_ROUNDING * below.square().sum()
+    return float(norm_seen.square() + rounding)

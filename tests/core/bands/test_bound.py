@@ -8,13 +8,27 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from ffnb_sklearn.core.bands.bound import forgetting_bound
+from ffnb_sklearn.core.bands.bound import descent_bound, forgetting_bound
+from ffnb_sklearn.core.bands.drafts import draft_bands
+from ffnb_sklearn.core.bands.tuning.finetune import finetune
 from ffnb_sklearn.core.features.activations import ACTIVATIONS
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task
 from tests.core.small_models import DESCENT, SETTINGS, learnt
 
 BANDS_ONLY = replace(SETTINGS, p=(0.9,) * 3, band_size=2, shared_band_size=0, skip_connection=False)
+
+# The descent of the paper: absolute units, one copy of the rows, the last epoch.
+PUBLISHED = replace(
+    BANDS_ONLY,
+    p=(4,),
+    units="absolute",
+    epsilon=0.1,
+    shrinkage=0.0,
+    old_statistics="zero",
+    left_out=False,
+    descent=replace(DESCENT, n_folds=1, draws=False, standard_errors=None, patience=None),
+)
 
 
 def stream(d=12, n_tasks=3, seed=0, unit=1.0):
@@ -170,3 +184,46 @@ def test_the_printed_sum_bounds_paths_of_any_length_with_the_factor_of_the_lemma
 
     # The factor is needed: some path comes close to it.
     assert worst > 0.9 * factor
+
+
+def dense_path(model, task, n_layers):
+    """Residual axes, old rows and rows per step, of each layer in the descent of a task."""
+    path = []
+    drafts = draft_bands(model, task)
+    finetune(model, task, drafts, path)
+    layers = []
+    for layer, draft in enumerate(drafts):
+        rows = np.array([leaves[layer][0].numpy() for leaves in path])
+        axes = np.linalg.svd(draft.open_axes.kept.numpy())[2][draft.open_axes.n_kept :].T
+        bands = [band.weights for band in model.features.bands if band.layer == layer + 1]
+        old = np.vstack([np.pad(w, ((0, 0), (0, rows.shape[2] - w.shape[1]))) for w in bands])
+        layers.append((axes, old, np.swapaxes(rows @ axes, 1, 2)))
+    return layers
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_the_bound_of_a_descent_is_the_printed_sum_over_its_steps(n_layers, activation):
+    tasks = stream()
+    descent = replace(PUBLISHED.descent, max_epochs=3, batch_size=5, learning_rate=0.1)
+    settings = replace(PUBLISHED, p=(4, 1)[:n_layers], activation=activation, descent=descent)
+    before = learnt(tasks[:2], settings)
+    X = torch.cat([tasks[0].X, tasks[1].X])
+
+    bound = descent_bound(before, tasks[2], X)
+
+    layers = dense_path(before, tasks[2], n_layers)
+    assert layers[0][2].shape[0] == 10
+    _, printed = drift_and_printed_bound(X.numpy(), layers, activation)
+    assert_allclose(bound, printed, rtol=1e-9)
+    # The path of the recorded descent ends at the rows of the model that learns the task.
+    after = learn(before, tasks[2], settings)
+    last_rows = after.features.bands[-1].weights
+    assert_allclose(layers[-1][2][-1].T @ layers[-1][0].T, last_rows, atol=1e-12)
+
+
+def test_without_a_step_the_printed_sum_is_empty():
+    tasks = stream()
+    before = learnt(tasks[:2], PUBLISHED)
+
+    assert descent_bound(before, tasks[2], tasks[0].X) == 0.0

@@ -89,18 +89,22 @@ class Network:
 
 
 def finetune(
-    model: Model, task: Task, drafts: Sequence[Draft]
+    model: Model,
+    task: Task,
+    drafts: Sequence[Draft],
+    path: list[list[torch.Tensor]] | None = None,
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
     Return the bands of the epoch with the lowest loss, if it is clearly below the loss of the
     start, or of the last epoch; and the loss after each epoch, none if no epoch was asked for or a
-    single class is known. Raise `ValueError` if the learning rate or the weight decay is too large.
+    single class is known. `path` records the steps of the descent, see `MomentumSteps`. Raise
+    `ValueError` if the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
         return list(drafts), ()
-    return _Tuning(model, task, drafts).run()
+    return _Tuning(model, task, drafts).run(path)
 
 
 class _Tuning:
@@ -122,13 +126,13 @@ class _Tuning:
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
-    def run(self) -> tuple[list[Draft], tuple[float, ...]]:
+    def run(self, path: list[list[torch.Tensor]] | None) -> tuple[list[Draft], tuple[float, ...]]:
         """Return the bands of the best epoch, and the loss after each epoch."""
         steps = [
             (draft.rows * draft.reach).repeat(self._descent.n_folds, 1, 1).requires_grad_()
             for draft in self._start
         ]
-        move = MomentumSteps(steps, self._descent)
+        move = MomentumSteps(steps, self._descent, path)
         network, at_start = self._solved(self._start)
         best, least = self._start, at_start.mean()
         errors = self._descent.standard_errors

@@ -26,12 +26,18 @@ class Outputs:
     weights: Array
     offsets: Array
 
-    def __call__(self, last: torch.Tensor) -> torch.Tensor:
+    @property
+    def n_weights(self) -> int:
+        """Number of weights and offsets."""
+        return self.weights.size + self.offsets.size
+
+    def __call__(self, last_layer: torch.Tensor) -> torch.Tensor:
         """Compute scores of shape (n_samples, n_new_classes) from the last layer."""
-        weights = as_tensor(self.weights, device=last.device)
-        offsets = as_tensor(self.offsets, device=last.device)
+        weights = as_tensor(self.weights, device=last_layer.device)
+        offsets = as_tensor(self.offsets, device=last_layer.device)
+        neurons = last_layer[:, : weights.shape[1]]
         # The same memory layout keeps scores of old classes bit for bit the same.
-        return last[:, : weights.shape[1]].contiguous() @ weights.T + offsets
+        return neurons.contiguous() @ weights.T + offsets
 
 
 @dataclass(frozen=True)
@@ -53,37 +59,54 @@ class NaiveNetwork:
     @property
     def n_classes(self) -> int:
         """Number of classes that have an output."""
-        return sum(len(one.offsets) for one in self.outputs)
+        return sum(len(outputs.offsets) for outputs in self.outputs)
 
     @property
     def n_weights(self) -> int:
         """Number of parameters of all tasks."""
-        return self.features.n_weights + sum(
-            one.weights.size + one.offsets.size for one in self.outputs
-        )
+        return self.features.n_weights + sum(outputs.n_weights for outputs in self.outputs)
+
+    @property
+    def newest_bands(self) -> tuple[Band, ...]:
+        """Bands of the newest task, the first layer first."""
+        return self.features.bands[-self.n_layers :]
 
     def layers(self, X: torch.Tensor) -> list[torch.Tensor]:
         """Return the scaled inputs and the outputs of every layer, psi_0 to psi_L."""
         features = self.features(X / self.scale)
-        columns = [self.features.layer(layer) for layer in range(self.n_layers + 1)]
-        return [features[:, torch.as_tensor(one, device=X.device)] for one in columns]
+        layers = []
+        for layer in range(self.n_layers + 1):
+            columns = torch.as_tensor(self.features.layer(layer), device=X.device)
+            layers.append(features[:, columns])
+        return layers
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """Compute scores of all classes in order of arrival, of shape (n_samples, n_classes)."""
-        last = self.layers(X.double())[-1]
-        return torch.cat([last.new_empty((len(X), 0)), *(one(last) for one in self.outputs)], dim=1)
+        last_layer = self.layers(X.double())[-1]
+        no_scores = last_layer.new_empty((len(X), 0))
+        scores = [outputs(last_layer) for outputs in self.outputs]
+        return torch.cat([no_scores, *scores], dim=1)
 
-    def with_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
+    def append_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
         """Return the network with the parameters of one more task."""
         features = replace(self.features, bands=(*self.features.bands, *bands))
         return replace(self, features=features, outputs=(*self.outputs, outputs))
 
+    def remove_newest_task(self) -> "NaiveNetwork":
+        """Return the network without the parameters of the newest task."""
+        features = replace(self.features, bands=self.features.bands[: -self.n_layers])
+        return replace(self, features=features, outputs=self.outputs[:-1])
+
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     """Return the network before the first task, scaled by the root mean square norm of X."""
-    norm = float(X.square().sum(1).mean().sqrt())
-    features = FeatureMap(X.shape[1], SharedBand.empty(X.shape[1]))
-    return NaiveNetwork(seed, n_layers, norm if norm > 0.0 else 1.0, features)
+    n_inputs = X.shape[1]
+    squared_norms = X.square().sum(1)
+    scale = float(squared_norms.mean().sqrt())
+    if scale == 0.0:
+        scale = 1.0
+    features = FeatureMap(n_inputs, SharedBand.empty(n_inputs))
+    return NaiveNetwork(seed, n_layers, scale, features)
 
 
 def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> NaiveNetwork:
@@ -94,17 +117,19 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     weight on the new neurons.
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 0])
-    gain = ACTIVATIONS[activation].gain
+    n_neurons = n_new * band_size
+    # Scaled inputs have a mean square norm of 1.
+    width = network.features.n_inputs
+    variance = ACTIVATIONS[activation].gain
     bands = []
     for layer in range(1, network.n_layers + 1):
-        width = len(network.features.layer(layer - 1)) + (layer > 1) * n_new * band_size
-        # Scaled inputs have a mean square norm of 1; each neuron has a mean square of 1.
-        variance = gain if layer == 1 else gain / width
-        rows = rng.normal(scale=variance**0.5, size=(n_new * band_size, width))
+        rows = rng.normal(scale=variance**0.5, size=(n_neurons, width))
         bands.append(Band(layer, rows, activation))
-    width = len(network.features.layer(network.n_layers)) + n_new * band_size
+        # Each neuron has a mean square of 1.
+        width = len(network.features.layer(layer)) + n_neurons
+        variance = ACTIVATIONS[activation].gain / width
     weights = rng.normal(scale=width**-0.5, size=(n_new, width))
-    return network.with_task(bands, Outputs(weights, np.zeros(n_new)))
+    return network.append_task(bands, Outputs(weights, np.zeros(n_new)))
 
 
 def train_newest(
@@ -115,28 +140,59 @@ def train_newest(
     network = replace(network, n_trainings=network.n_trainings + 1)
     if network.n_classes == 1:
         return network
-    bands, outputs = network.features.bands[-network.n_layers :], network.outputs[-1]
-    features = replace(network.features, bands=network.features.bands[: -network.n_layers])
-    old = replace(network, features=features, outputs=network.outputs[:-1])
-    start = [*(band.weights for band in bands), outputs.weights, outputs.offsets]
-    # Clones: an array and its tensor share memory.
-    parameters = [as_tensor(one, device=X.device).clone().requires_grad_() for one in start]
+    old_network = network.remove_newest_task()
     # Old neurons and old outputs are constant.
-    below, old_scores = old.layers(X), old.scores(X)
+    old_layers = old_network.layers(X)
+    old_scores = old_network.scores(X)
+    bands = network.newest_bands
+    parameters = newest_parameters(network, X.device)
 
-    def loss(rows: torch.Tensor) -> torch.Tensor:
-        new = X.new_empty((len(rows), 0))
-        for band, psi, weights in zip(bands, below, parameters, strict=False):
-            new = band.output(torch.cat([psi[rows], new], dim=1) @ weights.T)
-        last = torch.cat([below[-1][rows], new], dim=1)
-        scores = last @ parameters[-2].T + parameters[-1]
-        scores = torch.cat([old_scores[rows], scores], dim=1)
-        return multi_class_hinge(scores, classes[rows]).mean()
+    def loss(batch: torch.Tensor) -> torch.Tensor:
+        old_layers_of_batch = [layer[batch] for layer in old_layers]
+        new_scores = newest_scores(bands, old_layers_of_batch, parameters)
+        scores = torch.cat([old_scores[batch], new_scores], dim=1)
+        return multi_class_hinge(scores, classes[batch]).mean()
 
-    move, losses = MomentumSteps(parameters, descent), list[float]()
-    for _ in move.epochs(losses):
-        losses.append(move.epoch(loss, len(X), rng))
-    *rows, weights, offsets = (as_array(one) for one in parameters)
-    trained = [replace(band, weights=one) for band, one in zip(bands, rows, strict=True)]
-    old = replace(old, loss_curve=tuple(losses))
-    return old.with_task(trained, Outputs(weights, offsets))
+    steps = MomentumSteps(parameters, descent)
+    losses: list[float] = []
+    for _ in steps.epochs(losses):
+        losses.append(steps.epoch(loss, len(X), rng))
+    old_network = replace(old_network, loss_curve=tuple(losses))
+    return append_parameters(old_network, bands, parameters)
+
+
+def newest_parameters(network: NaiveNetwork, device: torch.device) -> list[torch.Tensor]:
+    """Return the newest task's rows of each layer, output weights and offsets, as new leaves."""
+    outputs = network.outputs[-1]
+    arrays = [band.weights for band in network.newest_bands]
+    arrays += [outputs.weights, outputs.offsets]
+    # Clones: an array and its tensor share memory.
+    return [as_tensor(array, device=device).clone().requires_grad_() for array in arrays]
+
+
+def newest_scores(
+    bands: Sequence[Band], old_layers: Sequence[torch.Tensor], parameters: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """Compute the scores of the newest classes as a function of the newest task's parameters.
+
+    `old_layers` are the layers of the network before the task, and `parameters` are ordered as by
+    `newest_parameters`.
+    """
+    *rows, weights, offsets = parameters
+    outputs = old_layers[0][:, :0]
+    for band, old_layer, band_rows in zip(bands, old_layers, rows, strict=False):
+        inputs = torch.cat([old_layer, outputs], dim=1)
+        outputs = band.output(inputs @ band_rows.T)
+    last_layer = torch.cat([old_layers[-1], outputs], dim=1)
+    return last_layer @ weights.T + offsets
+
+
+def append_parameters(
+    network: NaiveNetwork, bands: Sequence[Band], parameters: Sequence[torch.Tensor]
+) -> NaiveNetwork:
+    """Return the network with one more task, whose bands have the rows of the parameters."""
+    *rows, weights, offsets = [as_array(parameter) for parameter in parameters]
+    trained_bands = []
+    for band, band_rows in zip(bands, rows, strict=True):
+        trained_bands.append(replace(band, weights=band_rows))
+    return network.append_task(trained_bands, Outputs(weights, offsets))
