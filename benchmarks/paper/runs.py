@@ -3,6 +3,7 @@
 import csv
 import sys
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -19,6 +20,7 @@ from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
 from benchmarks.paper.tables import CLOSED
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
+from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
@@ -26,6 +28,9 @@ from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
+
+# Figures of a run that are one number each.
+BOUNDS = ("bound", "drift", "printed_bound")
 
 # A run is told apart by these columns of its record.
 KEY = ("stream", "features", "pretraining", "model", "changes", "split", "seed")
@@ -38,7 +43,7 @@ class Run:
     `accuracies` are those over all classes so far, after each report (nan for a joint model before
     the last), and `matrix`, of CIFAR-100, those on the classes of each report (columns). `sizes`
     are the numbers of parameters after each task, and `epochs` its number of epochs. `bound` and
-    `drift` are those of the last task.
+    `drift` are those of the last task, and `printed_bound` sums over the steps of its descent.
     """
 
     accuracies: np.ndarray
@@ -47,6 +52,7 @@ class Run:
     epochs: np.ndarray
     bound: float = np.nan
     drift: float = np.nan
+    printed_bound: float = np.nan
 
     @property
     def final(self):
@@ -55,7 +61,8 @@ class Run:
 
     def as_record(self):
         """Return the figures as text."""
-        form = {"sizes": ".0f", "epochs": ".0f", "bound": ".6g", "drift": ".6g"}
+        form = {"sizes": ".0f", "epochs": ".0f"}
+        form |= dict.fromkeys(BOUNDS, ".6g")
         return {
             name: " ".join(format(one, form.get(name, ".6f")) for one in np.ravel(values))
             for name, values in vars(self).items()
@@ -69,7 +76,7 @@ class Run:
         }
         n_groups = isqrt(figures["matrix"].size)
         figures["matrix"] = figures["matrix"].reshape(n_groups, n_groups)
-        return cls(**figures | {name: figures[name].item() for name in ("bound", "drift")})
+        return cls(**figures | {name: figures[name].item() for name in BOUNDS})
 
 
 @dataclass(frozen=True)
@@ -236,8 +243,14 @@ def _stream(model, row, split):
     if not is_printed or not model.band_size or model.bands.batch_norm:
         return run
     newest = class_incremental_tasks(split.y, **options)[-1]
-    bound = logged.estimator_.forgetting_bound(np.delete(split.X, newest, axis=0))
-    return replace(run, bound=bound.bound, drift=bound.drift)
+    X_previous = np.delete(split.X, newest, axis=0)
+    bound = logged.estimator_.forgetting_bound(X_previous)
+    run = replace(run, bound=bound.bound, drift=bound.drift)
+    if not model.bands.max_epochs:
+        return run
+    X_newest, y_newest = split.X[newest], split.y[newest]
+    summed = descent_bound(logged.previous_, X_newest, y_newest, X_previous)
+    return replace(run, printed_bound=summed)
 
 
 def _fit_jointly(model, row, split):
@@ -250,7 +263,7 @@ def _fit_jointly(model, row, split):
 
 
 class Logged(BaseEstimator):
-    """A classifier that notes its size and its epochs after each task."""
+    """A classifier that notes sizes and epochs, and keeps its state before the last task."""
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -260,6 +273,7 @@ class Logged(BaseEstimator):
         if not hasattr(self, "estimator_"):
             self.estimator_ = clone(self.estimator)
             self.sizes_, self.epochs_ = [], []
+        self.previous_ = copy(self.estimator_)
         self.estimator_.partial_fit(X, y)
         self.sizes_.append(self.estimator_.n_parameters_)
         self.epochs_.append(self.estimator_.n_iter_)
