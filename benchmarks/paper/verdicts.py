@@ -148,9 +148,12 @@ class Judgement:
 
 
 def figure(runs, *, bound):
-    """Return the figure of one seed over the splits: accuracy in percent, or minus log10 bound."""
+    """Return the figure of one seed over the splits: accuracy in percent, or minus log10 bound.
+
+    The bound is the printed one, over all steps; nan if it is not recorded.
+    """
     if bound:
-        return -np.mean([np.log10(run.bound) for run in runs])
+        return -np.mean([np.log10(run.printed_bound) for run in runs])
     return 100 * np.mean([run.final for run in runs])
 
 
@@ -171,10 +174,11 @@ def judgement(claim, stream, tables, runners):
         runs = runners[stream.data_set].runs_by_seed(row, mode, stream.splits)
         figures.append({seed: figure(one, bound=claim.bound) for seed, one in runs.items()})
     seeds = sorted(figures[0].keys() & figures[1].keys())
-    if len(seeds) < 2:
+    differences = np.array([figures[0][seed] - figures[1][seed] for seed in seeds])
+    differences = differences[~np.isnan(differences)]
+    if len(differences) < 2:
         return None
-    differences = [figures[0][seed] - figures[1][seed] for seed in seeds]
-    return Judgement(np.array(differences), claim.bound)
+    return Judgement(differences, claim.bound)
 
 
 def printed_difference(claim, prefix, tables):
