@@ -18,6 +18,8 @@ from sklearn.base import BaseEstimator, clone
 from benchmarks.lib.data import read_arrays, test_masks
 from benchmarks.lib.report import read_records
 from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
+from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
+from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
 from ffnb_sklearn._base.bound import descent_bound
@@ -188,6 +190,8 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))
+    if row.model == "softmax":
+        return SoftmaxOneVsAll(model, max_epochs=model.bands.max_epochs)
     if row.model != "algorithm 1":
         return model
     known = NaiveIncrementalClassifier().get_params(deep=False)
@@ -213,10 +217,17 @@ def measure(key, plan, row, mode, name, seed):
         split = thin(split, row.data_set.rows_per_class, None)
     if row.held_out:
         split = held_out(split, seed)
+    if row.model.startswith("end-to-end"):
+        # The convolution is a part of the model.
+        split = load_nodes(row.data_set, plan.folder)[name]
     if plan.shuffled:
         order = np.random.default_rng(seed).permutation(len(split.y))
         split = replace(split, X=split.X[order], y=split.y[order])
-    model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
+    if row.model.startswith("end-to-end"):
+        epochs = parameters_of(row, mode, plan.quick)["bands__max_epochs"]
+        model = build_end_to_end(row.data_set, plan.folder, seed=seed, max_epochs=epochs)
+    else:
+        model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
     learn = _fit_jointly if row.model.endswith("joint") else _stream
     return key, learn(model, row, split)
 

@@ -98,7 +98,8 @@ CLAIMS = (
     ),
     _claim("multi-task over mono-task start", "ablation", "on / on / multi", "on / on / mono"),
     _claim("multi-task over random start", "ablation", "on / on / multi", "on / on / random"),
-    _claim("one-vs-one over one-vs-all ridge", "classifier", "one-vs-one", "one-vs-all"),
+    _claim("one-vs-one over softmax one-vs-all", "classifier", "one-vs-one", "one-vs-all"),
+    _claim("one-vs-one over ridge one-vs-all", "classifier", "one-vs-one", "one-vs-all ridge"),
     _claim("no batch normalisation over some", "batch-norm", "off / on", "on / on"),
     _claim("3 printed layers over 2", "layers", "3 layers", "2 layers"),
     _claim("3 printed layers over 4", "layers", "3 layers", "4 layers"),
@@ -115,6 +116,12 @@ CLAIMS = (
     _claim("fine-tuning over none", "pretraining", "on / on", "on / off", reference=CLOSED),
     _axes("the model over Algorithm 1", "p", ("p=45", "Algorithm 1"), ("p=75", "Algorithm 1")),
     _axes("joint training over the model", "p", ("joint", "p=45"), ("joint", "p=75")),
+    _axes(
+        "joint training through the convolution over the model",
+        "p",
+        ("joint through the convolution", "p=45"),
+        ("joint through the convolution", "p=75"),
+    ),
 )
 
 
