@@ -63,7 +63,7 @@ def part(data_set, folder):
         ["printed parameters", *sizes],
         ["ours, counted as in the paper", *(f"{size:.0f}" for size in counted)],
         ["ours, stored", *(f"{size:.0f}" for size in stored)],
-        ["printed seconds per epoch, with the backbone", *EPOCH_SECONDS[source]],
+        ["printed seconds per epoch", *EPOCH_SECONDS[source]],
         ["ours, without a backbone", *(f"{value:.4f}" for value in seconds)],
     ]
     columns = ["classes", *(f"{count:.0f}" for count in n_classes)]
