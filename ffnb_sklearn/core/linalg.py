@@ -172,10 +172,12 @@ class DiagonalPlusGram:
     def matrix(self) -> torch.Tensor:
         """Return A, of shape (d, d)."""
         if self._rows is None:
-            return self._factor @ self._factor.T
+            product: torch.Tensor = self._factor @ self._factor.T
+            return product
         scaled = self._rows.T @ self._rows
         scaled.diagonal().add_(1.0)
-        return scaled * self._root * self._root[:, None]
+        matrix: torch.Tensor = scaled * self._root * self._root[:, None]
+        return matrix
 
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
         r"""Return a, V and s of the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
