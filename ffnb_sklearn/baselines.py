@@ -102,16 +102,10 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         **ClassIncrementalClassifier._parameter_constraints,
         "band_size": [Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left"), None],
         **{
             name: Bands._parameter_constraints[name]
-            for name in (
-                "activation",
-                "learning_rate",
-                "momentum",
-                "weight_decay",
-                "batch_size",
-                "patience",
-            )
+            for name in ("activation", "learning_rate", "momentum", "weight_decay", "batch_size")
         },
     }
 

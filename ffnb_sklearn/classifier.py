@@ -267,7 +267,7 @@ class FFNBClassifier(
         Parameters
         ----------
         **parameters
-            Parameters that replace these values, such as ``bands__n_folds``. The paper sets p to 45
+            Parameters that replace these values, such as ``bands__gamma``. The paper sets p to 45
             (SBU) and 75 (FPHA); here it is 0.99.
 
         Returns
@@ -282,10 +282,6 @@ class FFNBClassifier(
             max_epochs=250,
             learning_rate=0.01,
             left_out=False,
-            n_folds=1,
-            draws=False,
-            patience=None,
-            standard_errors=None,
         )
         published = cls(
             shared_band_size=0,

@@ -5,7 +5,7 @@ from ._inputs.columns import ColumnUnitsWarning
 from .backbones._network import RandomFeaturesWarning
 from .backbones._pretraining import NonFiniteLossError
 from .backbones._readout import NonFiniteFeaturesError
-from .core.features.nullspace import EmptyNullSpaceWarning
+from .core.bands.null_space import EmptyNullSpaceWarning
 from .core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from .pipeline._freezing import FrozenTransformerWarning
 from .saving._container import ModelFileError

@@ -45,8 +45,8 @@ class Bands(BaseEstimator):
         Whether the thresholds of pairs lie midway between the means, or have the bias printed in
         [1]_, which lacks the factor 1/2. Used only with ``classifier="ovo"`` and in fine-tuning.
     max_epochs : int, default=0
-        Maximum number of epochs of the end-to-end fine-tuning of each task's bands [1]_
-        (Algorithm 2). With 0, bands keep their initial weights.
+        Number of epochs of the end-to-end fine-tuning of each task's bands [1]_ (Algorithm 2). With
+        0, bands keep their initial weights.
     learning_rate : float, default=0.003
         Initial rate of the descent, relative to the mean square length of a layer's inputs.
     momentum : float, default=0.9
@@ -59,19 +59,6 @@ class Bands(BaseEstimator):
         Whether the response of each sample of a task is computed with rows that were fitted without
         this sample, or with the final rows. Trained bands alone need False for classes of a single
         sample.
-    n_folds : int, default=4
-        Number of folds of a task's samples in the descent, and of copies of the rows. Each copy is
-        trained without a fold, whose responses it computes; the band is the mean of the copies.
-        With 1, the only copy is trained on all samples, as in [1]_.
-    draws : bool, default=True
-        Whether the loss includes draws from the Gaussians of old classes. Used only with
-        ``old_statistics="gaussian"``.
-    patience : int or None, default=10
-        Number of epochs without a lower loss after which the descent ends. With None, as in [1]_,
-        all epochs run.
-    standard_errors : float or None, default=2.0
-        Number of standard errors by which the loss has to fall; else the start is kept, and
-        otherwise the best epoch. With None, the last epoch is kept, as in [1]_.
     adaptive_rate : bool, default=True
         Whether the rate falls by 1 % after an epoch in which the loss changed by more than in the
         previous epoch, and rises by as much after any other epoch [1]_, or is fixed.
@@ -89,8 +76,8 @@ class Bands(BaseEstimator):
     --------
     >>> from ffnb_sklearn import Bands, FFNBClassifier
     >>> clf = FFNBClassifier(band_size=3, bands=Bands(max_epochs=20, adaptive_rate=False))
-    >>> clf.set_params(bands__n_folds=1).bands
-    Bands(adaptive_rate=False, max_epochs=20, n_folds=1)
+    >>> clf.set_params(bands__momentum=0.5).bands
+    Bands(adaptive_rate=False, max_epochs=20, momentum=0.5)
     """
 
     activation: str = "relu"
@@ -107,10 +94,6 @@ class Bands(BaseEstimator):
     weight_decay: float = 0.0
     batch_size: int = 50
     left_out: bool = True
-    n_folds: int = 4
-    draws: bool = True
-    patience: int | None = 10
-    standard_errors: float | None = 2.0
     adaptive_rate: bool = True
 
     _parameter_constraints: ClassVar[dict] = {
@@ -128,9 +111,5 @@ class Bands(BaseEstimator):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "left_out": ["boolean"],
-        "n_folds": [Interval(Integral, 1, None, closed="left")],
-        "draws": ["boolean"],
-        "patience": [Interval(Integral, 1, None, closed="left"), None],
-        "standard_errors": [Interval(Real, 0, None, closed="left"), None],
         "adaptive_rate": ["boolean"],
     }

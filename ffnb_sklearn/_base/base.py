@@ -7,16 +7,16 @@ from typing import ClassVar
 import numpy as np
 import torch
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
 from .._inputs.labels import label_positions
 from .._inputs.seeds import advance
 from .._inputs.sparse import samples_on
+from .._inputs.tasks import class_incremental_tasks
 from ..core.device import as_array, as_tensor, plain_torch, resolve_device
 from ..core.model import Task
-from ..streams import class_incremental_tasks
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
 from .transactions import exclusive
@@ -106,6 +106,12 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
         """
         raise NotImplementedError
+
+    def _clone_in_state(self, state, **parameters):
+        """Return a clone with other values of some parameters, and with a state of its own."""
+        estimator = clone(self).set_params(**parameters)
+        estimator._state = state
+        return estimator
 
     def _learned_state(self):
         """Return the learned state; callers read it once, because it may be replaced meanwhile."""

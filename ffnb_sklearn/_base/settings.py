@@ -124,9 +124,10 @@ def solved_settings(estimator, settings, given):
 def descent_of(source):
     """Return the parameters of the descent of an estimator or of bands, in plain types.
 
-    Parameters that the estimator lacks have the defaults of `Bands`.
+    Parameters that the estimator lacks have the defaults of `Bands`, which have no patience.
     """
-    return Descent(**_plain(Descent, vars(Bands()) | vars(source)))
+    parameters = {"patience": None} | vars(Bands()) | vars(source)
+    return Descent(**_plain(Descent, parameters))
 
 
 def _kept_axes(estimator):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from .bands.drafts import append_drafts, draft_bands
+from .bands.old_classes import store_inputs_past
 from .bands.tuning.finetune import finetune
 from .device import as_array, as_tensor, few_threads
 from .features.feature_map import FeatureMap
@@ -36,8 +37,6 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
     """
     n, d = len(task.classes), model.features.n_features
     with few_threads(2.0 * n * d * min(n, d) * (1 + settings.descent.max_epochs)):
-        if settings.band_size and settings.sees_past and _has_new_classes(model, task):
-            model = model.with_inputs_past(task.classes.device)
         learned, fresh = _learned(model, task, settings)
         if settings.refresh:
             learned = learned.with_earlier(model)
@@ -58,6 +57,8 @@ def _learned(model: Model, task: Task, settings: Settings) -> tuple[Model, torch
     if settings.batch_norm:
         model = replace(model, features=_renormalised(model, task))
     if settings.band_size and _has_new_classes(model, task):
+        if settings.sees_past:
+            model = store_inputs_past(model, task.classes.device)
         drafts, loss_curve = finetune(model, task, draft_bands(model, task))
         model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
     return model.with_moments(updated_moments(model, task, fresh)), fresh
@@ -140,4 +141,4 @@ def _renormalised(model: Model, task: Task) -> FeatureMap:
     descent = model.settings.descent
     n_batches = -(-len(task.X) // descent.batch_size)
     n_steps = n_batches * max(1, descent.max_epochs)
-    return model.features.renormalised(task.X, task.weights, n_steps)
+    return model.features.update_batch_norms(task.X, task.weights, n_steps)

@@ -15,14 +15,13 @@ from typing import Any, Protocol, TypeVar, cast
 import torch
 
 from .device import as_tensor, few_threads, plain_torch, with_tensors
-from .features.feature_map import Band, FeatureMap, as_slice, classifier_columns
-from .features.nullspace import Past, PrincipalAxes
-from .features.old_classes import extend_moments
+from .features.feature_map import FeatureMap, as_slice, classifier_columns
 from .features.shared_band import draw_shared_band
 from .heads.distances import GaussianDistances
 from .heads.interface import NUMBERS_TOGETHER, Rows
 from .likeness import LeftOutLikeness
 from .novelty import RelativeDistances, fit_relative_distances
+from .past import Past
 from .settings import Settings
 from .solution import Solution, chosen_gaussians, follow, n_classifier_weights, solve
 from .sparse import SparseInputs, SparseRows, class_moments
@@ -138,24 +137,6 @@ class Model:
             self._cache["n_weights"] = self.features.n_weights + in_classifier
         return cast(int, self._cache["n_weights"])
 
-    def past(self, layer: int, device: torch.device) -> PrincipalAxes:
-        """Return the principal axes of the second moment of a layer so far."""
-        return self._past(layer, device).principal
-
-    def with_inputs_past(self, device: torch.device) -> "Model":
-        """Return the model with the past of psi_0, so that it is not derived again."""
-        return replace(self, inputs_past=self._past(0, device))
-
-    def _past(self, layer: int, device: torch.device) -> Past:
-        """Return the past of a layer, from that of the first classes if it is known."""
-        columns = self.features.layer(layer)
-        past = self.inputs_past if layer == 0 else None
-        if past is None or past.device != device or past.n_classes > len(self.moments):
-            past = Past.of_no_class(len(columns), device)
-        if past.n_classes == len(self.moments):
-            return past
-        return past.extended(self.moments, as_slice(columns))
-
     def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.
 
@@ -166,13 +147,6 @@ class Model:
         known = zip(self.moments, moments, strict=False)
         same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)
         return replace(self, moments=moments, inputs_past=self.inputs_past if same else None)
-
-    def with_band(self, band: Band, device: torch.device) -> "Model":
-        """Return the model with a further band, and the moments of the known classes in it."""
-        features = self.features.with_band(band)
-        how, inputs = self.settings.old_statistics, features.inputs_of(band)
-        moments = extend_moments(self.moments, band, inputs, how, device=device)
-        return replace(self, features=features, moments=moments)
 
     @property
     def solved(self) -> Solution | None:

@@ -8,6 +8,7 @@ from operator import itemgetter
 import numpy as np
 import torch
 
+from .bands.old_classes import append_band
 from .device import plain_torch
 from .likeness import LeftOutLikeness, pooled_likeness
 from .model import Model
@@ -93,5 +94,5 @@ def _with_bands_of(model: Model, other: Model, device: torch.device) -> Model:
         n_own = len(features.layer(band.layer - 1)) if band.layer > 1 else 0
         # The bands keep their own inputs, and do not see neurons of the model.
         weights = np.pad(band.weights, ((0, 0), (n_own, 0)))
-        model = model.with_band(replace(band, weights=weights), device)
+        model = append_band(model, replace(band, weights=weights), device)
     return model

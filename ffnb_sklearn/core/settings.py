@@ -8,7 +8,7 @@ from typing import Literal
 class Descent:
     """Settings of a gradient descent; ``max_epochs=0`` skips it.
 
-    Only `ffnb_sklearn.core.bands.tuning.finetune` uses `n_folds`, `draws` and `standard_errors`.
+    With a `patience` of None, as in Algorithm 2, all epochs run.
     """
 
     max_epochs: int
@@ -17,10 +17,7 @@ class Descent:
     weight_decay: float
     batch_size: int
     adaptive_rate: bool
-    patience: int | None
-    n_folds: int
-    draws: bool
-    standard_errors: float | None
+    patience: int | None = None
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,6 @@ OLD, NEW = Y < 2, Y == 2
 DESCENT = {
     "bands__max_epochs": 3,
     "bands__learning_rate": 0.1,
-    "bands__standard_errors": None,
-    "bands__n_folds": 1,
-    "bands__patience": None,
 }
 HEADS = [{"classifier": head} for head in ("gaussian", "ovo", "ova")]
 NUMBERS = [{**head, "shrinkage": 0.1, "epsilon": 0.1} for head in HEADS]
@@ -56,10 +53,6 @@ CHANGES = {
     "bands__units": [(head, "absolute") for head in NUMBERS],
     "bands__half_bias": [(HEADS[1], False)],
     "bands__left_out": [({}, False)],
-    "bands__n_folds": [(DESCENT, 2)],
-    "bands__draws": [(DESCENT, False)],
-    "bands__patience": [({**DESCENT, "bands__max_epochs": 20}, 1)],
-    "bands__standard_errors": [({**DESCENT, "bands__learning_rate": 100.0}, 2.0)],
     "bands__adaptive_rate": [(DESCENT, False)],
     "bands__max_epochs": [({**DESCENT, "bands__max_epochs": 0}, 3)],
     "bands__learning_rate": [(DESCENT, 0.01)],

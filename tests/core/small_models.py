@@ -5,17 +5,18 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ffnb_sklearn.core.features.nullspace import Past
+from ffnb_sklearn.core.bands.old_classes import layer_past
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
+from ffnb_sklearn.core.past import Past
 from ffnb_sklearn.core.settings import Descent
 from ffnb_sklearn.core.statistics import Scatter
 
 CPU = torch.device("cpu")
 D = 6
 
-# The paper's descent with this package's additions, and no epoch.
+# The paper's descent without an epoch.
 DESCENT = Descent(
     max_epochs=0,
     learning_rate=0.01,
@@ -23,10 +24,6 @@ DESCENT = Descent(
     weight_decay=0.0,
     batch_size=50,
     adaptive_rate=True,
-    patience=10,
-    n_folds=4,
-    draws=True,
-    standard_errors=2.0,
 )
 
 # Two layers of bands beside inputs and a small shared band, exact moments.
@@ -80,6 +77,11 @@ def principal_rows(rows):
     principal = Scatter(rows.shape[1]).plus([rows]).factor()[0]
     energies = principal.square().sum(1)
     return principal[energies > SUM_ROUNDING * energies.sum()]
+
+
+def past_rows(model, layer):
+    """The principal rows of the past of a layer of a model."""
+    return layer_past(model, layer, CPU).principal.rows()
 
 
 def past_of(rows):

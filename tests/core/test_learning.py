@@ -8,13 +8,24 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core.features.bands import band_codes, regression_rows
-from ffnb_sklearn.core.features.nullspace import null_space
+from ffnb_sklearn.core.bands.codes import band_codes
+from ffnb_sklearn.core.bands.null_space import null_space
+from ffnb_sklearn.core.bands.old_classes import store_inputs_past
+from ffnb_sklearn.core.bands.rows import regression_rows
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.revision import forget_classes, merge_models
 from ffnb_sklearn.core.statistics import ClassMoments
-from tests.core.small_models import CPU, SETTINGS, D, learnt, past_of, second_moment, task
+from tests.core.small_models import (
+    CPU,
+    SETTINGS,
+    D,
+    learnt,
+    past_of,
+    past_rows,
+    second_moment,
+    task,
+)
 
 
 def root(one):
@@ -46,7 +57,7 @@ def test_known_classes_alone_add_no_band():
 
 def test_the_past_is_the_second_moment_of_all_samples_seen():
     tasks = [task(0, 1), task(2), task(1, seed=1)]
-    past = learnt(tasks).past(0, CPU).rows()
+    past = past_rows(learnt(tasks), 0)
 
     rows = torch.cat([root(one) for one in tasks])
     assert_allclose(past.T @ past, rows.T @ rows, rtol=1e-9)
@@ -58,7 +69,7 @@ def test_what_the_past_measured_in_old_neurons_stays_when_new_ones_come():
 
     after = learn(before, new, SETTINGS)
 
-    past, now = before.past(1, CPU).rows(), after.past(1, CPU).rows()
+    past, now = past_rows(before, 1), past_rows(after, 1)
     n_old = past.shape[1]
     old = after.features(new.X)[:, after.features.layer(1)[:n_old]] * new.weights.sqrt()[:, None]
     assert_allclose((now.T @ now)[:n_old, :n_old], past.T @ past + old.T @ old, rtol=1e-8)
@@ -86,7 +97,7 @@ def test_a_stream_adds_each_class_once_to_the_past_of_the_inputs(monkeypatch):
     settings = replace(SETTINGS, p=(2,), shared_band_size=0, rank=3)
     model = learnt([task(0, 1), task(2)], settings)
     monkeypatch.setattr(ClassMoments, "columns", lambda *of: added.append(of[0]) or columns(*of))
-    model.with_inputs_past(CPU)
+    store_inputs_past(model, CPU)
     assert len(added) == 1
     assert added[0] is model.moments[2]
     # Pickles begin again, and so do models whose known classes have changed.
@@ -105,7 +116,7 @@ def test_the_past_follows_from_the_moments_of_the_classes(d, rank):
     X, labels = torch.as_tensor(rng.normal(size=(30, d))), torch.arange(30) // 10
     samples = Task(X, labels, torch.ones(30, dtype=torch.float64))
     model = learnt([samples], p=(2,), rank=rank)
-    past = model.past(0, CPU).rows().numpy()
+    past = past_rows(model, 0).numpy()
     expected = sum(second_moment(one, slice(0, d)) for one in model.moments)
     axes = past / np.linalg.norm(past, axis=1, keepdims=True)
     n_rows = sum(one.rank + 1 for one in model.moments)

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ffnb_sklearn.core import model as module
 from ffnb_sklearn.core.model import Task, empty_model, updated_moments
-from tests.core.small_models import CPU, SETTINGS, D, learnt, second_moment, task
+from tests.core.small_models import CPU, SETTINGS, D, learnt, past_rows, second_moment, task
 
 BARE = replace(SETTINGS, p=(0.95,), band_size=0, shared_band_size=7)
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def test_an_empty_model_has_its_shared_band_and_nothing_else():
 
     assert model.features.shared.rows.shape == (7, 6)
     assert model.moments == ()
-    assert [model.past(layer, CPU).rows().shape for layer in range(2)] == [(0, 5), (0, 0)]
+    assert [past_rows(model, layer).shape for layer in range(2)] == [(0, 5), (0, 0)]
     assert model.n_weights == 7 * 5 + 1
 
 

@@ -14,7 +14,7 @@ from ffnb_sklearn.core.revision import (
     forget_classes,
     merge_models,
 )
-from tests.core.small_models import CPU, SETTINGS, D, second_moment, task
+from tests.core.small_models import CPU, SETTINGS, D, past_rows, second_moment, task
 
 PAIR = replace(SETTINGS, p=(0.5, 0.5))
 
@@ -42,7 +42,7 @@ def test_a_forgotten_class_leaves_the_past_of_the_layers(n_layers):
     left = forget_classes(model, [1])
 
     kept = torch.cat([X[:8], X[16:]])
-    assert_allclose(squared(left.past(0, CPU).rows()), kept.T @ kept, rtol=1e-8, atol=1e-8)
+    assert_allclose(squared(past_rows(left, 0)), kept.T @ kept, rtol=1e-8, atol=1e-8)
     assert left.moments == (model.moments[0], model.moments[2])
     assert left.features is model.features
     assert left.scores(X).shape == (24, 2)
@@ -59,7 +59,7 @@ def test_forgetting_a_few_of_many_inputs_forms_no_square_matrix(rank):
     left = forget_classes(model, [1])
 
     kept = torch.cat([X[:4], X[8:]])
-    past = left.past(0, CPU).rows()
+    past = past_rows(left, 0)
     if rank is None:
         gram, along = (kept @ kept.T).numpy(), (past @ kept.T).numpy()
         assert_allclose(along.T @ along, gram @ gram, rtol=1e-8, atol=1e-8 * np.max(gram) ** 2)
@@ -104,7 +104,7 @@ def test_a_class_keeps_its_shape_through_any_number_of_decays(rank):
 
     assert_allclose(faded.moments[0].weight, 8.0 * 0.5**200, rtol=1e-12)
     assert_allclose(faded.scores(X), model.scores(X), rtol=1e-5)
-    shares = [squared(one.past(1, CPU).rows()) for one in (faded, model)]
+    shares = [squared(past_rows(one, 1)) for one in (faded, model)]
     assert_allclose(shares[0] / 0.5**200, shares[1], rtol=1e-5, atol=1e-5)
 
 
@@ -145,16 +145,16 @@ def test_the_past_of_merged_models_is_that_of_both():
     merged = merge_models(first, second, [3, 4, 5], device=CPU)
 
     assert merged.n_newest == 0
-    assert_allclose(squared(merged.past(0, CPU).rows()), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
+    assert_allclose(squared(past_rows(merged, 0)), X.T @ X + Z.T @ Z, rtol=1e-9, atol=1e-9)
     # Each measured its own neurons; what its classes give in the other's is inferred.
     columns, n_first = merged.features.layer(1), len(first.features.layer(1))
     expected = sum(second_moment(one, columns) for one in merged.moments)
-    assert_allclose(squared(merged.past(1, CPU).rows()), expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(squared(past_rows(merged, 1)), expected, rtol=1e-9, atol=1e-9)
     for model, classes, own in (
         (first, merged.moments[:3], slice(0, n_first)),
         (second, merged.moments[3:], slice(n_first, None)),
     ):
         measured = sum(second_moment(one, columns[own]) for one in classes)
-        assert_allclose(squared(model.past(1, CPU).rows()), measured, rtol=1e-9, atol=1e-9)
+        assert_allclose(squared(past_rows(model, 1)), measured, rtol=1e-9, atol=1e-9)
     later = learn(merged, Task(X[:8], torch.full((8,), 6), torch.ones(8).double()), SETTINGS)
     assert later.scores(X).shape == (24, 7)

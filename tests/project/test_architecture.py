@@ -18,13 +18,14 @@ FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
     ["statistics"],
-    ["features", "likeness", "sparse"],
+    ["past", "features", "likeness", "sparse"],
     ["heads"],
     ["selection"],
     ["solution"],
     ["novelty"],
     ["model"],
-    ["bands", "revision"],
+    ["bands"],
+    ["revision"],
     ["learning"],
 ]
 

@@ -207,17 +207,17 @@ def test_a_generator_gives_the_same_scores_and_is_not_consumed():
 
 def test_a_search_leaves_the_objects_of_its_grid_as_they_were():
     """scikit-learn #26786."""
-    bands = Bands(patience=7)
-    grid = {"bands": [bands], "bands__patience": [1, 2]}
+    bands = Bands(batch_size=7)
+    grid = {"bands": [bands], "bands__batch_size": [1, 2]}
     search = GridSearchCV(small(bands__max_epochs=1), grid, cv=2).fit(X, Y)
-    assert bands.patience == 7
-    assert search.best_estimator_.bands.patience in (1, 2)
+    assert bands.batch_size == 7
+    assert search.best_estimator_.bands.batch_size in (1, 2)
     assert search.best_estimator_.bands is not bands
 
 
 def test_a_clone_shares_no_nested_parameter():
     """scikit-learn #5563."""
-    model = small(bands=Bands(patience=7))
-    copy = clone(model).set_params(bands__patience=1)
-    assert model.bands.patience == 7
-    assert copy.bands.patience == 1
+    model = small(bands=Bands(batch_size=7))
+    copy = clone(model).set_params(bands__batch_size=1)
+    assert model.bands.batch_size == 7
+    assert copy.bands.batch_size == 1

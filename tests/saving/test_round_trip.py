@@ -3,7 +3,8 @@
 import pickle
 from dataclasses import replace
 from enum import Enum, IntEnum
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ SETTINGS = {
     "one against all": {"classifier": "ova", "covariance": "identity"},
     "exact": {"rank": None},
     "few axes": {"rank": 2},
-    "tuned": {"bands__max_epochs": 3, "bands__n_folds": 2},
+    "tuned": {"bands__max_epochs": 3},
     "zero": {"bands__old_statistics": "zero", "bands__null_space": False, "bands__init": "mono"},
     "NumPy values": {
         "band_size": np.int64(2),
@@ -438,7 +439,7 @@ class Word(str):
 
 ACCEPTED = [
     *({"band_size": False}, {"rank": True}, {"bands__gamma": True}, {"bands__max_epochs": True}),
-    *({"bands__patience": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
+    *({"bands__batch_size": True, "bands__max_epochs": 1}, {"shrinkage": True}, {"epsilon": True}),
     *(
         {"n_layers": True, "p": True},
         {"p": [True]},
@@ -540,3 +541,10 @@ def test_fields_may_be_annotated_with_a_named_alias():
     assert fits(np.zeros(2), alias)
     assert not fits(np.zeros(2, dtype=int), alias)
     assert not fits(np.array([np.nan]), alias)
+
+
+@pytest.mark.parametrize("function", [save, load])
+def test_arguments_and_results_have_types(function):
+    types = get_type_hints(function)
+    assert types.keys() == {*signature(function).parameters, "return"}
+    assert Any not in types.values()

@@ -14,10 +14,11 @@ import torch
 
 from ..device import as_array, as_tensor, plain_torch
 from ..features.feature_map import Band
-from ..features.nullspace import NullSpace
 from ..linalg import ENERGY_ROUNDING, SUM_ROUNDING
 from ..model import Model, Task
 from .drafts import Draft, draft_bands
+from .null_space import NullSpace
+from .old_classes import layer_past
 from .tuning.finetune import finetune
 
 
@@ -142,9 +143,7 @@ def _energy_products(
     products = []
     outputs = old_layers[0][:, :0]
     for draft, leaf, old_layer in zip(drafts, steps, old_layers, strict=True):
-        # The first axis of a leaf, if there is a third, counts copies, whose mean is the band.
-        copies = leaf.reshape(-1, *draft.rows.shape)
-        steps_in_axes = draft.open_axes.project(copies.mean(0))
+        steps_in_axes = draft.open_axes.project(leaf)
         rows = as_array(steps_in_axes / draft.reach)
         band = Band(draft.layer, rows, activation, scale=draft.scale)
         below = torch.cat([old_layer, outputs], dim=1)
@@ -163,7 +162,7 @@ def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     dims_of_newest_task = model.null_space_dims[-1]
     null_spaces = []
     for layer, n_residual in enumerate(dims_of_newest_task):
-        past = older_model.past(layer, device)
+        past = layer_past(older_model, layer, device).principal
         n_kept = past.width - n_residual
         null_spaces.append(NullSpace(past, n_kept))
     return null_spaces

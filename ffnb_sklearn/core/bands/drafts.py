@@ -1,4 +1,4 @@
-"""The bands of a task before a model has them: their closed form, and their place in the model."""
+"""The bands of a task before the model has them: their closed form, and how a model gets them."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,13 +8,16 @@ import numpy as np
 import torch
 
 from ..device import as_array, as_tensor
-from ..features.bands import band_codes, random_rows, regression_rows
 from ..features.batch_norm import BatchNorm
 from ..features.feature_map import Band
-from ..features.nullspace import EmptyNullSpaceWarning, NullSpace, PrincipalAxes, null_space
 from ..messages import level_of_user
 from ..model import Model, Task
+from ..past import PrincipalAxes
 from ..settings import Settings
+from .codes import band_codes
+from .null_space import EmptyNullSpaceWarning, NullSpace, null_space
+from .old_classes import append_band, layer_past
+from .rows import FittedRows, random_rows, regression_rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class Draft:
 
     def band(self, weights: torch.Tensor, settings: Settings) -> Band:
         """Return the band, normalised by the weighted responses if the settings ask for it."""
-        norm = BatchNorm.of(self.responses, weights) if settings.batch_norm else None
+        norm = None
+        if settings.batch_norm:
+            norm = BatchNorm.of(self.responses, weights)
         return Band(self.layer, as_array(self.rows), settings.activation, norm, self.scale)
 
 
@@ -48,45 +53,78 @@ def draft_bands(model: Model, task: Task) -> list[Draft]:
     Raise `ValueError` if `p` leaves no axis for new neurons in some layer, and warn with an
     `EmptyNullSpaceWarning` if the task's samples have only rounding in the axes that are left.
     """
-    settings, device = model.settings, task.X.device
-    absolute = settings.units == "absolute"
+    settings = model.settings
+    first_new_class = len(model.moments)
+    codes = band_codes(task.X, task.classes - first_new_class, task.weights, settings.band_size)
     # The shared band has stream 0 of the seed.
     rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims)])
-    codes = band_codes(task.X, task.classes - len(model.moments), task.weights, settings.band_size)
-    drafts, below = list[Draft](), task.X
+    drafts: list[Draft] = []
+    below = task.X
     for layer in range(1, len(settings.p) + 1):
         if drafts:
-            # The past of this layer needs the known classes in the new neurons below it.
             band = drafts[-1].band(task.weights, settings)
-            outputs = band.output(drafts[-1].responses)
-            below = torch.cat([model.features.layer_of(task.X, layer - 1), outputs], dim=1)
-            model = model.with_band(band, device)
-        open_axes = _open_axes(settings, layer, model.past(layer - 1, device))
-        if settings.init == "random":
-            draw = as_tensor(rng.standard_normal((codes.shape[1], below.shape[1])), device=device)
-            fitted = random_rows(draw, below, task.weights, open_axes)
-        else:
-            fitted = regression_rows(
-                below,
-                codes,
-                task.weights,
-                open_axes,
-                settings.gamma,
-                sees_past=settings.init == "multi",
-                units=settings.units,
-                leave_out=settings.left_out,
-            )
+            new_outputs = band.output(drafts[-1].responses)
+            old_outputs = model.features.layer_of(task.X, layer - 1)
+            below = torch.cat([old_outputs, new_outputs], dim=1)
+            # The past of this layer needs the known classes in the new neurons below it.
+            model = append_band(model, band, task.X.device)
+        past = layer_past(model, layer - 1, task.X.device).principal
+        open_axes = _open_axes(settings, layer, past)
+        fitted = _fit_rows(settings, below, codes, task.weights, open_axes, rng)
         if fitted.is_rounding and open_axes.n_kept:
             _warn_of_rounding(model, layer, open_axes)
-        corrections = fitted.responses - below @ fitted.rows.T
-        # With scales of their own some bands would outweigh others; a band of zeros has no size.
-        scales = (band.scale for band in model.features.bands if band.weights.any())
-        scale = 1.0 if absolute else next(scales, float(fitted.magnitude))
-        reach = torch.ones_like(fitted.reach) if absolute else fitted.reach
-        drafts.append(
-            Draft(layer, fitted.rows, fitted.responses, corrections, reach, scale, open_axes)
-        )
+        drafts.append(_draft_of(model, layer, below, fitted, open_axes))
     return drafts
+
+
+def _fit_rows(
+    settings: Settings,
+    below: torch.Tensor,
+    codes: torch.Tensor,
+    weights: torch.Tensor,
+    open_axes: NullSpace,
+    rng: np.random.Generator,
+) -> FittedRows:
+    """Return the initial rows of a layer whose inputs are `below`."""
+    if settings.init == "random":
+        n_neurons = codes.shape[1]
+        normal_rows = rng.standard_normal((n_neurons, below.shape[1]))
+        return random_rows(as_tensor(normal_rows, device=below.device), below, weights, open_axes)
+    return regression_rows(
+        below,
+        codes,
+        weights,
+        open_axes,
+        settings.gamma,
+        sees_past=settings.init == "multi",
+        units=settings.units,
+        leave_out=settings.left_out,
+    )
+
+
+def _draft_of(
+    model: Model, layer: int, below: torch.Tensor, fitted: FittedRows, open_axes: NullSpace
+) -> Draft:
+    """Return the draft of a layer from its fitted rows."""
+    if model.settings.units == "absolute":
+        reach = torch.ones_like(fitted.reach)
+        scale = 1.0
+    else:
+        reach = fitted.reach
+        scale = _common_scale(model, fitted)
+    corrections = fitted.responses - below @ fitted.rows.T
+    return Draft(layer, fitted.rows, fitted.responses, corrections, reach, scale, open_axes)
+
+
+def _common_scale(model: Model, fitted: FittedRows) -> float:
+    """Return the scale of the first band, or of this one; a band of zeros has no scale.
+
+    All bands have one scale, or some bands would outweigh others.
+    """
+    for band in model.features.bands:
+        if band.weights.any():
+            return band.scale
+    return float(fitted.magnitude)
 
 
 def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Model, torch.Tensor]:
@@ -96,19 +134,22 @@ def append_drafts(model: Model, task: Task, drafts: Sequence[Draft]) -> tuple[Mo
     outputs of the new neurons, of shape (n_samples, n_new_neurons), for samples left out of the
     fit.
     """
-    fresh, n_newest = [], int(task.classes.max()) + 1 - len(model.moments)
+    n_newest = int(task.classes.max()) + 1 - len(model.moments)
+    outputs = []
     for draft in drafts:
         band = draft.band(task.weights, model.settings)
-        fresh.append(band.output(draft.responses))
-        model = model.with_band(band, task.X.device)
+        outputs.append(band.output(draft.responses))
+        model = append_band(model, band, task.X.device)
     dims = tuple(draft.open_axes.n_residual for draft in drafts)
-    model = replace(model, n_newest=n_newest, null_space_dims=(*model.null_space_dims, dims))
-    return model, torch.cat(fresh, dim=1)
+    all_dims = (*model.null_space_dims, dims)
+    model = replace(model, n_newest=n_newest, null_space_dims=all_dims)
+    return model, torch.cat(outputs, dim=1)
 
 
 def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace:
     """Return the axes open to new neurons of a layer; on the first task all axes [Eq. 1]."""
-    p, width = settings.p[layer - 1], past.width
+    p = settings.p[layer - 1]
+    width = past.width
     if not past.rank or not settings.null_space:
         return NullSpace(past, 0)
     if isinstance(p, int) and p >= width:
@@ -120,11 +161,12 @@ def _open_axes(settings: Settings, layer: int, past: PrincipalAxes) -> NullSpace
 
 
 def _warn_of_rounding(model: Model, layer: int, open_axes: NullSpace) -> None:
-    """Warn of a band that previous tasks leave nothing to see."""
-    p, n_kept = model.settings.p[layer - 1], open_axes.n_kept
+    """Warn of a band whose task has no energy in the axes that previous tasks leave."""
+    p = model.settings.p[layer - 1]
+    n_task = 1 + len(model.null_space_dims)
     warnings.warn(
-        f"The band of task {1 + len(model.null_space_dims)} in layer {layer} sees only rounding: "
-        f"p={p} keeps {n_kept} axes for previous tasks, and the new samples have nothing in the "
+        f"The band of task {n_task} in layer {layer} sees only rounding: p={p} keeps "
+        f"{open_axes.n_kept} axes for previous tasks, and the new samples have nothing in the "
         f"other {open_axes.n_residual} axes. Set a smaller p, or start over with band_size=0, "
         "which trains no bands.",
         EmptyNullSpaceWarning,

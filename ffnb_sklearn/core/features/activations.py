@@ -46,19 +46,23 @@ class Activation(ABC):
     def gaussian_moments(self, mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
         r"""Compute the moments of g(z) for Gaussians z with the given means and variances.
 
-        This is Gauss-Hermite quadrature; an activation with a closed form replaces it. z is
-        constant if its variance is zero. The slope couples g(z) to any u jointly Gaussian with z:
-        :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's lemma).
+        This is Gauss-Hermite quadrature with nodes :math:`x_k` and weights :math:`w_k`,
+        :math:`E[f(z)] = \sum_k w_k f(m + \sqrt v\, x_k)`; an activation with a closed form
+        replaces it. z is constant if its variance is zero. The slope couples g(z) to any u jointly
+        Gaussian with z: :math:`\mathrm{Cov}(u, g(z)) = \mathrm{Cov}(u, z)\, E[g'(z)]` (Stein's
+        lemma).
         """
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
-        node = torch.as_tensor(nodes, dtype=mean.dtype, device=mean.device)
-        weight = torch.as_tensor(weights / weights.sum(), dtype=mean.dtype, device=mean.device)
-        z = mean[..., None] + variance.sqrt()[..., None] * node
+        rule = np.polynomial.hermite_e.hermegauss(_N_NODES)
+        nodes = torch.as_tensor(rule[0], dtype=mean.dtype, device=mean.device)
+        weights = torch.as_tensor(rule[1], dtype=mean.dtype, device=mean.device)
+        weights = weights / weights.sum()
+        deviations = variance.sqrt()[..., None] * nodes
+        z = mean[..., None] + deviations
         values = self.value(z)
-        average = values @ weight
-        deviations = values - average[..., None]
-        slope = self.derivative(z) @ weight
-        return ActivationMoments(average, deviations.square() @ weight, slope)
+        output_mean = values @ weights
+        squares = (values - output_mean[..., None]).square()
+        slopes = self.derivative(z)
+        return ActivationMoments(output_mean, squares @ weights, slopes @ weights)
 
 
 class _ReLU(Activation):
@@ -74,19 +78,36 @@ class _ReLU(Activation):
         return (z > 0.0).to(z.dtype)
 
     def gaussian_moments(self, mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
-        """Compute moments of the rectified Gaussian without cancellation far from its corner."""
+        r"""Compute moments of the rectified Gaussian without cancellation far from its corner.
+
+        With :math:`t = m / \sqrt v`, the normal density :math:`\varphi(t)` and distribution
+        function :math:`F(t)`,
+
+        .. math:: E[g(z)] = m F(t) + \sqrt v\, \varphi(t), \qquad E[g'(z)] = F(t), \\
+                  \mathrm{Var}[g(z)] / v = F(t) + t^2 F(t) F(-t)
+                  + t\, \varphi(t)\, (F(-t) - F(t)) - \varphi(t)^2 .
+        """
         deviation = variance.sqrt()
-        constant = deviation == 0.0
-        ratio = mean / torch.where(constant, torch.ones_like(deviation), deviation)
+        is_constant = deviation == 0.0
+        divisor = torch.where(is_constant, torch.ones_like(deviation), deviation)
         # Far from the corner the distribution function is 0 or 1, as for a vanishing variance.
-        ratio = torch.where(constant, torch.sign(mean) * 1e3, ratio).clamp(-1e3, 1e3)
+        limit = torch.sign(mean) * 1e3
+        ratio = torch.where(is_constant, limit, mean / divisor).clamp(-1e3, 1e3)
         density = torch.exp(-0.5 * ratio.square()) / (2.0 * torch.pi) ** 0.5
-        above = 0.5 * torch.special.erfc(-ratio * 0.5**0.5)
-        below = 0.5 * torch.special.erfc(ratio * 0.5**0.5)
-        average = mean * above + deviation * density
-        relative = ratio.square() * above * below + ratio * density * (below - above)
-        relative = above + relative - density.square()
-        return ActivationMoments(average, variance * relative.clamp_min(0.0), above)
+        above = _normal_distribution(ratio)
+        below = _normal_distribution(-ratio)
+        output_mean = mean * above + deviation * density
+        spread = ratio.square() * above * below
+        skew = ratio * density * (below - above)
+        relative_variance = above + (spread + skew) - density.square()
+        output_variance = variance * relative_variance.clamp_min(0.0)
+        return ActivationMoments(output_mean, output_variance, above)
+
+
+def _normal_distribution(t: torch.Tensor) -> torch.Tensor:
+    """Return the distribution function of a standard normal variable, with all digits for -t."""
+    values: torch.Tensor = 0.5 * torch.special.erfc(-t * 0.5**0.5)
+    return values
 
 
 class _Tanh(Activation):

@@ -23,9 +23,10 @@ class BatchNorm:
     @classmethod
     def of(cls, responses: torch.Tensor, weights: torch.Tensor) -> "BatchNorm":
         """Compute the statistics of weighted responses of shape (n_samples, n_neurons)."""
-        share = weights / weights.sum()
-        mean = share @ responses
-        return cls(as_array(mean), as_array(share @ (responses - mean).square()))
+        shares = weights / weights.sum()
+        mean = shares @ responses
+        squares = (responses - mean).square()
+        return cls(as_array(mean), as_array(shares @ squares))
 
     @property
     def scale(self) -> Array:
@@ -36,12 +37,13 @@ class BatchNorm:
     def __call__(self, responses: torch.Tensor) -> torch.Tensor:
         """Normalise responses."""
         mean = as_tensor(self.mean, device=responses.device)
-        return (responses - mean) * as_tensor(self.scale, device=responses.device)
+        scale = as_tensor(self.scale, device=responses.device)
+        return (responses - mean) * scale
 
-    def moved_to(self, seen: "BatchNorm", n_steps: int) -> "BatchNorm":
-        """Return the running statistics after ``n_steps`` mini-batches like ``seen``."""
-        kept = 0.9**n_steps
-        return BatchNorm(
-            kept * self.mean + (1.0 - kept) * seen.mean,
-            kept * self.variance + (1.0 - kept) * seen.variance,
-        )
+    def update(self, batch: "BatchNorm", n_steps: int) -> "BatchNorm":
+        """Return the running statistics after ``n_steps`` mini-batches with those of ``batch``."""
+        old_share = 0.9**n_steps
+        new_share = 1.0 - old_share
+        mean = old_share * self.mean + new_share * batch.mean
+        variance = old_share * self.variance + new_share * batch.variance
+        return BatchNorm(mean, variance)

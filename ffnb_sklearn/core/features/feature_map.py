@@ -28,9 +28,15 @@ Index = npt.NDArray[np.intp]
 
 def as_slice(columns: Index) -> Index | slice:
     """Return columns as a slice if they are consecutive, so that taking them copies nothing."""
-    first, stop = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
-    steady = stop - first == len(columns) and bool((np.diff(columns) == 1).all())
-    return slice(first, stop) if steady else columns
+    if len(columns) == 0:
+        return slice(0, 0)
+    first = int(columns[0])
+    last = int(columns[-1])
+    if last - first + 1 != len(columns):
+        return columns
+    if (np.diff(columns) != 1).any():
+        return columns
+    return slice(first, last + 1)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,9 @@ class Band:
         if self.batch_norm is not None:
             response = self.batch_norm(response)
         outputs = ACTIVATIONS[self.activation].value(response)
-        return outputs if self.scale == 1.0 else self.scale * outputs
+        if self.scale == 1.0:
+            return outputs
+        return self.scale * outputs
 
     def __call__(self, below: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from the features of the layer below."""
@@ -70,7 +78,7 @@ class FeatureMap:
     """The map from an input to all features.
 
     Features are numbered [inputs | shared band | first task's bands | second task's | ...]. A new
-    task only appends, and older features of a sample stay the same but for the last digit.
+    task only appends. Older features of a sample stay the same up to rounding.
     """
 
     n_inputs: int
@@ -80,21 +88,28 @@ class FeatureMap:
     @property
     def n_features(self) -> int:
         """Number of all features."""
-        return self.n_inputs + len(self.shared) + sum(len(band.weights) for band in self.bands)
+        n_trained = sum(len(band.weights) for band in self.bands)
+        return self.n_inputs + len(self.shared) + n_trained
 
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands, trained and shared."""
-        shared = int(np.count_nonzero(self.shared.rows))
-        return shared + sum(band.weights.size for band in self.bands)
+        n_shared = int(np.count_nonzero(self.shared.rows))
+        n_trained = sum(band.weights.size for band in self.bands)
+        return n_shared + n_trained
 
     def layer(self, layer: int) -> Index:
         """Return the columns of psi_l: the inputs for l = 0, else all bands of the layer."""
         if layer == 0:
             return np.arange(self.n_inputs)
-        widths = [len(band.weights) for band in self.bands]
-        own = np.repeat([band.layer == layer for band in self.bands], widths)
-        return self.n_inputs + len(self.shared) + np.flatnonzero(own)
+        start = self.n_inputs + len(self.shared)
+        columns = [np.empty(0, dtype=np.intp)]
+        for band in self.bands:
+            stop = start + len(band.weights)
+            if band.layer == layer:
+                columns.append(np.arange(start, stop))
+            start = stop
+        return np.concatenate(columns)
 
     def shared_columns(self) -> Index:
         """Return the columns of the shared band."""
@@ -104,30 +119,34 @@ class FeatureMap:
         """Return the columns that a band of this map sees."""
         return self.layer(band.layer - 1)[: band.weights.shape[1]]
 
-    def with_band(self, band: Band) -> "FeatureMap":
+    def append_band(self, band: Band) -> "FeatureMap":
         """Return the map with one more band behind all other bands."""
         return replace(self, bands=(*self.bands, band))
 
-    def renormalised(self, X: torch.Tensor, weights: torch.Tensor, n_steps: int) -> "FeatureMap":
+    def update_batch_norms(
+        self, X: torch.Tensor, weights: torch.Tensor, n_steps: int
+    ) -> "FeatureMap":
         """Return the map after ``n_steps`` mini-batches of batch normalisation."""
-        bands: list[Band] = []
+        features = replace(self, bands=())
         for band in self.bands:
-            # The band sees the layer below after its own normalisation.
-            below = replace(self, bands=tuple(bands)).layer_of(X, band.layer - 1)
+            # The band sees the layer below with the updated statistics.
+            below = features.layer_of(X, band.layer - 1)
             if band.batch_norm is not None:
-                seen = BatchNorm.of(band.response(below), weights)
-                band = replace(band, batch_norm=band.batch_norm.moved_to(seen, n_steps))
-            bands.append(band)
-        return replace(self, bands=tuple(bands))
+                batch = BatchNorm.of(band.response(below), weights)
+                batch_norm = band.batch_norm.update(batch, n_steps)
+                band = replace(band, batch_norm=batch_norm)
+            features = features.append_band(band)
+        return features
 
     def layer_of(self, X: torch.Tensor, layer: int) -> torch.Tensor:
         """Compute psi_l of some samples, of shape (n_samples, d_l)."""
         if layer == 0:
             return X
-        features = self.without_shared()
-        return features(X)[:, torch.as_tensor(features.layer(layer), device=X.device)]
+        trained = self.remove_shared_band()
+        columns = torch.as_tensor(trained.layer(layer), device=X.device)
+        return trained(X)[:, columns]
 
-    def without_shared(self) -> "FeatureMap":
+    def remove_shared_band(self) -> "FeatureMap":
         """Return the map without its shared band, which no other band sees."""
         return replace(self, shared=SharedBand.empty(self.n_inputs))
 
@@ -138,11 +157,12 @@ class FeatureMap:
         blocks = [X]
         if len(self.shared):
             blocks.append(self.shared(X))
-        # The features of each layer so far; a band sees those that came before it.
+        # Blocks of each layer so far: a band sees the blocks of the layer below that precede it.
         layers: dict[int, list[torch.Tensor]] = {0: [X]}
-        # A product of its own for each band rounds its neurons the same whatever else comes.
+        # One product for each band: its neurons have the same rounding whichever bands follow.
         for band in self.bands:
-            outputs = band(torch.cat(layers[band.layer - 1], dim=1))
+            below = torch.cat(layers[band.layer - 1], dim=1)
+            outputs = band(below)
             layers.setdefault(band.layer, []).append(outputs)
             blocks.append(outputs)
         # The older exporter to ONNX would lose blocks that are written into one tensor.
@@ -166,11 +186,17 @@ class Blocks(NamedTuple):
 
 def classifier_columns(features: FeatureMap, skip_connection: bool) -> Index:
     """Return the classifier's columns: inputs if requested, shared band, last layer's bands."""
-    inputs = features.layer(0) if skip_connection else np.empty(0, dtype=np.intp)
-    last = features.layer(max((band.layer for band in features.bands), default=1))
-    return np.concatenate([inputs, features.shared_columns(), last])
+    columns = [features.shared_columns()]
+    if skip_connection:
+        columns.insert(0, features.layer(0))
+    last_layer = max((band.layer for band in features.bands), default=1)
+    columns.append(features.layer(last_layer))
+    return np.concatenate(columns)
 
 
 def classifier_blocks(features: FeatureMap, skip_connection: bool) -> Blocks:
     """Return the sizes of the blocks of these columns."""
-    return Blocks(features.n_inputs if skip_connection else 0, len(features.shared))
+    n_inputs = 0
+    if skip_connection:
+        n_inputs = features.n_inputs
+    return Blocks(n_inputs, len(features.shared))

@@ -43,7 +43,7 @@ class SharedBand:
         if self.seed is None:
             return super().__reduce__()
         n_inputs = self.rows.shape[1] - 1
-        return _drawn_again, (len(self), n_inputs, self.mirrored, self.seed)
+        return _draw_again, (len(self), n_inputs, self.mirrored, self.seed)
 
     @classmethod
     def empty(cls, n_inputs: int) -> "SharedBand":
@@ -74,32 +74,43 @@ class SharedBand:
         norms = _norms(X)
         inputs = torch.cat([X, norms], dim=1)
         rows = as_tensor(self.rows, device=X.device)
-        rectified = inputs @ rows[: self.n_rectified].T
-        if self.mirrored:
-            # The factor gives |z| the mean energy of a ReLU.
-            rectified.abs_().mul_(0.5**0.5)
-        else:
-            rectified.relu_()
+        rectified = self._rectify(inputs @ rows[: self.n_rectified].T)
         if not len(self.frequencies):
             return rectified
-        cosines = inputs @ rows[self.n_rectified :].T
-        divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
-        frequencies = as_tensor(self.frequencies, device=X.device)
-        angles = cosines.div_(divisors).addmm_(divisors.log(), frequencies[None])
-        angles.cos_().mul_(norms * (2.0 / len(self)) ** 0.5)
+        cosines = self._turn(inputs @ rows[self.n_rectified :].T, norms)
         return torch.cat([rectified, cosines], dim=1)
+
+    def _rectify(self, responses: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of rectified neurons, in place of their responses."""
+        if not self.mirrored:
+            return responses.relu_()
+        # The factor gives |z| the mean energy of a ReLU.
+        return responses.abs_().mul_(0.5**0.5)
+
+    def _turn(self, responses: torch.Tensor, norms: torch.Tensor) -> torch.Tensor:
+        r"""Return the outputs of cosines and sines, in place of their responses r.x + b |x|.
+
+        They are :math:`\sqrt{2 / M}\, \|x\| \cos((r \cdot x + b \|x\|) / \|x\|
+        + \omega \log \|x\|)` in a band of M neurons.
+        """
+        divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
+        frequencies = as_tensor(self.frequencies, device=responses.device)
+        angles = responses.div_(divisors)
+        angles = angles.addmm_(divisors.log(), frequencies[None])
+        amplitudes = norms * (2.0 / len(self)) ** 0.5
+        return angles.cos_().mul_(amplitudes)
 
 
 def _norms(X: torch.Tensor) -> torch.Tensor:
     """Return the norms of rows, of shape (n_samples, 1), whose squares may leave the range."""
     largest = X.abs().amax(1, keepdim=True)
-    largest = torch.where(largest > 0.0, largest, torch.ones_like(largest))
-    norms: torch.Tensor = torch.linalg.vector_norm(X / largest, dim=1, keepdim=True)
-    return largest * norms
+    units = torch.where(largest > 0.0, largest, torch.ones_like(largest))
+    norms: torch.Tensor = torch.linalg.vector_norm(X / units, dim=1, keepdim=True)
+    return units * norms
 
 
-def _drawn_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> SharedBand:
-    """Return the band of a pickle."""
+def _draw_again(n_neurons: int, n_inputs: int, mirrored: bool, seed: int) -> SharedBand:
+    """Draw the band of a pickle again."""
     return draw_shared_band(n_neurons, n_inputs, mirrored=mirrored, seed=seed)
 
 
@@ -112,20 +123,40 @@ def draw_shared_band(n_neurons: int, n_inputs: int, *, mirrored: bool, seed: int
     rng = np.random.RandomState([seed, 0])
     scale = np.sqrt(2.0 / max(n_neurons, 1))
     rows = rng.normal(scale=scale, size=(n_neurons, n_inputs + 1))
-    spare = n_neurons - _NEURONS_PER_FORM * n_inputs * (n_inputs + 1) // 2
-    n_pairs = max(0, min(spare, n_neurons // 2)) // 2
-    rectified, cosines = np.split(rows, [n_neurons - 2 * n_pairs])
-    n_biased = len(rectified) // _NEURONS_PER_BIASED
-    rectified[:n_biased] *= 0.5**0.5
-    rectified[n_biased:, -1] = 0.0
+    n_pairs = _n_pairs(n_neurons, n_inputs)
+    n_rectified = n_neurons - 2 * n_pairs
+    n_biased = n_rectified // _NEURONS_PER_BIASED
+    # With a bias, a response has the sum of two energies.
+    rows[:n_biased] *= 0.5**0.5
+    rows[n_biased:n_rectified, -1] = 0.0
+    # The rows of cosines have entries of unit variance.
+    cosines = rows[n_rectified:]
     cosines /= scale
-    # Every other pair sees one input; the inputs take turns.
-    single = cosines[2::4, :-1]
-    others = np.arange(n_inputs) != np.arange(len(single))[:, None] % n_inputs
-    single *= n_inputs**0.5
-    single[others] = 0.0
-    cosines[::2, -1] = rng.uniform(0.0, 2.0 * np.pi, n_pairs)
+    _restrict_to_one_input(cosines[2::4, :-1])
+    phases = rng.uniform(0.0, 2.0 * np.pi, n_pairs)
+    cosines[::2, -1] = phases
     cosines[1::2] = cosines[::2]
     # A sine is a cosine a quarter of a circle later.
     cosines[1::2, -1] -= 0.5 * np.pi
-    return SharedBand(rows, mirrored, np.repeat(rng.normal(size=n_pairs), 2), seed)
+    frequencies = rng.normal(size=n_pairs)
+    return SharedBand(rows, mirrored, np.repeat(frequencies, 2), seed)
+
+
+def _n_pairs(n_neurons: int, n_inputs: int) -> int:
+    """Return the number of pairs of a cosine and a sine; they are at most half of the neurons."""
+    n_forms = n_inputs * (n_inputs + 1) // 2
+    n_spare = n_neurons - _NEURONS_PER_FORM * n_forms
+    n_cosines = min(n_spare, n_neurons // 2)
+    return max(0, n_cosines) // 2
+
+
+def _restrict_to_one_input(rows: Array) -> None:
+    """Set all entries of each row to zero, in place, but for one input; the inputs take turns.
+
+    The remaining entry is scaled to the mean energy of the row.
+    """
+    n_rows, n_inputs = rows.shape
+    inputs = np.arange(n_rows)[:, None] % n_inputs
+    is_other = np.arange(n_inputs) != inputs
+    rows *= n_inputs**0.5
+    rows[is_other] = 0.0

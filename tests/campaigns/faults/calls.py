@@ -115,7 +115,7 @@ CALLS = {
     "partial_fit": Call(lambda: learn(bands(), OLD), lambda one: learn(one, Y >= 1)),
     "partial_fit, exact": Call(lambda: learn(bands(band_size=0), OLD), learn),
     "partial_fit, descent": Call(
-        lambda: learn(bands(bands__max_epochs=1, bands__n_folds=1), OLD),
+        lambda: learn(bands(bands__max_epochs=1), OLD),
         lambda one: learn(one, Y == 2),
     ),
     "forget": Call(lambda: learn(bands(), Y >= 0), lambda one: one.forget([1])),

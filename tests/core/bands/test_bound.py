@@ -27,7 +27,6 @@ PUBLISHED = replace(
     shrinkage=0.0,
     old_statistics="zero",
     left_out=False,
-    descent=replace(DESCENT, n_folds=1, draws=False, standard_errors=None, patience=None),
 )
 
 
@@ -193,7 +192,7 @@ def dense_path(model, task, n_layers):
     finetune(model, task, drafts, path)
     layers = []
     for layer, draft in enumerate(drafts):
-        rows = np.array([leaves[layer][0].numpy() for leaves in path])
+        rows = np.array([leaves[layer].numpy() for leaves in path])
         axes = np.linalg.svd(draft.open_axes.kept.numpy())[2][draft.open_axes.n_kept :].T
         bands = [band.weights for band in model.features.bands if band.layer == layer + 1]
         old = np.vstack([np.pad(w, ((0, 0), (0, rows.shape[2] - w.shape[1]))) for w in bands])

@@ -40,7 +40,7 @@ def test_running_statistics_move_as_those_of_torch():
     for _ in range(7):
         layer(X)
 
-    moved = start.moved_to(seen, 7)
+    moved = start.update(seen, 7)
     assert_allclose(moved.mean, layer.running_mean, rtol=1e-12)
     # torch's running variance is the unbiased one.
     assert_allclose(moved.variance - 0.9**7, (layer.running_var - 0.9**7) * 49 / 50, rtol=1e-10)
@@ -49,10 +49,10 @@ def test_running_statistics_move_as_those_of_torch():
 def test_a_map_is_renormalised_from_the_first_layer_up():
     norm = BatchNorm(np.zeros(3), np.ones(3))
     features = FeatureMap(4, SharedBand.empty(4))
-    features = features.with_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
-    features = features.with_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
+    features = features.append_band(Band(1, RNG.normal(size=(3, 4)), "tanh", norm))
+    features = features.append_band(Band(2, RNG.normal(size=(3, 3)), "tanh", norm))
 
-    moved = features.renormalised(X, ONES, 10_000)
+    moved = features.update_batch_norms(X, ONES, 10_000)
 
     first, second = moved.bands
     responses = X @ torch.as_tensor(first.weights).T
@@ -64,6 +64,6 @@ def test_a_map_is_renormalised_from_the_first_layer_up():
 
 def test_bands_without_it_stay():
     band = Band(1, RNG.normal(size=(3, 4)), "relu")
-    features = FeatureMap(4, SharedBand.empty(4)).with_band(band)
+    features = FeatureMap(4, SharedBand.empty(4)).append_band(band)
 
-    assert torch.equal(features.renormalised(X, ONES, 5)(X), features(X))
+    assert torch.equal(features.update_batch_norms(X, ONES, 5)(X), features(X))

@@ -28,7 +28,7 @@ def grown():
     maps = [features]
     for layer, n_neurons, n_inputs in [(1, 2, 5), (2, 1, 2), (1, 1, 5), (2, 2, 3)]:
         band = Band(layer, RNG.normal(size=(n_neurons, n_inputs)), "relu")
-        maps.append(maps[-1].with_band(band))
+        maps.append(maps[-1].append_band(band))
     return maps
 
 
@@ -67,7 +67,7 @@ def test_old_columns_are_bit_identical_however_many_neurons_come():
     samples = torch.as_tensor(RNG.normal(size=(257, 300)))
     maps = [FeatureMap(300, SharedBand.empty(300))]
     for _ in range(30):
-        maps.append(maps[-1].with_band(Band(1, RNG.normal(size=(5, 300)), "tanh")))
+        maps.append(maps[-1].append_band(Band(1, RNG.normal(size=(5, 300)), "tanh")))
 
     last = maps[-1](samples)
 
@@ -98,7 +98,7 @@ def test_a_band_has_its_own_activation(activation, value):
     band = Band(1, RNG.normal(size=(2, 5)), activation)
     weak = Band(1, band.weights, activation, scale=1e-3)
 
-    features = FeatureMap(5, SharedBand.empty(5)).with_band(band).with_band(weak)
+    features = FeatureMap(5, SharedBand.empty(5)).append_band(band).append_band(weak)
 
     expected = value(X.numpy() @ band.weights.T)
     assert_allclose(features(X)[:, 5:7], expected, rtol=1e-12)
@@ -133,7 +133,7 @@ def test_a_band_looks_past_neurons_that_came_later():
 def test_no_band_looks_at_the_shared_one():
     features = grown()[-1]
 
-    bare = features.without_shared()
+    bare = features.remove_shared_band()
 
     assert bare.n_features == features.n_features - 3
     assert torch.equal(bare(X)[:, 5:], features(X)[:, 8:])
@@ -142,8 +142,8 @@ def test_no_band_looks_at_the_shared_one():
 # ---- what the classifier sees
 
 BARE = FeatureMap(4, SharedBand(np.ones((6, 5)), mirrored=True))
-BANDS = BARE.with_band(Band(1, np.ones((2, 4)), "relu"))
-DEEP = BANDS.with_band(Band(2, np.ones((3, 2)), "relu"))
+BANDS = BARE.append_band(Band(1, np.ones((2, 4)), "relu"))
+DEEP = BANDS.append_band(Band(2, np.ones((3, 2)), "relu"))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ DEEP = BANDS.with_band(Band(2, np.ones((3, 2)), "relu"))
         (BARE, False, [*range(4, 10)]),
         (BANDS, True, [*range(12)]),
         (DEEP, True, [*range(10), 12, 13, 14]),
-        (DEEP.without_shared(), False, [6, 7, 8]),
+        (DEEP.remove_shared_band(), False, [6, 7, 8]),
     ],
 )
 def test_the_classifier_sees_inputs_shared_band_and_the_last_layer(features, skip, expected):
@@ -165,7 +165,7 @@ def test_the_classifier_sees_inputs_shared_band_and_the_last_layer(features, ski
     [
         (DEEP, True, Blocks(4, 6)),
         (DEEP, False, Blocks(0, 6)),
-        (DEEP.without_shared(), True, Blocks(4, 0)),
+        (DEEP.remove_shared_band(), True, Blocks(4, 0)),
     ],
 )
 def test_blocks_are_the_inputs_that_are_seen_and_the_shared_band(features, skip, expected):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from ...settings import Descent
@@ -89,17 +88,6 @@ class MomentumSteps:
                 return
             if self._descent.adaptive_rate:
                 self.rate *= rate_factor(losses)
-
-
-def deal(
-    classes: npt.NDArray[np.int64], n_folds: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """Deal the samples of each class out to folds in turn; a single fold, -1, is no fold."""
-    folds = np.full_like(classes, -1)
-    for label in np.unique(classes) if n_folds > 1 else ():
-        members = rng.permutation(np.flatnonzero(classes == label))
-        folds[members] = (rng.integers(n_folds) + np.arange(len(members))) % n_folds
-    return folds
 
 
 def multi_class_hinge(scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:

@@ -3,9 +3,6 @@
 Only the coordinates alpha of the new rows move, by descent with momentum and weight decay on
 mini-batches. The step of alpha along the orthonormal residual axes is the projected step of W, so
 the axes are never formed. Every epoch ends with new discriminants from the statistics.
-
-The settings add to the printed algorithm: cross-fitted copies of the rows, draws from old classes,
-and a veto. docs/theory/paper.rst explains them.
 """
 
 from collections.abc import Sequence
@@ -22,15 +19,11 @@ from ...model import Model, Task, updated_moments
 from ...selection import Choice
 from ...solution import solve
 from ..drafts import Draft, append_drafts
-from .descent import MomentumSteps, deal, multi_class_hinge
-from .draws import pseudo_features
-
-# Most draws from old classes per epoch, relative to the number of the task's samples.
-_MOST_DRAWS = 4
+from .descent import MomentumSteps, multi_class_hinge
 
 
 class Samples(NamedTuple):
-    """Constants of samples, real or drawn, during the descent of new bands.
+    """Constants of a task's samples during the descent of its bands.
 
     `features` are those of the model before the task; `corrections` are added to the responses of
     the new neurons, the first layer's first. Sample weights have a mean of 1.
@@ -42,50 +35,59 @@ class Samples(NamedTuple):
     weights: torch.Tensor
 
     def take(self, index: torch.Tensor) -> "Samples":
-        """Return some of the samples."""
-        return Samples(*(one[index] for one in self))
-
-    def followed_by(self, others: "Samples") -> "Samples":
-        """Return these samples with other samples behind them."""
-        return Samples(*(torch.cat(pair) for pair in zip(self, others, strict=True)))
+        """Return the samples with the given numbers."""
+        return Samples(
+            self.features[index], self.corrections[index], self.classes[index], self.weights[index]
+        )
 
 
 class Network:
     """A model as a function of the rows of its newest bands, one per layer.
 
-    It is given by the model before these bands, the bands, and the linear classifier over both.
+    It consists of the model before these bands, the bands, and the linear classifier over both.
     """
 
     def __init__(self, old: Model, bands: Sequence[Band], head: Head, device: torch.device) -> None:
+        old_columns = classifier_columns(old.features, old.settings.skip_connection)
         self._bands = bands
         self._inputs = [as_slice(old.features.layer(band.layer - 1)) for band in bands]
-        self._fixed = as_slice(classifier_columns(old.features, old.settings.skip_connection))
-        self._planes = as_tensor(head.planes, device=device)
+        self._old_columns = as_slice(old_columns)
+        planes = as_tensor(head.planes, device=device)
+        self._planes_of_old = planes[:, : len(old_columns)]
+        self._planes_of_new = planes[:, len(old_columns) :]
         self._offsets = as_tensor(head.offsets, device=device)
+        self._pooling = None
         pooling = head.pooling()
-        self._pooling = None if pooling is None else as_tensor(pooling, device=device)
+        if pooling is not None:
+            self._pooling = as_tensor(pooling, device=device)
 
     def hinge(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Compute the multi-class hinge loss of each sample, of shape (..., n_samples).
+        """Compute the multi-class hinge loss of each sample, of shape (n_samples,).
 
-        `rows` holds W of the newest band of each layer, of shape (..., n_neurons, d), or of several
-        copies of the band.
+        `rows` holds W of the newest band of each layer, of shape (n_neurons, d).
         """
-        outputs = samples.features[:, :0]
-        widths = [weights.shape[-2] for weights in rows]
-        corrections = torch.split(samples.corrections, widths, dim=1)
-        layers = zip(self._bands, self._inputs, corrections, rows, strict=True)
-        for band, inputs, correction, weights in layers:
-            old = samples.features[:, inputs]
-            responses = old @ weights[..., : old.shape[1]].mT
-            responses = responses + outputs @ weights[..., old.shape[1] :].mT
-            outputs = band.output(responses + correction)
-        fixed = samples.features[:, self._fixed]
-        scores = torch.addmm(self._offsets, fixed, self._planes[:, : fixed.shape[1]].T)
-        scores = scores + outputs @ self._planes[:, fixed.shape[1] :].T
+        outputs = self._new_outputs(samples, rows)
+        old_features = samples.features[:, self._old_columns]
+        scores = torch.addmm(self._offsets, old_features, self._planes_of_old.T)
+        scores = scores + outputs @ self._planes_of_new.T
         if self._pooling is not None:
             scores = scores.tanh() @ self._pooling
         return multi_class_hinge(scores, samples.classes)
+
+    def _new_outputs(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Compute the outputs of the newest band of the last layer."""
+        widths = [len(weights) for weights in rows]
+        corrections = torch.split(samples.corrections, widths, dim=1)
+        # The first layer sees no new neurons.
+        outputs = samples.features[:, :0]
+        layers = zip(self._bands, self._inputs, corrections, rows, strict=True)
+        for band, inputs, correction, weights in layers:
+            old_inputs = samples.features[:, inputs]
+            n_old = old_inputs.shape[1]
+            responses = old_inputs @ weights[:, :n_old].T
+            responses = responses + outputs @ weights[:, n_old:].T
+            outputs = band.output(responses + correction)
+        return outputs
 
 
 def finetune(
@@ -96,10 +98,9 @@ def finetune(
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
-    Return the bands of the epoch with the lowest loss, if it is clearly below the loss of the
-    start, or of the last epoch; and the loss after each epoch, none if no epoch was asked for or a
-    single class is known. `path` records the steps of the descent, see `MomentumSteps`. Raise
-    `ValueError` if the learning rate or the weight decay is too large.
+    Return the bands after the last epoch, and the loss after each epoch, none if no epoch was asked
+    for or a single class is known. `path` records the steps of the descent, see `MomentumSteps`.
+    Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_classes = max(len(model.moments), int(task.classes.max()) + 1)
     if model.settings.descent.max_epochs == 0 or n_classes == 1:
@@ -112,116 +113,92 @@ class _Tuning:
 
     def __init__(self, model: Model, task: Task, drafts: Sequence[Draft]) -> None:
         # The descent uses a linear head, whichever head predicts.
-        linear = HEADS[model.settings.classifier].tuned_as
-        self._model = replace(model, settings=replace(model.settings, classifier=linear))
-        self._task, self._start, self._descent = task, list(drafts), model.settings.descent
+        linear_head = HEADS[model.settings.classifier].tuned_as
+        settings = replace(model.settings, classifier=linear_head)
+        self._model = replace(model, settings=settings)
+        self._task = task
+        self._start = list(drafts)
+        self._samples = Samples(
+            features=model.features(task.X),
+            corrections=torch.cat([draft.corrections for draft in drafts], dim=1),
+            classes=task.classes,
+            weights=task.weights / task.weights.mean(),
+        )
         # Streams with two keys belong to the start of the bands.
         self._rng = np.random.default_rng([model.seed, 1 + len(model.null_space_dims), 1])
-        folds = deal(task.classes.cpu().numpy(), self._descent.n_folds, self._rng)
-        self._folds = torch.as_tensor(folds, device=task.X.device)
-        weights = task.weights / task.weights.mean()
-        features, corrections = model.features(task.X), _corrections(drafts)
-        self._samples = Samples(features, corrections, task.classes, weights)
-        self._judging_draws = self._draws()
         # Every epoch keeps the choice of the start.
         self._choice: Choice | None = None
 
     def run(self, path: list[list[torch.Tensor]] | None) -> tuple[list[Draft], tuple[float, ...]]:
-        """Return the bands of the best epoch, and the loss after each epoch."""
-        steps = [
-            (draft.rows * draft.reach).repeat(self._descent.n_folds, 1, 1).requires_grad_()
-            for draft in self._start
-        ]
-        move = MomentumSteps(steps, self._descent, path)
-        network, at_start = self._solved(self._start)
-        best, least = self._start, at_start.mean()
-        errors = self._descent.standard_errors
-        losses = [float(least)]
-        for _ in move.epochs(losses):
-            self._epoch(network, steps, move)
-            drafts = self._mean_of_copies([step.detach() for step in steps])
-            network, hinges = self._solved(drafts)
-            losses.append(float(hinges.mean()))
-            if errors is None or (hinges.mean() < least and _is_better(hinges, at_start, errors)):
-                best, least = drafts, hinges.mean()
-        return best, tuple(losses[1:])
+        """Return the bands of the last epoch, and the loss after each epoch."""
+        leaves = []
+        for draft in self._start:
+            leaf = draft.rows * draft.reach
+            leaves.append(leaf.requires_grad_())
+        steps = MomentumSteps(leaves, self._model.settings.descent, path)
+        drafts = self._start
+        network, loss = self._solve(drafts)
+        losses = [loss]
+        for _ in steps.epochs(losses):
+            self._run_epoch(network, leaves, steps)
+            drafts = self._drafts_of([leaf.detach() for leaf in leaves])
+            network, loss = self._solve(drafts)
+            losses.append(loss)
+        return drafts, tuple(losses[1:])
 
-    def _epoch(self, network: Network, steps: Sequence[torch.Tensor], move: MomentumSteps) -> None:
-        """Pass in mini-batches over the task, and over new draws of the old classes."""
-        samples = self._samples.followed_by(self._draws())
-        # Draws belong to no fold, and so teach every copy.
-        folds = torch.full_like(samples.classes, -1)
-        folds[: len(self._folds)] = self._folds
-        copies = torch.arange(len(steps[0]), device=folds.device)[:, None]
+    def _run_epoch(
+        self, network: Network, leaves: Sequence[torch.Tensor], steps: MomentumSteps
+    ) -> None:
+        """Take a step per mini-batch of one pass over the task."""
 
         def loss(batch: torch.Tensor) -> torch.Tensor:
-            chosen, taught = samples.take(batch), folds[batch] != copies
-            hinge = network.hinge(chosen, self._rows(steps))
-            total = (taught * chosen.weights * hinge).sum(1)
-            return (total / taught.sum(1).clamp_min(1)).sum()
+            samples = self._samples.take(batch)
+            losses = network.hinge(samples, self._rows_of(leaves))
+            return (samples.weights * losses).mean()
 
-        move.epoch(loss, len(folds), self._rng)
+        steps.epoch(loss, len(self._samples.classes), self._rng)
 
-    def _rows(self, steps: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the rows W of every copy, within the open axes."""
-        return [
-            draft.open_axes.project(step) / draft.reach
-            for draft, step in zip(self._start, steps, strict=True)
-        ]
+    def _rows_of(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the rows W of each layer, within the open axes."""
+        rows = []
+        for draft, leaf in zip(self._start, leaves, strict=True):
+            rows.append(draft.open_axes.project(leaf) / draft.reach)
+        return rows
 
-    def _mean_of_copies(self, steps: Sequence[torch.Tensor]) -> list[Draft]:
-        """Return bands whose rows are the mean of the copies."""
-        drafts, outputs = list[Draft](), self._task.X[:, :0]
-        position = torch.arange(len(outputs), device=outputs.device)
-        for start, rows in zip(self._start, self._rows(steps), strict=True):
-            old = self._samples.features[:, as_slice(self._model.features.layer(start.layer - 1))]
-            below, mean = torch.cat([old, outputs], dim=1), rows.mean(0)
-            unseen = (below @ rows.mT)[self._folds, position] + start.corrections
-            corrections = unseen - below @ mean.T
-            draft = replace(start, rows=mean, responses=unseen, corrections=corrections)
-            outputs = draft.band(self._task.weights, self._model.settings).output(unseen)
+    def _drafts_of(self, leaves: Sequence[torch.Tensor]) -> list[Draft]:
+        """Return the bands whose rows the leaves hold."""
+        drafts: list[Draft] = []
+        outputs = self._samples.features[:, :0]
+        for start, rows in zip(self._start, self._rows_of(leaves), strict=True):
+            columns = as_slice(self._model.features.layer(start.layer - 1))
+            below = torch.cat([self._samples.features[:, columns], outputs], dim=1)
+            responses = below @ rows.T + start.corrections
+            draft = replace(start, rows=rows, responses=responses)
+            band = draft.band(self._task.weights, self._model.settings)
+            outputs = band.output(responses)
             drafts.append(draft)
         return drafts
 
-    def _solved(self, drafts: Sequence[Draft]) -> tuple[Network, torch.Tensor]:
-        """Return the network with discriminants for the bands, and the losses of its judges."""
-        device, settings = self._task.X.device, self._model.settings
-        model, fresh = append_drafts(self._model, self._task, drafts)
-        features = torch.cat([self._samples.features, fresh], dim=1)
+    def _solve(self, drafts: Sequence[Draft]) -> tuple[Network, float]:
+        """Return the network with discriminants for the bands, and its mean loss."""
+        device = self._task.X.device
+        settings = self._model.settings
+        model, new_features = append_drafts(self._model, self._task, drafts)
+        features = torch.cat([self._samples.features, new_features], dim=1)
         moments = updated_moments(model, self._task, features)
         solution = solve(model.features, moments, settings, device=device, choice=self._choice)
         self._choice = solution.choice
         bands = model.features.bands[-len(drafts) :]
         network = Network(self._model, bands, solution.classifier, device)
-        rows = [draft.rows for draft in drafts]
-        judges = self._samples._replace(corrections=_corrections(drafts))
-        judges = judges.followed_by(self._judging_draws)
-        numbers = torch.arange(len(judges.classes), device=device)
-        parts = map(judges.take, torch.split(numbers, settings.chunk_size))
+        return network, self._mean_loss(network, [draft.rows for draft in drafts])
+
+    def _mean_loss(self, network: Network, rows: Sequence[torch.Tensor]) -> float:
+        """Return the mean loss of all samples, computed for some samples at a time."""
+        n_samples = len(self._samples.classes)
+        numbers = torch.arange(n_samples, device=self._samples.classes.device)
+        losses = []
         with torch.no_grad():
-            return network, torch.cat([one.weights * network.hinge(one, rows) for one in parts])
-
-    def _draws(self) -> Samples:
-        """Draw from old classes; return no draws if these are not taken to be Gaussian."""
-        moments, real = self._model.moments, self._samples
-        is_gaussian = self._model.settings.old_statistics == "gaussian"
-        if not is_gaussian or not self._descent.draws or not moments:
-            return real.take(real.classes[:0])
-        # As many as a new class has samples, within limits; all classes weigh the same.
-        size = len(real.classes) / len(set(real.classes.tolist()))
-        n_drawn = max(1, int(min(size, _MOST_DRAWS * len(real.classes) / len(moments))))
-        features = pseudo_features(moments, n_drawn, self._rng, device=real.features.device)
-        classes = torch.arange(len(moments), device=features.device).repeat_interleave(n_drawn)
-        zeros = features.new_zeros((len(features), real.corrections.shape[1]))
-        return Samples(features, zeros, classes, torch.full_like(features[:, 0], size / n_drawn))
-
-
-def _corrections(drafts: Sequence[Draft]) -> torch.Tensor:
-    """Return the corrections of all bands side by side."""
-    return torch.cat([draft.corrections for draft in drafts], dim=1)
-
-
-def _is_better(hinges: torch.Tensor, at_start: torch.Tensor, standard_errors: float) -> bool:
-    """Return whether losses are lower on average by more than so many standard errors."""
-    gain = at_start - hinges
-    return bool(gain.mean() > standard_errors * gain.std(correction=0) / len(gain) ** 0.5)
+            for chunk in torch.split(numbers, self._model.settings.chunk_size):
+                samples = self._samples.take(chunk)
+                losses.append(samples.weights * network.hinge(samples, rows))
+        return float(torch.cat(losses).mean())

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -10,7 +9,6 @@ from torch import nn
 
 from ffnb_sklearn.core.bands.tuning.descent import (
     MomentumSteps,
-    deal,
     has_stalled,
     multi_class_hinge,
     rate_factor,
@@ -76,15 +74,3 @@ def test_a_descent_stalls_after_ten_epochs_without_a_lower_loss():
     assert has_stalled([2.0] + [1.0] * 11, 10)
     assert not has_stalled([1.0] + [2.0] * 9 + [0.9], 10)
     assert has_stalled([1.0] + [2.0] * 10, 10)
-
-
-@pytest.mark.parametrize("n", [1, 3, 8])
-def test_classes_are_dealt_evenly(n):
-    classes = np.arange(3).repeat(n)
-
-    folds = deal(classes, 4, np.random.default_rng(0))
-
-    for label in range(3):
-        counts = np.bincount(folds[classes == label], minlength=4)
-        assert counts.max() - counts.min() <= 1
-    assert (n == 1) == (len(np.unique(folds)) < 4)

@@ -33,7 +33,7 @@ def samples(*codes):
 
 
 def descent(**changes):
-    return replace(DESCENT, **{"max_epochs": 20, "learning_rate": 0.05, **changes})
+    return replace(DESCENT, **{"max_epochs": 20, "learning_rate": 0.05, "patience": 10, **changes})
 
 
 def descend(move, loss, n_samples, rng):

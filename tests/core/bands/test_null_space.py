@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from ffnb_sklearn.core.features.nullspace import null_space
+from ffnb_sklearn.core.bands.null_space import null_space
 from tests.core.small_models import past_of, principal_rows
 
 

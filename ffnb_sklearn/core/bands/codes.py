@@ -1,0 +1,73 @@
+"""Codes of a new band: the samples that each neuron stands for."""
+
+import torch
+
+from ..linalg import LENGTH_ROUNDING
+
+__all__ = ["band_codes"]
+
+
+def band_codes(
+    X: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, band_size: int
+) -> torch.Tensor:
+    """Return the coding matrix of a task: the samples that each new neuron stands for.
+
+    With one neuron per class, the code is 1 for samples of the class and 0 for all others. With b
+    neurons per class, each stands for one of b parts of equal weight along the first principal axis
+    of the class. A sample across a cut belongs to both parts by its shares, so a weight of k equals
+    k repetitions.
+
+    `targets` numbers the new classes from 0; it is negative for known classes. The codes, of shape
+    (n_samples, n_new_classes * band_size), have the neurons of a class side by side.
+    """
+    n_classes = int(targets.max()) + 1
+    codes = X.new_zeros((len(targets), n_classes, band_size))
+    for label in range(n_classes):
+        members = torch.nonzero(targets == label)[:, 0]
+        codes[members, label] = _shares(X[members], weights[members], band_size)
+    return codes.reshape(len(targets), -1)
+
+
+def _shares(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
+    r"""Return the shares of samples in parts of equal weight along their principal axis.
+
+    Sorted along the axis, sample i covers the interval :math:`[e_{i-1}, e_i]` with the cumulated
+    weights :math:`e_i`. Its share in a part is the share of this interval within the part. Equal
+    samples have one interval.
+    """
+    if n_parts == 1:
+        return X.new_ones((len(X), 1))
+    positions = _positions_along_axis(X, weights)
+    order = torch.argsort(positions, stable=True)
+    groups = _groups_of_equal(positions[order])
+    n_groups = int(groups[-1]) + 1
+    group_weights = weights.new_zeros(n_groups).index_add(0, groups, weights[order])
+    ends = group_weights.cumsum(0)
+    starts = ends - group_weights
+    cuts = torch.linspace(0.0, float(ends[-1]), n_parts + 1, dtype=ends.dtype, device=ends.device)
+    overlap_ends = torch.minimum(ends[:, None], cuts[1:])
+    overlap_starts = torch.maximum(starts[:, None], cuts[:-1])
+    overlaps = (overlap_ends - overlap_starts).clamp_min(0.0)
+    group_shares = overlaps / group_weights[:, None]
+    shares = X.new_empty((len(X), n_parts))
+    shares[order] = group_shares[groups]
+    return shares
+
+
+def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the coordinates of samples along their first principal axis."""
+    mean = weights @ X / weights.sum()
+    centred = X - mean
+    weighted_rows = centred * weights.sqrt()[:, None]
+    axis: torch.Tensor = torch.linalg.svd(weighted_rows, full_matrices=False).Vh[0]
+    # The largest entry of the axis is positive, whichever sign the decomposition has.
+    sign = torch.sign(axis[axis.abs().argmax()])
+    positions: torch.Tensor = centred @ axis * sign
+    return positions
+
+
+def _groups_of_equal(positions: torch.Tensor) -> torch.Tensor:
+    """Return the number of the group of each sorted position; groups differ beyond rounding."""
+    gaps = positions.diff(prepend=positions[:1])
+    rounding = LENGTH_ROUNDING * positions.abs().max()
+    return (gaps > rounding).cumsum(0)

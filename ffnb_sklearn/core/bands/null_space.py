@@ -1,0 +1,109 @@
+"""The axes that the past of a layer leaves to new neurons [Eq. 1]."""
+
+from functools import cached_property
+
+import torch
+
+from ..linalg import SUM_ROUNDING
+from ..past import LEAST_PART, PrincipalAxes
+
+__all__ = ["EmptyNullSpaceWarning", "NullSpace", "null_space"]
+
+
+class EmptyNullSpaceWarning(UserWarning):
+    """The samples of a new band have no energy beyond rounding in the residual axes."""
+
+
+class NullSpace:
+    r"""The `n_residual` axes of a layer that are orthogonal to the axes kept for previous tasks.
+
+    A new neuron is a combination of residual axes, :math:`w = \sum_{d>p} \alpha_d \Phi_d` [Eq. 1].
+    The first `n_kept` principal axes of the past are kept. Its further axes are residual axes, and
+    so is all that is orthogonal to the past.
+    """
+
+    def __init__(self, past: PrincipalAxes, n_kept: int) -> None:
+        self._past = past
+        self.n_kept = n_kept
+        self.n_residual = past.width - n_kept
+        self._open = past.turn[:, n_kept:]
+
+    @cached_property
+    def kept(self) -> torch.Tensor:
+        """The kept axes, orthonormal rows of shape (n_kept, d)."""
+        return self._past.first(self.n_kept)
+
+    @property
+    def energy_of_past(self) -> torch.Tensor:
+        """Energy of the past along all axes, of shape ()."""
+        return self._past.energies.sum()
+
+    def project(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the part of rows, of shape (..., n, d), in the residual axes."""
+        if self._past.basis is None:
+            return (rows @ self._open) @ self._open.T
+        return _remove_axes(rows, self.kept)
+
+    def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return coordinates of this part, with the same lengths and products.
+
+        The first are those along axes of the past; the part orthogonal to the past follows.
+        """
+        basis = self._past.basis
+        if basis is None:
+            return rows @ self._open
+        along, beyond = _split(rows, basis)
+        return torch.cat([along @ self._open, beyond], dim=1)
+
+    def rows_of(self, coordinates: torch.Tensor) -> torch.Tensor:
+        """Return the rows of some coordinates, of shape (n, d), without a part in kept axes."""
+        basis = self._past.basis
+        n_open = self._open.shape[1]
+        along_past = coordinates[:, :n_open] @ self._open.T
+        if basis is None:
+            return along_past
+        beyond_past = _remove_axes(coordinates[:, n_open:], basis)
+        return along_past @ basis + beyond_past
+
+    def moment_of_past(self) -> torch.Tensor:
+        """Return the second moment of the past along the coordinates, which is diagonal."""
+        energies = self._past.energies[self.n_kept :]
+        if self._past.basis is None:
+            return energies
+        return torch.cat([energies, energies.new_zeros(self._past.width)])
+
+
+def _remove_axes(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
+    """Return rows without their part along some orthonormal axes."""
+    if len(axes) == 0:
+        return rows
+    _, beyond = _split(rows, axes)
+    return beyond
+
+
+def _split(rows: torch.Tensor, axes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the coordinates of rows along some orthonormal axes, and their part beyond these."""
+    along = rows @ axes.T
+    beyond = rows - along @ axes
+    lengths = torch.linalg.vector_norm(rows, dim=-1)
+    lengths_beyond = torch.linalg.vector_norm(beyond, dim=-1)
+    if bool((lengths_beyond < LEAST_PART * lengths).any()):
+        # The second pass removes the rounding of large rows along the axes.
+        beyond = beyond - (beyond @ axes.T) @ axes
+    return along, beyond
+
+
+def null_space(past: PrincipalAxes, p: int | float) -> NullSpace:
+    """Return the residual axes of the previous tasks.
+
+    `p` is the number of kept axes, below d, or a share in (0, 1) of the total energy, which the
+    fewest axes keep. At least one axis is left. If the past has fewer than p axes, all of them are
+    kept: further axes would be arbitrary, and protect nothing.
+    """
+    if not past.rank or isinstance(p, int):
+        return NullSpace(past, min(int(p), past.rank))
+    cumulated_energies = past.energies.cumsum(0)
+    # Without the slack, rounding of the sum could ask for one axis too many.
+    share = p * (1.0 - SUM_ROUNDING)
+    n_short = int((cumulated_energies < share * cumulated_energies[-1]).sum())
+    return NullSpace(past, min(n_short + 1, past.rank, past.width - 1))

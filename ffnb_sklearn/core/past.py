@@ -1,0 +1,144 @@
+"""The past of a layer: the second moment of all samples so far, and its principal axes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from .device import as_tensor
+from .linalg import SUM_ROUNDING
+from .statistics import Array, ClassMoments, Columns, check_finite
+
+__all__ = ["LEAST_PART", "Past", "PrincipalAxes"]
+
+# Part of a row outside of a basis, relative to the row, below which one pass of Gram-Schmidt leaves
+# more than a digit of rounding along the basis (J. W. Daniel et al. Mathematics of Computation 30,
+# 1976).
+LEAST_PART = 0.1
+
+
+@dataclass(frozen=True)
+class PrincipalAxes:
+    r"""Eigenvectors of the second moment S of the past, by falling eigenvalue [Eq. 1].
+
+    They are the columns of `turn`, in the coordinates of the orthonormal rows of `basis`, of shape
+    (r, d); None is the identity. S is zero beyond the basis. The `energies` are the eigenvalues, of
+    which the first `rank` are more than rounding.
+    """
+
+    basis: torch.Tensor | None
+    turn: torch.Tensor
+    energies: torch.Tensor
+    rank: int
+
+    @property
+    def width(self) -> int:
+        """Number d of columns."""
+        return len(self.turn) if self.basis is None else self.basis.shape[1]
+
+    def first(self, count: int) -> torch.Tensor:
+        """Return the first axes as orthonormal rows of shape (count, d)."""
+        axes = self.turn[:, :count].T
+        return axes if self.basis is None else axes @ self.basis
+
+    def rows(self) -> torch.Tensor:
+        """Return the principal rows of S: each axis times the root of its energy."""
+        return self.energies[: self.rank].sqrt()[:, None] * self.first(self.rank)
+
+
+@dataclass(frozen=True)
+class Past:
+    r"""Second moment of the samples of the first classes in a layer.
+
+    It is the sum over the classes, :math:`S = R^\top R + \mathrm{diag}(v)`. The rows of R are those
+    of the factors, and the means times the root of the weight; v, the `residual`, is what the
+    factors leave out. Classes are added one by one, so the sum has the same digits however they are
+    divided into tasks.
+
+    As long as R has at most d rows, it is held as :math:`R = C Q`: the rows of Q, the `basis`, are
+    orthonormal, and C, the `coordinates`, is a lower triangle of blocks. Then v counts along Q
+    alone: a wide layer of few samples needs no matrix of d x d. Later Q is None, and the
+    coordinates are the matrix :math:`R^\top R`.
+    """
+
+    basis: torch.Tensor | None
+    coordinates: torch.Tensor
+    residual: Array
+    n_classes: int
+    device: torch.device
+
+    @classmethod
+    def empty(cls, n_columns: int, device: torch.device) -> "Past":
+        """Return the past of a layer before the first task."""
+        basis = torch.empty((0, n_columns), dtype=torch.float64, device=device)
+        return cls(basis, basis[:, :0], np.zeros(n_columns), 0, device)
+
+    def extend(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
+        """Return the past of all classes, given their moments and the columns of the layer."""
+        past = self
+        for one_class in moments[self.n_classes :]:
+            past = past._add_class(one_class, columns)
+        return past
+
+    def _add_class(self, moments: ClassMoments, columns: Columns) -> "Past":
+        """Return the past with one more class."""
+        mean_row = np.sqrt(moments.weight) * moments.mean[columns]
+        block = np.vstack([moments.columns(columns), mean_row])
+        rows = as_tensor(block, device=self.device)
+        residual = self.residual + moments.residual[columns]
+        n_rows = len(self.coordinates) + len(rows)
+        basis: torch.Tensor | None = None
+        if self.basis is None:
+            coordinates = torch.addmm(self.coordinates, rows.T, rows)
+        elif n_rows > len(residual):
+            all_rows = torch.cat([self.coordinates @ self.basis, rows])
+            coordinates = all_rows.T @ all_rows
+        else:
+            basis, coordinates = _append_rows(self.basis, self.coordinates, rows)
+        return Past(basis, coordinates, residual, self.n_classes + 1, self.device)
+
+    @cached_property
+    def principal(self) -> PrincipalAxes:
+        """Principal axes of S."""
+        moment = self._moment()
+        check_finite(float(moment.diagonal().sum()))
+        rising_energies, rising_axes = torch.linalg.eigh(moment)
+        energies = rising_energies.flip(0).clamp_min(0.0)
+        rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
+        return PrincipalAxes(self.basis, rising_axes.flip(1), energies, rank)
+
+    def _moment(self) -> torch.Tensor:
+        """Return S in the coordinates of the basis."""
+        residual = as_tensor(self.residual, device=self.device)
+        if self.basis is None:
+            return self.coordinates + residual.diag()
+        moment = self.coordinates.T @ self.coordinates
+        if self.residual.any():
+            moment += (self.basis * residual) @ self.basis.T
+        return moment
+
+
+def _append_rows(
+    basis: torch.Tensor, coordinates: torch.Tensor, rows: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Return Q and C with further rows R', by block Gram-Schmidt.
+
+    With :math:`R' = A Q + B`, B orthogonal to Q, and the factorisation :math:`B^\top = Q'^\top T`,
+    the new rows of Q are Q', and those of C are :math:`[A, T^\top]`.
+    """
+    along = rows @ basis.T
+    beyond = torch.addmm(rows, along, basis, alpha=-1.0)
+    axes, triangle = torch.linalg.qr(beyond.T)
+    lengths = torch.linalg.vector_norm(rows, dim=1)
+    parts_beyond = triangle.diagonal().abs()
+    if bool((parts_beyond < LEAST_PART * lengths).any()):
+        # Rounding of rows that depend on one another is not orthogonal to the basis.
+        rounding = basis @ axes
+        axes, correction = torch.linalg.qr(axes - basis.T @ rounding)
+        along = along + (rounding @ triangle).T
+        triangle = correction @ triangle
+    old_coordinates = torch.nn.functional.pad(coordinates, (0, len(rows)))
+    new_coordinates = torch.cat([along, triangle.T], dim=1)
+    return torch.cat([basis, axes.T]), torch.cat([old_coordinates, new_coordinates])
