@@ -195,7 +195,8 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
     if row.model != "algorithm 1":
         return model
     known = NaiveIncrementalClassifier().get_params(deep=False)
-    given = model.get_params(deep=False) | model.bands.get_params()
+    # All printed epochs run.
+    given = model.get_params(deep=False) | model.bands.get_params() | {"patience": None}
     return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given})
 
 
