@@ -15,8 +15,8 @@ from .gaussians import ClassGaussians
 
 __all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]
 
-# Largest number of entries of a product of samples with the rows of some classes. Many small products
-# take longer, especially on a GPU, and a single product for all classes needs too much memory.
+# Largest number of entries of a product of samples with the rows of some classes. Many small
+# products take longer, especially on a GPU, and a single product needs too much memory.
 NUMBERS_TOGETHER = 2**22
 
 # Features of samples: a tensor of shape (n_samples, d), or wide sparse inputs.

@@ -26,18 +26,18 @@ __all__ = [
     "normal_draws",
 ]
 
-# Number of judged classes, and of the nearest opponents of each. It bounds the time: the choice takes
-# less than the solution (benchmarks/speed).
+# Number of judged classes, and of the nearest opponents of each. It bounds the time: the choice
+# takes less than the solution (benchmarks/speed).
 _N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
 
-# Difference of two cross-entropies that counts as rounding. The first of equal candidates is chosen.
+# Difference of two cross-entropies that counts as rounding. The first of equal candidates wins.
 _ENTROPY_ROUNDING = 1e-9
 
-# Distance of a point from the centre of the means, relative to their root mean square length. No two
-# classes have the same distance from the point, unless they are equal.
+# Distance of a point from the centre of the means, relative to their root mean square length. No
+# two classes have the same distance from the point, unless they are equal.
 _OFF_CENTRE = 1e-6
 
 # Least share of a covariance that remains along a sample without the sample, and least shrinkage:
