@@ -57,7 +57,7 @@ class InverseCovariance:
 class InverseTotal:
     r"""The inverse of the covariance of all samples, :math:`T = W + M^\top M`.
 
-    W is the covariance within the classes. M has the class means less their centre, each times the
+    W is the covariance within the classes. M has the class means minus their centre, each times the
     root of the share of its class, as rows. The eigenvectors a of :math:`H = M W^{-1} M^\top` with
     eigenvalues h split a sample into coordinates t along the means and a remainder r:
 
@@ -124,7 +124,7 @@ class InverseTotal:
 
 @dataclass(frozen=True)
 class RelativeDistances:
-    """Distances to the nearest class, relative to those from all data, with p.
+    """Distances to the nearest class, relative to the distances from all data, with p.
 
     `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
     `means`, of shape (C, d), are those of the classes.
@@ -174,7 +174,7 @@ class RelativeDistances:
         x, along_axes : Tensor of shape (n_samples, d)
             Samples that were learned, and their parts along the axes that their classes keep.
         classes, weights : Tensor of shape (n_samples,)
-            Class and weight of each sample, which is less than that of its class.
+            Class and weight of each sample. The weight is below the total weight of the class.
         leverages : Tensor of shape (n_samples,)
             Leverages in these axes (`ClassMoments.along_axes`), which no leverage in a regularised
             covariance exceeds.
@@ -297,7 +297,7 @@ def fit_relative_distances(
 ) -> RelativeDistances:
     """Solve the distances to the classes, whose rows may be overwritten, and from all data.
 
-    `distances` are those to the classes, without log-determinants, if they are solved already.
+    `distances` are the distances to the classes, without log-determinants; None solves them.
     """
     if covariance == "identity":
         gaussians = gaussians.with_identity()

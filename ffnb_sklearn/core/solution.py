@@ -20,7 +20,7 @@ __all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "so
 
 
 class Solution(NamedTuple):
-    """A classifier over the features of `classifier_columns`, and what it was solved with.
+    """A classifier over the features of `classifier_columns`, and the choice that it follows.
 
     `chosen_at` is the total weight of the samples when the choice was made.
     """
@@ -41,7 +41,7 @@ def solve(
 ) -> Solution:
     """Solve the classifier from the moments of all classes, at least one, over all features.
 
-    `seed` is that of the draws by which the choice is judged; a given `choice` is kept. Raise a
+    `seed` belongs to the draws by which the choice is judged; a given `choice` is kept. Raise a
     `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
@@ -62,7 +62,7 @@ def follow(
     """Return a solution for new moments of some known classes; None if the head has none.
 
     All that the classes share stays as it is: the choice, the matrix B of the distances and their
-    temperature. `moments` are those of the classes with the given numbers.
+    temperature. `moments` belong to the classes with the given numbers.
     """
     if not numbers:
         return solution

@@ -46,7 +46,8 @@ class ClassGaussians:
     energies : Tensor of shape (C, d)
         Sums of the squares of each class's rows.
     gram : Tensor of shape (d, d) or None
-        Lower triangle of the Gram matrix of the columns of `rows`, unless there are fewer rows.
+        Lower triangle of the Gram matrix of the columns of `rows`; None if there are fewer rows
+        than columns.
     seed : int, default=0
         Seed of the draws of the judge.
     absolute_ridge : bool, default=False

@@ -26,7 +26,7 @@ class _Buffers(nn.Module):
 class PlaneScores(_Buffers):
     """An affine function of the responses of planes, or of their tanh.
 
-    The `mixing` matrix and the `shift` are those of the function.
+    The function multiplies by the `mixing` matrix and adds the `shift`.
     """
 
     planes: torch.Tensor
