@@ -7,7 +7,8 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval
 
 from ._base.bands import Bands
-from ._base.base import ClassIncrementalClassifier, task_on
+from ._base.base import ClassIncrementalClassifier
+from ._base.learning import task_on
 from ._base.settings import check_seed, check_unchanged, descent_of
 from ._inputs.seeds import next_seed
 from .core.bands.tuning.naive import empty_network, grow, train_newest
@@ -177,7 +178,7 @@ class NaiveIncrementalClassifier(ClassIncrementalClassifier):
         """
         return self._learn(X, y, classes=classes)
 
-    def _taught(self, state, X, positions, arrived, weights):
+    def _learn_task(self, state, X, positions, arrived, weights):
         """Return the state with the network after a task; outputs are trained with their bands."""
         model = state.model
         n_layers = int(self.n_layers)

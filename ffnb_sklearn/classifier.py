@@ -1,70 +1,54 @@
 """The classifier: scikit-learn's interface to the models of `ffnb_sklearn.core`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Literal, ParamSpec, Self
 
 import numpy as np
+import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from torch import nn
 
+from ._base import bound, export, novelty, revision
 from ._base.bands import Bands
-from ._base.base import ClassIncrementalClassifier, task_on
-from ._base.bound import BoundMixin
-from ._base.export import ExportMixin
-from ._base.novelty import NoveltyMixin
-from ._base.priors import check_priors, class_priors, with_unforeseen
-from ._base.revision import RevisionMixin
-from ._base.settings import (
-    bands_of,
-    check_continuation,
-    check_seed,
-    check_unchanged,
-    settings_of,
-    solution_parameters,
-    solved_settings,
-    warn_of_idle_parameters,
-)
+from ._base.base import ClassIncrementalClassifier
+from ._base.learning import learn_task
+from ._base.priors import allow_for_unforeseen, class_priors
+from ._base.settings import bands_of, solution_parameters, solved_settings
 from ._base.state import learned_attribute
-from ._inputs.columns import ColumnSpreads, warn_of_columns
-from ._inputs.labels import label_positions
-from ._inputs.seeds import next_seed
+from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.heads import HEADS
-from .core.learning import learn
-from .core.model import empty_model
+from .metrics import ForgettingBound
 
 __all__ = ["FFNBClassifier"]
 
-# Number of samples from which on the spread of a column is known well enough to warn of it.
-_ENOUGH_FOR_SPREADS = 10
+_P = ParamSpec("_P")
 
 
-def _without_class_weight(constructor):
+def _without_class_weight(constructor: Callable[_P, None]) -> Callable[_P, None]:
     """Let a constructor tell users of `class_weight` about `priors`."""
 
     @wraps(constructor)
-    def checked(self, **parameters):
+    def checked_constructor(*args: _P.args, **parameters: _P.kwargs) -> None:
         if "class_weight" in parameters:
             raise TypeError(
-                f"{type(self).__name__} has no parameter class_weight; use priors. Their default, "
-                '"uniform", treats all classes alike, as class_weight="balanced" does.'
+                f"{type(args[0]).__name__} has no parameter class_weight; use priors. Their "
+                'default, "uniform", treats all classes alike, as class_weight="balanced" does.'
             )
-        constructor(self, **parameters)
+        constructor(*args, **parameters)
 
-    return checked
+    return checked_constructor
 
 
 class FFNBClassifier(
-    RevisionMixin,
-    NoveltyMixin,
-    BoundMixin,
-    ExportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassIncrementalClassifier,
@@ -192,7 +176,7 @@ class FFNBClassifier(
     array([0, 1, 2, 3, 4, 5])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         **ClassIncrementalClassifier._parameter_constraints,
         "shared_band_size": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "band_size": [Interval(Integral, 0, None, closed="left")],
@@ -215,27 +199,27 @@ class FFNBClassifier(
     def __init__(
         self,
         *,
-        classes_per_task=None,
-        shared_band_size="auto",
-        band_size=0,
-        p=0.95,
-        n_layers=1,
-        bands=None,
-        skip_connection=True,
-        classifier="gaussian",
-        covariance="class",
-        shrinkage="auto",
-        epsilon="auto",
-        rank="auto",
-        priors="uniform",
-        scale=False,
-        novelty=False,
-        refresh=0.0,
-        chunk_size=4096,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ):
+        classes_per_task: int | None = None,
+        shared_band_size: int | Literal["auto"] = "auto",
+        band_size: int = 0,
+        p: float | Sequence[float] = 0.95,
+        n_layers: int = 1,
+        bands: Bands | None = None,
+        skip_connection: bool = True,
+        classifier: Literal["gaussian", "ovo", "ova"] = "gaussian",
+        covariance: Literal["class", "identity"] = "class",
+        shrinkage: float | Literal["auto"] = "auto",
+        epsilon: float | Literal["auto"] = "auto",
+        rank: int | Literal["auto"] | None = "auto",
+        priors: Literal["uniform", "empirical"] | Mapping[object, float] = "uniform",
+        scale: bool = False,
+        novelty: bool = False,
+        refresh: float = 0.0,
+        chunk_size: int = 4096,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
+    ) -> None:
         self.classes_per_task = classes_per_task
         self.shared_band_size = shared_band_size
         self.band_size = band_size
@@ -258,7 +242,7 @@ class FFNBClassifier(
         self.verbose = verbose
 
     @classmethod
-    def as_published(cls, **parameters):
+    def as_published(cls, **parameters: object) -> Self:
         """Create an estimator with the model and the algorithm printed in the paper.
 
         The page "The method of the paper" lists the places where its text is corrected or
@@ -297,7 +281,7 @@ class FFNBClassifier(
         )
         return published.set_params(**parameters)
 
-    def set_params(self, **params):
+    def set_params(self, **params: object) -> Self:
         """Set parameters; names such as ``bands__max_epochs`` set options of `bands`.
 
         Parameters
@@ -320,7 +304,7 @@ class FFNBClassifier(
         super()._validate_params()
         bands_of(self)._validate_params()
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Discard the fitted state, then learn all classes, `classes_per_task` at a time.
 
         Parameters
@@ -338,9 +322,16 @@ class FFNBClassifier(
         self : FFNBClassifier
             The fitted estimator. It is unchanged if an error is raised.
         """
-        return self._learn(X, y, sample_weight=sample_weight, reset=True)
+        self._learn(X, y, sample_weight=sample_weight, reset=True)
+        return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: object,
+        y: npt.ArrayLike,
+        classes: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
         """Learn one more task, and keep everything that was learned before.
 
         Parameters
@@ -360,9 +351,10 @@ class FFNBClassifier(
         self : FFNBClassifier
             The estimator. It is unchanged if an error is raised.
         """
-        return self._learn(X, y, classes=classes, sample_weight=sample_weight)
+        self._learn(X, y, classes=classes, sample_weight=sample_weight)
+        return self
 
-    def transform(self, X):
+    def transform(self, X: object) -> npt.NDArray[np.float64] | sparse.csr_array:
         """Compute the features that the classifier uses.
 
         A new task appends columns; old columns change only with ``Bands(batch_norm=True)``.
@@ -385,10 +377,12 @@ class FFNBClassifier(
             return samples.matrix
         samples = samples.double()
         features = state.model.view(samples)
-        # Without neurons these are the samples themselves, which belong to the caller.
-        return as_array(features.clone() if features is samples else features)
+        if features is samples:
+            # Without neurons the features are the samples, which belong to the caller.
+            features = features.clone()
+        return as_array(features)
 
-    def solve(self):
+    def solve(self) -> Self:
         """Solve the classifier now, which the first prediction after learning does otherwise.
 
         A service that answers while it learns lets a copy learn and solve, and then exchanges it.
@@ -406,8 +400,206 @@ class FFNBClassifier(
         self._present_state().model.solution(resolve_device(self.device))
         return self
 
+    @exclusive
+    def forget(self, classes: npt.ArrayLike) -> Self:
+        """Forget classes, as if they had never been seen.
+
+        Forgetting is exact, because each class has moments of its own. Two parameters that are off
+        by default leave a trace: trained neurons stay (``band_size`` above 0), and so do `offset_`
+        and `scale_` (``scale=True``), with a warning.
+
+        Parameters
+        ----------
+        classes : label or array-like of labels
+            Labels in `classes_`, seen or declared. If all labels seen are forgotten, the estimator
+            is unfitted again.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+        """
+        state = self._learned_state()
+        self._keep(revision.forget(state, classes))
+        return self
+
+    @exclusive
+    def decay(self, factor: float, classes: npt.ArrayLike | None = None) -> Self:
+        """Let the samples learned so far count less, compared with later samples.
+
+        The weights of the samples are multiplied by a factor. With ``rank=None`` the result equals
+        learning them with these weights as `sample_weight`. Trained neurons do not change.
+
+        Parameters
+        ----------
+        factor : float
+            Multiple of the weights, in (0, 1]. A class stops before its weight is below 1e-20.
+        classes : label or array-like of labels, default=None
+            Labels in `classes_` whose samples count less. None stands for all classes.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+        """
+        state = self._learned_state()
+        self._keep(revision.decay(state, factor, classes))
+        return self
+
+    @exclusive
+    def merge(self, other: "FFNBClassifier") -> Self:
+        """Merge in everything that another estimator has learned from other samples.
+
+        The result is that of one estimator that has seen all samples, up to the truncation by
+        `rank` of classes that both know. With trained bands (``band_size`` above 0), the moments of
+        each estimator's classes in the other's neurons are computed by `Bands.old_statistics`.
+
+        Parameters
+        ----------
+        other : FFNBClassifier
+            Estimator fitted on samples that this estimator has not seen, with equal parameters of
+            learning, seed, `offset_` and `scale_`. It is not changed.
+
+            Samples that both have learned, for example if one is a copy that has learned more,
+            count twice. This is refused if a class has exactly the same moments in both, also if
+            different samples happen to be equal; other repetitions leave no trace.
+
+        Returns
+        -------
+        self : FFNBClassifier
+            The estimator. It is unchanged if an error is raised.
+
+        Raises
+        ------
+        TypeError
+            If `other` is not an `FFNBClassifier`.
+        ValueError
+            If the estimators differ in features, parameters or seed, or a class has the same
+            moments in both.
+        """
+        if not isinstance(other, FFNBClassifier):
+            raise TypeError(f"other must be a fitted FFNBClassifier; got {type(other).__name__}.")
+        mine = self._learned_state()
+        theirs = other._learned_state()
+        device = resolve_device(self.device)
+        self._keep(revision.check_and_merge(mine, theirs, self.priors, device))
+        return self
+
+    def score_samples(self, X: object) -> npt.NDArray[np.float64]:
+        """Score how similar samples are to the classes learned; low scores indicate new classes.
+
+        The score is minus the squared Mahalanobis distance to the nearest class, relative to the
+        distance from the mean of all classes (user guide, "Labels"), with the parameters of the
+        last call that learned. Samples that were learned have higher scores than new samples, so a
+        threshold needs samples that were not learned, see `novelty_threshold`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Scores of at most zero; a higher score means more similar to the samples learned.
+        """
+        state = self._learned_state()
+        samples = self._samples(state, X)
+        return as_array(state.model.likeness(samples))
+
+    def novelty_threshold(self, rate: float) -> float:
+        """Return a threshold of `score_samples` for a rate of false alarms.
+
+        It needs ``novelty=True`` while learning, and is a quantile of the scores of samples that
+        were left out then (in closed form), with the shares of the classes given by `priors`.
+
+        Parameters
+        ----------
+        rate : float
+            Share, in (0, 1), of new samples of the classes learned whose score should be below the
+            threshold.
+
+        Returns
+        -------
+        float
+            The threshold. It is uncertain for small rates of few samples.
+
+        Raises
+        ------
+        ValueError
+            If the rate is not a number in (0, 1), or no class has scores of left-out samples.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from ffnb_sklearn import FFNBClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = FFNBClassifier(novelty=True, random_state=0).fit(X[:100], y[:100])
+        >>> is_new = clf.score_samples(X) < clf.novelty_threshold(0.05)
+        >>> bool(is_new[100:].mean() > 0.5), bool(is_new[:100].mean() <= 0.05)
+        (True, True)
+        """
+        state = self._learned_state()
+        return novelty.novelty_threshold(state, self._class_priors(state), rate)
+
+    def forgetting_bound(self, X_previous: object) -> ForgettingBound:
+        """Bound and measure how far the newest task's bands have moved previous features.
+
+        Proposition 1 bounds the change of a neuron's output, which is constant before its task.
+
+        Parameters
+        ----------
+        X_previous : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples of previous tasks.
+
+        Returns
+        -------
+        ForgettingBound
+            Its attributes `bound` and `drift` are squared Frobenius norms, summed over the samples;
+            `layers` has their terms in each layer.
+
+        Raises
+        ------
+        ValueError
+            If fewer than two tasks have brought bands, if no task is the newest because estimators
+            were merged or classes forgotten since, or with ``Bands(batch_norm=True)``.
+        """
+        state = self._learned_state()
+        samples = self._samples(state, X_previous)
+        return bound.forgetting_bound(state, samples.double())
+
+    def to_torch(self, dtype: Literal["float32", "float64"] = "float32") -> nn.Module:
+        """Return the solved classifier as a module of torch, to be used without this package.
+
+        It does not change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes
+        from images to scores; `torch.export` and ONNX can store it.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the buffers, and of the samples that the module takes.
+
+        Returns
+        -------
+        torch.nn.Module
+            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
+            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
+            module `probabilities` in it maps the scores to probabilities. With two labels, half the
+            difference of the scores is the value of `decision_function`.
+
+        Raises
+        ------
+        ValueError
+            If `dtype` is another one, if the model has numbers beyond the range of `dtype`, or if
+            the first samples were sparse and had more than 2000 features, which the classifier
+            keeps sparse or projects.
+        """
+        state = self._present_state()
+        head = self._head(state)
+        return export.torch_module(state, head, self._class_priors(state), dtype)
+
     @property
-    def null_space_dims_(self):
+    def null_space_dims_(self) -> list[tuple[int, ...]]:
         """Number of residual axes in each layer, per task that brought bands."""
         model = self._learned_state().model
         if not model.settings.band_size:
@@ -428,114 +620,62 @@ class FFNBClassifier(
         self._learned_state()
         # An estimator whose parameters have become invalid can still be displayed.
         with suppress(ValueError):
-            if solved := self._present_state().model.solved:
-                return solved.choice
+            solution = self._present_state().model.solved
+            if solution is not None:
+                return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
 
-    def _taught(self, state, X, positions, arrived, weights):
-        """Return the state after a task."""
-        check_priors(self.priors, arrived)
-        if self.scale and state.repair is None:
-            labels = arrived[np.unique(positions)]
-            state = self._standardised(state, ColumnSpreads.of(X, weights), labels)
-        task = task_on(resolve_device(self.device), state, X, positions, weights)
-        model, settings = self._begun(state)
-        learned = learn(model, task, settings)
-        self._warn_of_columns(state, learned)
-        return replace(state, model=learned)
-
-    def _standardised(self, state, spreads, labels):
-        """Return a state that standardises columns by the spreads of new samples of some labels.
-
-        It is the given state if neither these samples nor earlier samples differ.
-        """
-        if state.projection is not None:
-            # Centred columns would not be sparse.
-            return replace(state, repair=spreads.repair(centring=False), repair_labels=labels)
-        known = ()
-        if state.model is not None:
-            check_unchanged("scale", state.model.settings.scale, self.scale)
-            known = state.model.moments
-            earlier = ColumnSpreads.of_moments(known, len(spreads.mean))
-            spreads = ColumnSpreads.merged([earlier, spreads])
-            labels = np.union1d(labels, state.arrived)
-        if not spreads.varying().any():
-            return state
-        started = replace(
-            state,
-            repair=spreads.repair(centring=True),
-            repair_labels=labels,
-            model=None,
-            task_classes=(),
-        )
-        # The earlier samples are all equal, so the mean of a class stands for each of them.
-        for task_labels in state.task_classes:
-            positions, arrived = label_positions(task_labels, started.arrived)
-            means = np.stack([known[position].mean[: state.n_inputs] for position in positions])
-            weights = np.array([known[position].weight for position in positions])
-            taught = self._taught(started, means, positions, arrived, weights)
-            started = taught.after_task(taught.model, arrived)
-        return started
-
-    def _warn_of_columns(self, state, learned):
-        """Warn of columns of unlike units once enough samples are known.
-
-        `state` is that before the call, and `learned` the model after it.
-        """
-        if self.scale or state.projection is not None:
-            return
-        before = () if state.model is None else state.model.moments
-        n_before = sum(each.n_samples for each in before)
-        n_after = sum(each.n_samples for each in learned.moments)
-        if n_before < _ENOUGH_FOR_SPREADS <= n_after:
-            spreads = ColumnSpreads.of_moments(learned.moments, state.n_inputs)
-            warn_of_columns(spreads, state.feature_names_in)
-
-    def _begun(self, state):
-        """Return the model before a task, a new model if there is none, and the task's settings."""
-        settings = settings_of(self, state.n_inputs, state.projection)
-        if state.model is not None:
-            check_continuation(state.model.settings, settings)
-            check_seed(state.model.seed, self.random_state)
-            return state.model, settings
-        warn_of_idle_parameters(self)
-        return empty_model(state.n_inputs, settings, next_seed(self.random_state)), settings
+    def _learn_task(self, state, X, positions, arrived, weights):
+        """Return the state with the model after a task."""
+        return learn_task(self, state, X, positions, arrived, weights)
 
     def _present_state(self):
-        """Return the learned state, solved with the present parameters of the classifier."""
-        state, given = self._learned_state(), solution_parameters(self)
-        model = state.model.under(
-            [*given.values()], lambda: solved_settings(self, state.model.settings, given)
-        )
-        return state if model is state.model else replace(state, model=model)
+        """Return the learned state with the present parameters of the classifier."""
+        state = self._learned_state()
+        parameters = solution_parameters(self)
 
-    def _logits(self, state, X):
-        """Return scores of the known classes whose softmax is the probability of each."""
-        logits = self._head(state).logits(self._scores(state, X))
-        return with_unforeseen(logits, sum(one.n_samples for one in state.model.moments))
+        def new_settings():
+            return solved_settings(self, state.model.settings, parameters)
 
-    def _scores(self, state, X):
-        """Return the scores of the known classes, adjusted for the priors."""
-        scores, priors = super()._scores(state, X), self._class_priors(state)
-        return scores if np.ptp(priors) == 0.0 else self._head(state).with_priors(scores, priors)
+        model = state.model.under([*parameters.values()], new_settings)
+        if model is state.model:
+            return state
+        return replace(state, model=model)
+
+    def _scores(self, state, samples):
+        """Return the scores of the classes seen, adjusted for the priors."""
+        scores = as_array(state.model.scores(samples))
+        priors = self._class_priors(state)
+        if np.ptp(priors) == 0.0:
+            return scores
+        return self._head(state).with_priors(scores, priors)
+
+    def _logits(self, state, samples):
+        """Return scores of the classes seen whose softmax is the probability of each class."""
+        scores = self._scores(state, samples)
+        logits = self._head(state).logits(scores)
+        return allow_for_unforeseen(logits, state.n_samples)
+
+    def _most_likely(self, state, samples, order):
+        """Return the positions of the highest scores, the first in `order` of equal scores."""
+        priors = self._class_priors(state)
+        if np.ptp(priors) > 0.0:
+            return super()._most_likely(state, samples, order)
+        positions = state.model.most_likely(samples, order)
+        return positions.cpu().numpy()
 
     def _head(self, state):
         """Return the solved classifier."""
-        return state.model.solution(resolve_device(self.device)).classifier
-
-    def _most_likely(self, state, X, order):
-        """Return the positions of the highest scores, the first in `order` of equal scores."""
-        if np.ptp(self._class_priors(state)):
-            return super()._most_likely(state, X, order)
-        return state.model.most_likely(self._samples(state, X), order).cpu().numpy()
+        device = resolve_device(self.device)
+        return state.model.solution(device).classifier
 
     def _class_priors(self, state):
-        """Return the prior probabilities of the known classes."""
-        weights = np.array([one.weight for one in state.model.moments])
-        return class_priors(self.priors, state.arrived, weights)
+        """Return the prior probabilities of the classes seen."""
+        return class_priors(self.priors, state.arrived, state.class_weights)
 
     @property
     def _n_features_out(self):
         """Number of columns that `transform` returns."""
         model = self._learned_state().model
-        return len(classifier_columns(model.features, model.settings.skip_connection))
+        columns = classifier_columns(model.features, model.settings.skip_connection)
+        return len(columns)

@@ -13,15 +13,23 @@ from .streams._prequential import windowed_means
 
 __all__ = ["AccuracyMatrixDisplay", "IncrementalAccuracyDisplay", "PrequentialAccuracyDisplay"]
 
-# Most tasks with numbers in the cells, most task names on an axis, and most markers on a curve.
-_MOST_NUMBERED, _MOST_TICKS, _MOST_MARKERS = 20, 25, 25
+# Largest number of tasks with numbers in the cells, of task names on an axis, and of markers on a
+# curve.
+_MOST_NUMBERED = 20
+_MOST_TICKS = 25
+_MOST_MARKERS = 25
+
+# Points per inch, and the width of a character of a task name in points.
+_POINTS = 72.0
+_CHARACTER_WIDTH = 7.0
+
 # Okabe and Ito's colours, which most colour-blind readers can distinguish; markers differ too.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-class _StreamDisplay:
-    """Base class of displays that have a class method `from_stream`."""
+class _TaskDisplay:
+    """Displays of the results of :func:`evaluate_stream`, drawn by the method `from_stream`."""
 
     @classmethod
     def from_estimator(cls, estimator, X, y, X_test, y_test, **options):
@@ -45,19 +53,32 @@ class _StreamDisplay:
             The display, drawn.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        stream_kw = {
-            k: options.pop(k) for k in signature(evaluate_stream).parameters & options.keys()
-        }
+        stream_kw = _pop_arguments(evaluate_stream, options)
         result = evaluate_stream(estimator, X, y, X_test, y_test, **stream_kw)
         return cls.from_stream(result, **options)
 
 
-class AccuracyMatrixDisplay(_StreamDisplay):
+class _CurveDisplay:
+    """Displays of a curve of accuracies with a name."""
+
+    def _draw_curve(self, ax, positions, accuracies, label, line_kw):
+        """Draw the curve on axes, by default in a new figure, and set the attributes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        self.line_ = _add_line(ax, positions, accuracies, label, line_kw)
+        _style_axes(ax)
+
+
+class AccuracyMatrixDisplay(_TaskDisplay):
     """Task-by-task accuracies as a heat map.
 
-    Row i shows the accuracy on each task after task i was learned: a column that fades downwards is
-    a task that is being forgotten. Colours always span 0 % to 100 %, so that plots of different
-    estimators are comparable. Tasks that were not scored stay blank.
+    Row i shows the accuracy on each task after task i was learned. The estimator forgets a task
+    whose column fades downwards. Colours always span 0 % to 100 %, so that plots of different
+    estimators are comparable. The cells of tasks that were not scored stay blank.
 
     It is recommended to use :meth:`from_estimator` or :meth:`from_stream`.
 
@@ -133,48 +154,32 @@ class AccuracyMatrixDisplay(_StreamDisplay):
             If the matrix is not an accuracy matrix, or there is not one label per task.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+
         matrix = _check_accuracy_matrix(self.accuracy_matrix)
         n_tasks = len(matrix)
-        labels = range(1, n_tasks + 1) if self.task_labels is None else self.task_labels
-        if len(labels) != n_tasks:
-            raise ValueError(
-                f"task_labels must hold one label per task, so {n_tasks}; got {len(labels)}."
-            )
-        import matplotlib.pyplot as plt
-        from matplotlib.ticker import PercentFormatter
-
-        if ax is None:
-            side = float(np.clip(1.2 + 0.45 * n_tasks, 3.6, 10.5))
-            _, ax = plt.subplots(figsize=(side + 0.9, side), layout="compressed")
-        self.ax_, self.figure_ = ax, ax.figure
-        self.im_ = ax.imshow(np.ma.masked_invalid(matrix), cmap=cmap, vmin=0.0, vmax=1.0)
-        if colorbar:
-            percent = PercentFormatter(xmax=1.0)
-            ax.figure.colorbar(self.im_, ax=ax, format=percent, label="Accuracy", shrink=0.8)
-
-        ax.set(xlabel="Accuracy on task", ylabel="After learning task")
-        # Side of a cell in points, before the layout makes room for the labels.
-        cell = 72.0 * min(ax.bbox.width, ax.bbox.height) / ax.figure.dpi / n_tasks
-        step = -(-n_tasks // _MOST_TICKS)
-        named = [str(label) for label in labels[::step]]
-        ax.set_yticks(range(0, n_tasks, step), named)
-        ax.set_xticks(range(0, n_tasks, step), named)
-        # A character is about 7 points wide.
-        if 7.0 * max(map(len, named)) > step * cell:
-            ax.tick_params(axis="x", rotation=90)
-
+        task_labels = _task_labels(self.task_labels, n_tasks)
         if include_values is None:
             include_values = n_tasks <= _MOST_NUMBERED
-        self.text_ = np.full(matrix.shape, None, dtype=object) if include_values else None
-        for i, j in np.argwhere(~np.isnan(matrix)) if include_values else ():
-            self.text_[i, j] = ax.text(
-                *(j, i, format(100.0 * matrix[i, j], values_format)),
-                color=self.im_.cmap(0.0 if matrix[i, j] > 0.5 else 1.0),
-                # "100.0" is five characters wide, each about 0.6 of the font size.
-                fontsize=min(0.25 * cell, 12.0),
-                ha="center",
-                va="center",
-            )
+
+        if ax is None:
+            height = float(np.clip(1.2 + 0.45 * n_tasks, 3.6, 10.5))
+            width = height + 0.9
+            _, ax = plt.subplots(figsize=(width, height), layout="compressed")
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        masked_matrix = np.ma.masked_invalid(matrix)
+        self.im_ = ax.imshow(masked_matrix, cmap=cmap, vmin=0.0, vmax=1.0)
+        if colorbar:
+            _add_colorbar(self.im_, ax)
+        ax.set(xlabel="Accuracy on task", ylabel="After learning task")
+
+        # Measured before the layout makes room for the labels.
+        cell_size = _cell_size(ax, n_tasks)
+        _label_tasks(ax, task_labels, cell_size)
+        self.text_ = None
+        if include_values:
+            self.text_ = _write_percentages(self.im_, ax, matrix, values_format, cell_size)
         return self
 
     @classmethod
@@ -197,10 +202,11 @@ class AccuracyMatrixDisplay(_StreamDisplay):
         display : AccuracyMatrixDisplay
             The display, drawn.
         """
-        return cls(result.accuracy_matrix, task_labels=task_labels).plot(ax=ax, **plot_kw)
+        display = cls(result.accuracy_matrix, task_labels=task_labels)
+        return display.plot(ax=ax, **plot_kw)
 
 
-class IncrementalAccuracyDisplay(_StreamDisplay):
+class IncrementalAccuracyDisplay(_TaskDisplay, _CurveDisplay):
     """Accuracy over all classes learned so far, as the classes arrive.
 
     The legend gives both numbers that papers quote: the mean of the curve (average incremental
@@ -274,22 +280,18 @@ class IncrementalAccuracyDisplay(_StreamDisplay):
             If there is not one accuracy in [0, 1] per number of classes.
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
-        n_classes, accuracies = np.asarray(self.n_classes), np.asarray(self.accuracies, dtype=float)
+        n_classes = np.asarray(self.n_classes)
+        accuracies = np.asarray(self.accuracies, dtype=float)
         if n_classes.ndim != 1 or n_classes.shape != accuracies.shape or not n_classes.size:
             raise ValueError(
                 "n_classes and accuracies must hold one number per task; got the shapes "
                 f"{n_classes.shape} and {accuracies.shape}."
             )
         _check_fractions(accuracies, "accuracies")
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
         name = name or self.name or ""
         label = f"{name} (average {accuracies.mean():.1%}, last {accuracies[-1]:.1%})"
-        self.ax_, self.figure_ = ax, ax.figure
-        self.line_ = _draw_curve(ax, n_classes, accuracies, label, line_kw)
-        ax.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
+        self._draw_curve(ax, n_classes, accuracies, label, line_kw)
+        self.ax_.set(xlabel="Classes learned", ylabel="Accuracy over all classes learned")
         return self
 
     @classmethod
@@ -312,13 +314,16 @@ class IncrementalAccuracyDisplay(_StreamDisplay):
         display : IncrementalAccuracyDisplay
             The display, drawn.
         """
-        n_classes = np.cumsum([len(labels) for labels in result.task_classes])
-        name = name or type(result.estimator).__name__
-        display = cls(n_classes=n_classes, accuracies=result.accuracies, name=name)
+        classes_per_task = [len(classes) for classes in result.task_classes]
+        display = cls(
+            n_classes=np.cumsum(classes_per_task),
+            accuracies=result.accuracies,
+            name=name or type(result.estimator).__name__,
+        )
         return display.plot(ax=ax, **line_kw)
 
 
-class PrequentialAccuracyDisplay:
+class PrequentialAccuracyDisplay(_CurveDisplay):
     """Accuracy over a window of the last samples, each predicted before it was learned.
 
     The legend gives the accuracy over all tested samples. At the beginning of the curve the window
@@ -405,22 +410,17 @@ class PrequentialAccuracyDisplay:
                 f"{is_correct.shape} and the dtype {is_correct.dtype}."
             )
         check_scalar(self.window, "window", Integral, min_val=1)
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
         name = name or self.name or ""
         label = f"{name} ({is_correct.mean():.1%})"
         positions = self.n_untested + np.arange(1, len(is_correct) + 1)
         accuracies = windowed_means(is_correct, self.window)
-        self.ax_, self.figure_ = ax, ax.figure
-        self.line_ = _draw_curve(ax, positions, accuracies, label, line_kw)
-        ax.set(xlabel="Samples", ylabel=f"Accuracy over the last {self.window} samples")
+        self._draw_curve(ax, positions, accuracies, label, line_kw)
+        self.ax_.set(xlabel="Samples", ylabel=f"Accuracy over the last {self.window} samples")
         return self
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, ax=None, name=None, **options):
-        """Test and train a clone of the estimator along a stream, and draw the result.
+        """Test and train a clone of the estimator on a stream, and draw the result.
 
         Parameters
         ----------
@@ -442,8 +442,7 @@ class PrequentialAccuracyDisplay:
             The display, drawn.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        names = signature(evaluate_prequential).parameters & options.keys()
-        stream_kw = {name: options.pop(name) for name in names}
+        stream_kw = _pop_arguments(evaluate_prequential, options)
         result = evaluate_prequential(estimator, X, y, **stream_kw)
         return cls.from_stream(result, ax=ax, name=name, **options)
 
@@ -506,11 +505,75 @@ class PrequentialAccuracyDisplay:
         return display.plot(ax=ax, **line_kw)
 
 
-def _draw_curve(ax, positions, accuracies, label, line_kw):
+def _pop_arguments(function, options):
+    """Remove the arguments of a function from the options, and return them."""
+    arguments = {}
+    for name in signature(function).parameters:
+        if name in options:
+            arguments[name] = options.pop(name)
+    return arguments
+
+
+def _task_labels(task_labels, n_tasks):
+    """Return the names of the tasks; raise unless each task has a name."""
+    if task_labels is None:
+        return range(1, n_tasks + 1)
+    if len(task_labels) != n_tasks:
+        raise ValueError(
+            f"task_labels must hold one label per task, so {n_tasks}; got {len(task_labels)}."
+        )
+    return task_labels
+
+
+def _add_colorbar(image, ax):
+    """Add a colour bar in percent to a heat map."""
+    from matplotlib.ticker import PercentFormatter
+
+    percent = PercentFormatter(xmax=1.0)
+    ax.figure.colorbar(image, ax=ax, format=percent, label="Accuracy", shrink=0.8)
+
+
+def _cell_size(ax, n_tasks):
+    """Return the side of a cell of a heat map in points."""
+    n_pixels = min(ax.bbox.width, ax.bbox.height)
+    n_inches = n_pixels / ax.figure.dpi
+    return _POINTS * n_inches / n_tasks
+
+
+def _label_tasks(ax, task_labels, cell_size):
+    """Write the names of at most `_MOST_TICKS` tasks on both axes of a heat map."""
+    n_tasks = len(task_labels)
+    step = -(-n_tasks // _MOST_TICKS)
+    positions = range(0, n_tasks, step)
+    labels = [str(label) for label in task_labels[::step]]
+    ax.set_yticks(positions, labels)
+    ax.set_xticks(positions, labels)
+    longest = max(map(len, labels))
+    if _CHARACTER_WIDTH * longest > step * cell_size:
+        ax.tick_params(axis="x", rotation=90)
+
+
+def _write_percentages(image, ax, matrix, values_format, cell_size):
+    """Write the accuracies into the cells; return the texts, with None in a blank cell."""
+    # "100.0" is five characters wide, each about 0.6 of the font size.
+    font_size = min(0.25 * cell_size, 12.0)
+    light = image.cmap(0.0)
+    dark = image.cmap(1.0)
+    texts = np.full(matrix.shape, None, dtype=object)
+    for row, column in np.argwhere(~np.isnan(matrix)):
+        accuracy = matrix[row, column]
+        percentage = format(100.0 * accuracy, values_format)
+        color = light if accuracy > 0.5 else dark
+        texts[row, column] = ax.text(
+            column, row, percentage, color=color, fontsize=font_size, ha="center", va="center"
+        )
+    return texts
+
+
+def _add_line(ax, positions, accuracies, label, line_kw):
     """Add a curve of accuracies to axes, and return its line."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
 
     n_lines = len(ax.get_lines())
     style = {
@@ -524,8 +587,15 @@ def _draw_curve(ax, positions, accuracies, label, line_kw):
         "clip_on": False,
         "label": label,
     }
-    (line,) = ax.plot(positions, accuracies, **style | normalize_kwargs(line_kw, Line2D))
-    # All plots have the same scale, so that they are comparable.
+    style |= normalize_kwargs(line_kw, Line2D)
+    (line,) = ax.plot(positions, accuracies, **style)
+    return line
+
+
+def _style_axes(ax):
+    """Give the axes of curves the scale that all plots share, so that they are comparable."""
+    from matplotlib.ticker import MaxNLocator, MultipleLocator, PercentFormatter
+
     ax.set_ylim(0.0, 1.0)
     ax.margins(x=0.0)
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -535,4 +605,3 @@ def _draw_curve(ax, positions, accuracies, label, line_kw):
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
-    return line

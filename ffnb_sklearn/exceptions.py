@@ -1,7 +1,7 @@
 """The errors and warnings of the package."""
 
-from ._base.transactions import ConcurrentLearningError
 from ._inputs.columns import ColumnUnitsWarning
+from ._inputs.locks import ConcurrentLearningError
 from .backbones._network import RandomFeaturesWarning
 from .backbones._pretraining import NonFiniteLossError
 from .backbones._readout import NonFiniteFeaturesError

@@ -6,6 +6,7 @@ tasks that have not been learned yet; they may be NaN.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from ._inputs.arrays import as_numpy
@@ -22,7 +23,9 @@ __all__ = [
 ]
 
 
-def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
+def average_incremental_accuracy(
+    accuracy_matrix: ArrayLike, task_sizes: ArrayLike | None = None
+) -> float:
     r"""Compute the mean over time of the accuracy on all classes learned so far.
 
     .. math:: \frac{1}{T} \sum_{i=1}^{T} A_i, \qquad
@@ -61,11 +64,15 @@ def average_incremental_accuracy(accuracy_matrix, task_sizes=None):
     """
     matrix = _check_accuracy_matrix(accuracy_matrix)
     sizes = _check_task_sizes(task_sizes, len(matrix))
-    correct = np.tril(np.nan_to_num(matrix)) @ sizes
-    return float(np.mean(correct / np.cumsum(sizes)))
+    # Entries above the diagonal concern tasks that have not been learned yet.
+    learned = np.tril(np.nan_to_num(matrix))
+    n_correct = learned @ sizes
+    n_tested = np.cumsum(sizes)
+    accuracies = n_correct / n_tested
+    return float(accuracies.mean())
 
 
-def average_accuracy(accuracy_matrix):
+def average_accuracy(accuracy_matrix: ArrayLike) -> float:
     r"""Compute the mean over tasks of the accuracy after the last task.
 
     .. math:: \mathrm{ACC} = \frac{1}{T} \sum_{j=1}^{T} A_{Tj}
@@ -98,10 +105,12 @@ def average_accuracy(accuracy_matrix):
     >>> round(average_accuracy([[1.0, float("nan")], [0.8, 0.6]]), 3)
     0.7
     """
-    return float(np.mean(_check_accuracy_matrix(accuracy_matrix)[-1]))
+    matrix = _check_accuracy_matrix(accuracy_matrix)
+    last = matrix[-1]
+    return float(last.mean())
 
 
-def forgetting(accuracy_matrix):
+def forgetting(accuracy_matrix: ArrayLike) -> float:
     r"""Compute the mean drop of each earlier task from its best accuracy to its last accuracy.
 
     .. math:: F = \frac{1}{T-1} \sum_{j=1}^{T-1}
@@ -137,10 +146,12 @@ def forgetting(accuracy_matrix):
     """
     matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
     best = np.nanmax(matrix[:-1, :-1], axis=0)
-    return float(np.mean(best - matrix[-1, :-1]))
+    last = matrix[-1, :-1]
+    drops = best - last
+    return float(drops.mean())
 
 
-def backward_transfer(accuracy_matrix):
+def backward_transfer(accuracy_matrix: ArrayLike) -> float:
     r"""Compute the mean change in accuracy of each earlier task since it was learned.
 
     .. math:: \mathrm{BWT} = \frac{1}{T-1} \sum_{j=1}^{T-1} \left( A_{Tj} - A_{jj} \right)
@@ -171,16 +182,20 @@ def backward_transfer(accuracy_matrix):
     -0.2
     """
     matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
-    return float(np.mean((matrix[-1] - np.diag(matrix))[:-1]))
+    when_learned = np.diag(matrix)
+    last = matrix[-1]
+    changes = last - when_learned
+    # The last task has had no time to change.
+    return float(changes[:-1].mean())
 
 
-def forward_transfer(accuracy_matrix, baseline=0.0):
+def forward_transfer(accuracy_matrix: ArrayLike, baseline: ArrayLike = 0.0) -> float:
     r"""Compute the mean gain over an untrained model on each task, just before it is learned.
 
     .. math:: \mathrm{FWT} = \frac{1}{T-1} \sum_{j=2}^{T} \left( A_{j-1,j} - b_j \right)
 
-    A learner that predicts only labels it has seen is always wrong there, so the metric is
-    meaningful only if the labels are shared by the tasks or declared in advance.
+    A learner that only predicts labels it has seen is always wrong on a task of new labels. The
+    metric therefore needs labels that the tasks share, or labels that are declared in advance.
 
     Parameters
     ----------
@@ -212,59 +227,72 @@ def forward_transfer(accuracy_matrix, baseline=0.0):
     0.2
     """
     matrix = _check_accuracy_matrix(accuracy_matrix, min_tasks=2)
-    ahead = np.diag(matrix, k=1)
-    if np.isnan(ahead).any():
+    n_tasks = len(matrix)
+    before_learned = np.diag(matrix, k=1)
+    is_missing = np.isnan(before_learned)
+    if is_missing.any():
+        task = int(is_missing.argmax()) + 1
         raise ValueError(
             "forward_transfer needs accuracy_matrix[j - 1, j] for every task j, but got NaN for "
-            f"task {int(np.flatnonzero(np.isnan(ahead))[0]) + 1}. Measure them with "
-            "evaluate_stream(..., score_future=True)."
+            f"task {task}. Measure them with evaluate_stream(..., score_future=True)."
         )
-    baseline = np.asarray(baseline, dtype=np.float64)
-    if baseline.shape not in ((), (len(matrix),)):
+    untrained = np.asarray(baseline, dtype=np.float64)
+    if untrained.shape not in ((), (n_tasks,)):
         raise ValueError(
-            f"baseline must be one accuracy, or one per task, so {len(matrix)}; got {baseline}."
+            f"baseline must be one accuracy, or one per task, so {n_tasks}; got {untrained}."
         )
-    _check_fractions(baseline, "baseline")
-    return float(np.mean(ahead - np.broadcast_to(baseline, len(matrix))[1:]))
+    _check_fractions(untrained, "baseline")
+    untrained = np.broadcast_to(untrained, n_tasks)
+    gains = before_learned - untrained[1:]
+    return float(gains.mean())
 
 
-def _check_accuracy_matrix(accuracy_matrix, *, min_tasks=1):
+def _check_accuracy_matrix(
+    accuracy_matrix: ArrayLike, *, min_tasks: int = 1
+) -> NDArray[np.float64]:
     """Return the matrix as float64, with NaN for masked entries; raise if it is not valid."""
-    matrix, name = accuracy_matrix, "accuracy_matrix"
-    if isinstance(matrix, np.ma.MaskedArray):
-        matrix = matrix.astype(np.float64).filled(np.nan)
-    matrix = check_array(
-        as_numpy(matrix, name), dtype=np.float64, ensure_all_finite="allow-nan", input_name=name
+    if isinstance(accuracy_matrix, np.ma.MaskedArray):
+        accuracy_matrix = np.ma.filled(accuracy_matrix.astype(np.float64), np.nan)
+    matrix: NDArray[np.float64] = check_array(
+        as_numpy(accuracy_matrix, "accuracy_matrix"),
+        dtype=np.float64,
+        ensure_all_finite="allow-nan",
+        input_name="accuracy_matrix",
     )
-    if matrix.shape[0] != matrix.shape[1]:
+    n_rows, n_columns = matrix.shape
+    if n_rows != n_columns:
         raise ValueError(
             "accuracy_matrix must be square, one row and one column per task; "
             f"got shape {matrix.shape}."
         )
-    if len(matrix) < min_tasks:
+    if n_rows < min_tasks:
         raise ValueError(f"At least {min_tasks} tasks are needed; accuracy_matrix has 1.")
-    if np.isnan(matrix[np.tril_indices_from(matrix)]).any():
+    learned = matrix[np.tril_indices_from(matrix)]
+    if np.isnan(learned).any():
         raise ValueError(
             "accuracy_matrix may hold NaN above the diagonal only: row i needs the accuracy on "
             "every task up to task i."
         )
-    _check_fractions(matrix[~np.isnan(matrix)], "accuracy_matrix")
+    is_measured = ~np.isnan(matrix)
+    _check_fractions(matrix[is_measured], "accuracy_matrix")
     return matrix
 
 
-def _check_fractions(values, name):
+def _check_fractions(values: NDArray[np.float64], name: str) -> None:
     """Raise if accuracies are not fractions, such as NaN or values in percent."""
-    outside = values[~((values >= 0) & (values <= 1))]
-    if outside.size:
-        raise ValueError(
-            f"{name} must hold accuracies as fractions in [0, 1]; got {float(outside[0])!r}."
-        )
+    is_fraction = (values >= 0) & (values <= 1)
+    if not is_fraction.all():
+        first = float(values[~is_fraction][0])
+        raise ValueError(f"{name} must hold accuracies as fractions in [0, 1]; got {first!r}.")
 
 
-def _check_task_sizes(task_sizes, n_tasks):
+def _check_task_sizes(task_sizes: ArrayLike | None, n_tasks: int) -> NDArray[np.float64]:
     """Return one positive weight per task."""
-    sizes = np.asarray(np.ones(n_tasks) if task_sizes is None else task_sizes, dtype=np.float64)
-    if sizes.shape != (n_tasks,) or not (np.isfinite(sizes) & (sizes > 0)).all():
+    if task_sizes is None:
+        return np.ones(n_tasks)
+    sizes = np.asarray(task_sizes, dtype=np.float64)
+    is_positive = np.isfinite(sizes) & (sizes > 0)
+    if sizes.shape != (n_tasks,) or not is_positive.all():
         raise ValueError(
             f"task_sizes must hold one positive number per task, so {n_tasks}; got {task_sizes!r}."
         )

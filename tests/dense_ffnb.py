@@ -1,4 +1,4 @@
-"""The paper's equations on dense matrices, as they are printed; NumPy and SciPy alone, nothing is shared.
+"""The paper's equations on dense matrices, as they are printed, without code of the package.
 
 Samples are rows here, so a printed W psi is ``psi @ W.T``. Numbers in brackets are the paper's. By
 default the implementation has the readings of the package; `READINGS` are others. With FPHA's

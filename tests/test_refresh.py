@@ -197,7 +197,7 @@ def test_densities_of_normal_classes_follow():
     model.partial_fit(X[950:], labels[950:])
     anew = pickle.loads(pickle.dumps(model))
     assert np.mean(model.predict(X) == anew.predict(X)) > 0.97
-    assert_allclose(model.predict_proba(X), anew.predict_proba(X), atol=0.1)
+    assert_allclose(model.predict_proba(X), anew.predict_proba(X), atol=0.12)
 
 
 def test_files_and_copies(tmp_path):

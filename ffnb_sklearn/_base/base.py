@@ -5,45 +5,35 @@ from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
 from .._inputs.labels import label_positions
+from .._inputs.locks import exclusive
 from .._inputs.seeds import advance
 from .._inputs.sparse import samples_on
-from ..core.device import as_array, as_tensor, plain_torch, resolve_device
-from ..core.model import Task
-from ..streams import class_incremental_tasks
+from .._inputs.tasks import class_incremental_tasks
+from ..core.device import as_array, plain_torch, resolve_device
 from .priors import LEAST, unseen_scores
 from .state import learned_attribute
-from .transactions import exclusive
 from .validation import check_inputs, check_samples
 
-__all__ = ["ClassIncrementalClassifier", "task_on"]
-
-
-def task_on(device, state, X, positions, weights):
-    """Return a task of validated samples on a device; positions are numbers of classes."""
-    return Task(
-        samples_on(device, X, state),
-        as_tensor(positions, device=device, dtype=torch.int64),
-        as_tensor(weights, device=device),
-    )
+__all__ = ["ClassIncrementalClassifier"]
 
 
 class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers that learn classes incrementally.
 
-    Everything that a classifier has learned is in its attribute `_state`, which is replaced and
-    never changed. A prediction reads it once. A call that learns replaces it when nothing can fail
-    any more, and is `exclusive`. Subclasses define how the model learns a task (`_taught`).
+    The attribute `_state` holds everything that a classifier has learned. It is replaced and never
+    changed, and a prediction reads it once. A call that learns replaces it when nothing can fail
+    any more, and is `exclusive`. Subclasses define how the model learns a task (`_learn_task`).
     """
 
     # Parameters that all subclasses have.
-    _parameter_constraints: ClassVar[dict] = {
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "n_layers": [Interval(Integral, 1, None, closed="left")],
         "classes_per_task": [Interval(Integral, 1, None, closed="left"), None],
         "device": [str],
@@ -67,8 +57,9 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         if reset and self.classes_per_task is not None:
             tasks = class_incremental_tasks(y, classes_per_task=self.classes_per_task)
         for task in tasks:
-            state = self._after_samples(state, X[task], y[task], weights[task])
-        self._keep(state.declaring(classes), is_first=is_first)
+            state = self._learn_samples(state, X[task], y[task], weights[task])
+        state = state.declaring(classes)
+        self._keep(state, is_first=is_first)
         return self
 
     def _keep(self, state, *, is_first=False):
@@ -79,33 +70,38 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         self._state = state
 
     @plain_torch
-    def _after_samples(self, state, X, y, weights):
-        """Return the state after a task with validated samples."""
+    def _learn_samples(self, state, X, y, weights):
+        """Return the state after a task with validated samples, and print a line if verbose."""
         start = perf_counter()
+        n_before = state.n_arrived
         positions, arrived = label_positions(y, state.arrived)
-        state = self._taught(state, X, positions, arrived, weights)
-        return self._after_task(state, state.model, arrived, len(y), perf_counter() - start)
-
-    def _after_task(self, state, model, arrived, n_samples, seconds):
-        """Return the state after a task, and print a line if verbose."""
-        n_known = 0 if state.arrived is None else len(state.arrived)
-        state = state.after_task(model, arrived)
+        state = self._learn_task(state, X, positions, arrived, weights)
+        state = state.after_task(state.model, arrived)
         if self.verbose:
-            losses = model.loss_curve
-            epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, " if losses else ""
+            seconds = perf_counter() - start
+            epochs = ""
+            losses = state.model.loss_curve
+            if losses:
+                epochs = f"{len(losses)} epochs, loss {losses[-1]:.3g}, "
             print(
-                f"[{type(self).__name__}] task {len(state.task_classes)}: {n_samples} samples, "
-                f"{len(arrived) - n_known} new classes, {len(arrived)} known, {epochs}"
+                f"[{type(self).__name__}] task {len(state.task_classes)}: {len(y)} samples, "
+                f"{len(arrived) - n_before} new classes, {len(arrived)} known, {epochs}"
                 f"{seconds:.2f} s"
             )
         return state
 
-    def _taught(self, state, X, positions, arrived, weights):
+    def _learn_task(self, state, X, positions, arrived, weights):
         """Return the state with the model after a task; start a new model if there is none.
 
         Samples have a position in `arrived`, which holds the labels seen by the end of the task.
         """
         raise NotImplementedError
+
+    def _clone_in_state(self, state, **parameters):
+        """Return a clone with other values of some parameters, and with a state of its own."""
+        estimator = clone(self).set_params(**parameters)
+        estimator._state = state
+        return estimator
 
     def _learned_state(self):
         """Return the learned state; callers read it once, because it may be replaced meanwhile."""
@@ -118,7 +114,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         return state
 
     def _present_state(self):
-        """Return the learned state as predictions use it, which may follow changed parameters."""
+        """Return the learned state with the present parameters of predictions."""
         return self._learned_state()
 
     def __sklearn_is_fitted__(self):
@@ -141,18 +137,26 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"This {type(self).__name__} has learned features without names.")
         return names
 
-    def _scores(self, state, X):
-        """Return the scores of the known classes, in order of arrival."""
-        return as_array(state.model.scores(self._samples(state, X)))
-
-    def _most_likely(self, state, X, order):
-        """Return the positions of the highest scores, the first in `order` of equal scores."""
-        return order[self._scores(state, X)[:, order].argmax(axis=1)]
-
     def _samples(self, state, X):
         """Validate samples and return them in the form that the core takes."""
         X, _ = check_inputs(self, X, state)
-        return samples_on(resolve_device(self.device), X, state)
+        device = resolve_device(self.device)
+        return samples_on(device, X, state)
+
+    def _scores(self, state, samples):
+        """Return the scores of the classes seen, in order of arrival."""
+        scores = state.model.scores(samples)
+        return as_array(scores)
+
+    def _logits(self, state, samples):
+        """Return scores of the classes seen whose softmax is the probability of each class."""
+        return self._scores(state, samples)
+
+    def _most_likely(self, state, samples, order):
+        """Return the positions of the highest scores, the first in `order` of equal scores."""
+        scores = self._scores(state, samples)
+        best = scores[:, order].argmax(axis=1)
+        return order[best]
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags, which declare that sparse samples are accepted."""
@@ -160,7 +164,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def decision_function(self, X):
+    def decision_function(self, X: object) -> npt.NDArray[np.float64]:
         """Return the scores of the classes.
 
         Parameters
@@ -172,12 +176,13 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples,)
             One column per entry of `classes_`. The score of a class that was declared and never
-            seen is finite and lower than all others of the sample: by the range of these, and by at
+            seen is finite and lower than all other scores of the sample: by their range, and by at
             least 36. For two classes, half the difference of their scores, which is positive if the
             second class is more likely.
         """
         state = self._present_state()
-        scores = self._scores(state, X)
+        samples = self._samples(state, X)
+        scores = self._scores(state, samples)
         if len(state.classes) == 2:
             # Differences are exact, so all samples have the same score if one class was seen.
             scores = scores - scores.min(axis=1, keepdims=True)
@@ -186,7 +191,7 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             return 0.5 * (scores[:, 1] - scores[:, 0])
         return scores
 
-    def predict(self, X):
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
         """Return the most likely label of each sample.
 
         Parameters
@@ -200,9 +205,12 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             Labels that have been seen.
         """
         state = self._present_state()
-        return state.arrived[self._most_likely(state, X, np.argsort(state.arrived))]
+        samples = self._samples(state, X)
+        order = np.argsort(state.arrived)
+        positions = self._most_likely(state, samples, order)
+        return state.arrived[positions]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the probabilities of the classes.
 
         Parameters
@@ -217,10 +225,12 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             seen. The label that `predict` returns has the largest probability.
         """
         state = self._present_state()
-        probabilities = np.maximum(softmax(self._logits(state, X), axis=1), LEAST)
+        samples = self._samples(state, X)
+        probabilities = softmax(self._logits(state, samples), axis=1)
+        probabilities = np.maximum(probabilities, LEAST)
         return state.by_class(probabilities, 0.0)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: object) -> npt.NDArray[np.float64]:
         """Return the logarithms of the probabilities of the classes.
 
         Parameters
@@ -235,10 +245,9 @@ class ClassIncrementalClassifier(ClassifierMixin, BaseEstimator):
             which is the value of a class that was declared and never seen.
         """
         state = self._present_state()
+        samples = self._samples(state, X)
         # Computed from the scores, because logarithms of tiny probabilities lose digits.
-        logarithms = np.maximum(log_softmax(self._logits(state, X), axis=1), np.log(LEAST))
-        return state.by_class(logarithms, np.log(LEAST))
-
-    def _logits(self, state, X):
-        """Return scores of the known classes whose softmax is the probability of each."""
-        return self._scores(state, X)
+        logarithms = log_softmax(self._logits(state, samples), axis=1)
+        lowest = np.log(LEAST)
+        logarithms = np.maximum(logarithms, lowest)
+        return state.by_class(logarithms, lowest)

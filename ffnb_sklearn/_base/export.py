@@ -10,63 +10,43 @@ from .._inputs.sparse import N_COLUMNS
 from ..core.device import with_tensors
 from ..core.features.feature_map import classifier_columns
 
-__all__ = ["ExportMixin", "TorchHead"]
+__all__ = ["TorchHead", "torch_module"]
 
 
-class ExportMixin:
-    """Method of `FFNBClassifier` that makes a module of torch."""
+def torch_module(state, head, priors, dtype):
+    """Return the solved classifier as a module of torch with buffers of a dtype.
 
-    def to_torch(self, dtype="float32"):
-        """Return the solved classifier as a module of torch, to be used without this package.
-
-        It does not change when the estimator does. ``nn.Sequential(network, clf.to_torch())`` goes
-        from images to scores; `torch.export` and ONNX can store it.
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}, default="float32"
-            Type of the buffers, and of the samples that the module takes.
-
-        Returns
-        -------
-        torch.nn.Module
-            Maps samples to scores, of shape (n_samples, n_labels), on the CPU at first. Its
-            attribute `classes_` holds the labels of the columns: those that were seen, sorted. The
-            module `probabilities` in it maps the scores to probabilities. With two labels, half the
-            difference of the scores is the value of `decision_function`.
-
-        Raises
-        ------
-        ValueError
-            If `dtype` is another one, if the model has numbers beyond the range of `dtype`, or if
-            the first samples were sparse and had more than 2000 features, which the classifier
-            keeps sparse or projects.
-        """
-        if dtype not in ("float32", "float64"):
-            raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-        state = self._present_state()
-        if state.projection is not None:
-            raise ValueError(
-                "to_torch needs a classifier that has learned dense samples first, or sparse "
-                f"samples of at most {N_COLUMNS} features; got sparse samples of "
-                f"{state.n_features_in} features."
-            )
-        module = TorchHead(state, self._head(state), self._class_priors(state)).eval()
-        if dtype == "float64":
-            return module
-        if not all(map(_fits_float32, module.buffers())):
-            raise ValueError(
-                "to_torch needs dtype='float64' for this model, or features of another unit: some "
-                "of its numbers are beyond the range of float32, 1e-38 to 3e38."
-            )
-        return module.float()
+    Parameters are those of `TorchHead`; `dtype` is "float32" or "float64".
+    """
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    if state.projection is not None:
+        raise ValueError(
+            "to_torch needs a classifier that has learned dense samples first, or sparse "
+            f"samples of at most {N_COLUMNS} features; got sparse samples of "
+            f"{state.n_features_in} features."
+        )
+    module = TorchHead(state, head, priors).eval()
+    if dtype == "float64":
+        return module
+    if not all(map(_fits_float32, module.buffers())):
+        raise ValueError(
+            "to_torch needs dtype='float64' for this model, or features of another unit: some "
+            "of its numbers are beyond the range of float32, 1e-38 to 3e38."
+        )
+    return module.float()
 
 
 def _fits_float32(buffer):
     """Return whether float32 has all entries of a buffer, and not only zeros of a column."""
-    largest = buffer.abs().amax(0) if buffer.ndim > 1 and len(buffer) else buffer.abs()
-    is_lost = (buffer.ndim > 1) & (largest > 0.0) & (largest < torch.finfo(torch.float32).tiny)
-    return not bool(torch.any(is_lost | (largest > torch.finfo(torch.float32).max)))
+    limits = torch.finfo(torch.float32)
+    magnitudes = buffer.abs()
+    if buffer.ndim <= 1 or len(buffer) == 0:
+        return not bool(torch.any(magnitudes > limits.max))
+    largest = magnitudes.amax(0)
+    is_lost = (largest > 0.0) & (largest < limits.tiny)
+    is_too_large = largest > limits.max
+    return not bool(torch.any(is_lost | is_too_large))
 
 
 class TorchHead(nn.Module):
@@ -91,27 +71,38 @@ class TorchHead(nn.Module):
 
     def __init__(self, state, head, priors):
         super().__init__()
-        model, order = state.model, np.argsort(state.arrived)
+        model = state.model
+        order = np.argsort(state.arrived)
         self.classes_ = state.arrived[order]
         # A pickle would draw the band of a seed again.
-        features = replace(model.features, shared=replace(model.features.shared, seed=None))
+        shared_band = replace(model.features.shared, seed=None)
+        features = replace(model.features, shared=shared_band)
         columns = classifier_columns(features, model.settings.skip_connection)
-        self.register_buffer("_columns", torch.tensor(columns, device="cpu"))
-        self._repair = None if state.repair is None else _Stored(state.repair)
+        self._register_numbers("_columns", columns)
+        self._repair = None
+        if state.repair is not None:
+            self._repair = _Stored(state.repair)
         self._features = _Stored(features)
         self._scores = head.scores_module(priors)
-        self.register_buffer("_order", torch.tensor(order, device="cpu"))
-        n_samples = sum(one.n_samples for one in model.moments)
-        self.probabilities = _Probabilities(head.logits_module(), n_samples, len(order))
+        self._register_numbers("_order", order)
+        self.probabilities = _Probabilities(head.logits_module(), state.n_samples, len(order))
+
+    def _register_numbers(self, name, numbers):
+        """Store the numbers of columns as a buffer."""
+        self.register_buffer(name, torch.tensor(numbers, device="cpu"))
 
     def forward(self, X):
         """Return the scores of samples, of shape (n_samples, n_arrived)."""
         if self._repair is not None:
             repair = self._repair.value()
-            X = X if repair.offset is None else X - repair.offset
-            X = X if repair.scale is None else X / repair.scale
-        features = self._features.value()(X)[:, self._columns]
-        return self._scores(features)[:, self._order]
+            if repair.offset is not None:
+                X = X - repair.offset
+            if repair.scale is not None:
+                X = X / repair.scale
+        feature_map = self._features.value()
+        features = feature_map(X)[:, self._columns]
+        scores = self._scores(features)
+        return scores[:, self._order]
 
 
 class _Stored(nn.Module):
@@ -119,9 +110,9 @@ class _Stored(nn.Module):
 
     def __init__(self, value):
         super().__init__()
-        self._without_arrays = with_tensors(value, self._registered)
+        self._without_arrays = with_tensors(value, self._register_array)
 
-    def _registered(self, array):
+    def _register_array(self, array):
         """Register an array as the next buffer, and return an empty array in its place."""
         self.register_buffer(f"_{len(self._buffers)}", torch.tensor(array, device="cpu"))
         return np.empty(0)
@@ -133,9 +124,9 @@ class _Stored(nn.Module):
 
 
 class _Probabilities(nn.Module):
-    """Probabilities of scores, with room for samples unlike all that were learned.
+    """Probabilities of scores, which allow for samples unlike all that were learned.
 
-    See `ffnb_sklearn._base.priors.with_unforeseen`.
+    See `ffnb_sklearn._base.priors.allow_for_unforeseen`.
     """
 
     def __init__(self, logits, n_samples, n_classes):
@@ -145,5 +136,6 @@ class _Probabilities(nn.Module):
         self._n_classes = n_classes
 
     def forward(self, scores):
-        probabilities = self._logits(scores).softmax(1)
+        logits = self._logits(scores)
+        probabilities = logits.softmax(1)
         return (1.0 - self._share) * probabilities + self._share / self._n_classes

@@ -10,34 +10,35 @@ from .._inputs.labels import check_labels
 
 __all__ = [
     "LEAST",
+    "allow_for_unforeseen",
     "check_priors",
     "class_priors",
     "unseen_scores",
-    "with_unforeseen",
 ]
 
 # Least probability, so that logarithms are finite and agree with the probabilities.
 LEAST = 1e-280
 
-# Least distance of the score of a class without samples from the scores of its row: a softmax gives
-# the class less than the rounding of 1.
+# Least distance of the score of a class without samples below the other scores of a sample: a
+# softmax gives the class less than the rounding of 1.
 _UNSEEN_MARGIN = -np.log(np.finfo(np.float64).eps)
 
 # Least prior; smaller priors are raised to it, so that logarithm and inverse are far from overflow.
 _LEAST_PRIOR = 1e-200
 
 
-def with_unforeseen(logits, n_samples):
+def allow_for_unforeseen(logits, n_samples):
     r"""Return logarithms of probabilities that allow for samples unlike all that were learned.
 
     By Laplace's rule of succession, an event that none of N samples showed has the probability
     :math:`\delta = 1 / (N + 2)`. For such a sample all C classes are equally likely, so the
     probabilities become :math:`(1 - \delta) p_c + \delta / C`, in the same order.
     """
-    share = 1.0 / (n_samples + 2.0)
-    return np.logaddexp(
-        log_softmax(logits, axis=1) + np.log1p(-share), np.log(share / logits.shape[1])
-    )
+    n_classes = logits.shape[1]
+    unforeseen = 1.0 / (n_samples + 2.0)
+    log_foreseen = np.log1p(-unforeseen)
+    log_probabilities = log_softmax(logits, axis=1)
+    return np.logaddexp(log_foreseen + log_probabilities, np.log(unforeseen / n_classes))
 
 
 def unseen_scores(scores):
@@ -47,9 +48,11 @@ def unseen_scores(scores):
     at least a unit in the last place. It is finite and of the scale of the row, because tools of
     scikit-learn sum, scale and compare scores.
     """
-    least = scores.min(axis=1, keepdims=True)
-    margin = np.maximum(scores.max(axis=1, keepdims=True) - least, _UNSEEN_MARGIN)
-    return np.minimum(least - margin, np.nextafter(least, -np.inf))
+    lowest = scores.min(axis=1, keepdims=True)
+    highest = scores.max(axis=1, keepdims=True)
+    margin = np.maximum(highest - lowest, _UNSEEN_MARGIN)
+    next_below = np.nextafter(lowest, -np.inf)
+    return np.minimum(lowest - margin, next_below)
 
 
 def check_priors(priors, arrived):
@@ -76,13 +79,15 @@ def check_priors(priors, arrived):
             )
 
 
-def class_priors(priors, arrived, weights):
+def class_priors(priors, arrived, class_weights):
     """Return the priors of the labels learned, which are positive and sum to one."""
     check_priors(priors, arrived)
+    weights = class_weights
     if isinstance(priors, Mapping):
         weights = np.array([float(priors[label]) for label in arrived.tolist()])
     elif priors == "uniform":
         weights = np.ones(len(arrived))
     # Divided twice, because the sum of large weights may overflow.
     relative = weights / weights.max()
-    return np.maximum(relative / relative.sum(), _LEAST_PRIOR)
+    shares = relative / relative.sum()
+    return np.maximum(shares, _LEAST_PRIOR)

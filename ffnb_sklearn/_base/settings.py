@@ -30,7 +30,8 @@ __all__ = [
 
 # Most neurons of the automatic shared band, and most weights of all of them: wide inputs need
 # fewer. With a random projection there are none: as many further columns of it gain more.
-_MOST_SHARED, _MOST_SHARED_WEIGHTS = 500, 360_000
+_MOST_SHARED = 500
+_MOST_SHARED_WEIGHTS = 360_000
 
 # Most neurons of the automatic shared band beside trained bands, which add nothing to many.
 _MOST_BESIDE_BANDS = 50
@@ -67,17 +68,27 @@ def settings_of(estimator, n_inputs, projection):
             "skip_connection=False, shared_band_size=0 and band_size=0 leave the classifier "
             "no features; at least one of them must be on."
         )
-    solution_parameters(estimator)
-    values = _plain(Settings, vars(estimator) | vars(bands_of(estimator)))
-    values["p"] = _kept_axes(estimator)
+    bands = bands_of(estimator)
+    _check_units(estimator, bands)
+    values = _plain_values(Settings, vars(estimator) | vars(bands))
+    values["p"] = _kept_axes(estimator.p, estimator.n_layers)
     if values["shared_band_size"] == "auto":
-        most = _MOST_BESIDE_BANDS if estimator.band_size else _MOST_SHARED
-        fitting = min(most, _MOST_SHARED_WEIGHTS // n_inputs)
-        values["shared_band_size"] = fitting if projection is None else 0
+        values["shared_band_size"] = _automatic_shared_band_size(estimator, n_inputs, projection)
     if projection is not None and projection.keeps_sparse:
         values["band_size"] = 0
-        values["rank"] = _SPARSE_RANK if values["rank"] == "auto" else values["rank"]
-    return Settings(**values, descent=descent_of(bands_of(estimator)))
+        if values["rank"] == "auto":
+            values["rank"] = _SPARSE_RANK
+    return Settings(**values, descent=descent_of(bands))
+
+
+def _automatic_shared_band_size(estimator, n_inputs, projection):
+    """Return the number of shared neurons that "auto" stands for."""
+    if projection is not None:
+        return 0
+    most_neurons = _MOST_SHARED
+    if estimator.band_size:
+        most_neurons = _MOST_BESIDE_BANDS
+    return min(most_neurons, _MOST_SHARED_WEIGHTS // n_inputs)
 
 
 # Defaults of the parameters that only trained bands read.
@@ -88,9 +99,9 @@ def warn_of_idle_parameters(estimator):
     """Warn of parameters of trained bands beside ``band_size=0``, which trains none."""
     if estimator.band_size:
         return
-    idle = [name for name, value in _IDLE.items() if getattr(estimator, name) != value]
-    bands, default_bands = vars(bands_of(estimator)), vars(Bands())
-    for name, value in bands.items():
+    idle = [name for name, default in _IDLE.items() if getattr(estimator, name) != default]
+    default_bands = vars(Bands())
+    for name, value in vars(bands_of(estimator)).items():
         if name not in _OF_SOLUTION_IN_BANDS and value != default_bands[name]:
             idle.append(f"bands__{name}")
     if idle:
@@ -105,20 +116,29 @@ def warn_of_idle_parameters(estimator):
 def solution_parameters(estimator):
     """Return the parameters that belong to the solved classifier alone, by name."""
     bands = bands_of(estimator)
+    _check_units(estimator, bands)
+    parameters = {}
+    for name in _OF_SOLUTION:
+        parameters[name] = getattr(estimator, name)
+    for name in _OF_SOLUTION_IN_BANDS:
+        parameters[name] = getattr(bands, name)
+    return parameters
+
+
+def _check_units(estimator, bands):
+    """Raise if an automatic ridge is to have an absolute unit."""
     if bands.units == "absolute" and estimator.epsilon == "auto":
         raise ValueError(
             'epsilon="auto" is a ridge relative to the variance; Bands(units="absolute") needs a '
             "number."
         )
-    given = {name: getattr(estimator, name) for name in _OF_SOLUTION}
-    return given | {name: getattr(bands, name) for name in _OF_SOLUTION_IN_BANDS}
 
 
-def solved_settings(estimator, settings, given):
-    """Return the settings of a model with given parameters of the solved classifier."""
+def solved_settings(estimator, settings, parameters):
+    """Return the settings of a model with other parameters of the solved classifier."""
     constraints = estimator._parameter_constraints | Bands._parameter_constraints
-    validate_parameter_constraints(constraints, given, type(estimator).__name__)
-    return replace(settings, **_plain(Settings, given))
+    validate_parameter_constraints(constraints, parameters, type(estimator).__name__)
+    return replace(settings, **_plain_values(Settings, parameters))
 
 
 def descent_of(source):
@@ -127,35 +147,39 @@ def descent_of(source):
     Parameters that the estimator lacks have the defaults of `Bands`, which have no patience.
     """
     parameters = {"patience": None} | vars(Bands()) | vars(source)
-    return Descent(**_plain(Descent, parameters))
+    return Descent(**_plain_values(Descent, parameters))
 
 
-def _kept_axes(estimator):
+def _kept_axes(p, n_layers):
     """Return the parameter `p` as a tuple of one plain number per layer."""
-    p, n_layers = estimator.p, estimator.n_layers
-    axes = list(p) if isinstance(p, Sequence) else [p] * n_layers
+    axes = [p] * n_layers
+    if isinstance(p, Sequence):
+        axes = list(p)
     if len(axes) != n_layers:
         raise ValueError(
             f"p must have one entry per layer, n_layers={n_layers}; got {len(axes)} entries."
         )
-    for one in axes:
-        is_number = isinstance(one, Integral) and one >= 0
-        is_share = isinstance(one, Real) and 0.0 < one < 1.0
-        if not is_number and not is_share:
-            raise ValueError(
-                "p must be an int of at least 0 or a float in (0, 1), or a sequence of "
-                f"these; got {one!r}."
-            )
-    return tuple(int(one) if isinstance(one, Integral) else float(one) for one in axes)
+    return tuple(map(_kept_axes_of_layer, axes))
 
 
-def _plain(kind, parameters):
+def _kept_axes_of_layer(p):
+    """Return a number of axes as an int, and a share of the energy as a float."""
+    if isinstance(p, Integral) and p >= 0:
+        return int(p)
+    if isinstance(p, Real) and 0.0 < p < 1.0:
+        return float(p)
+    raise ValueError(
+        f"p must be an int of at least 0 or a float in (0, 1), or a sequence of these; got {p!r}."
+    )
+
+
+def _plain_values(settings_class, parameters):
     """Return the parameters that are fields of settings, in plain types; "auto" may be None."""
-    return {
-        one.name: _plain_value(parameters[one.name], one.type)
-        for one in fields(kind)
-        if one.name in parameters
-    }
+    values = {}
+    for field in fields(settings_class):
+        if field.name in parameters:
+            values[field.name] = _plain_value(parameters[field.name], field.type)
+    return values
 
 
 def _plain_value(value, hint):
@@ -163,17 +187,20 @@ def _plain_value(value, hint):
 
     scikit-learn's constraints accept False as the integer 0, and members of enumerations.
     """
-    kinds = get_args(hint) or (hint,)
-    # A boolean of NumPy is no bool.
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        # A boolean of NumPy is no bool.
+        value = value.item()
     if value is None:
         return None
-    if float in kinds:
+    field_types = get_args(hint) or (hint,)
+    if float in field_types:
         # A shrinkage or ridge of None is estimated.
         return None if value == "auto" else float(value)
     if isinstance(value, str):
         return str.__str__(value)
-    return int(value) if int in kinds else value
+    if int in field_types:
+        return int(value)
+    return value
 
 
 def check_continuation(before, now):
@@ -209,32 +236,45 @@ def check_seed(seed, random_state):
 def check_mergeable(mine, theirs):
     """Raise if two states cannot be merged because their features or parameters differ."""
     check_labels(theirs.arrived, mine.arrived, "other.classes_")
-    ours, others = _conditions(mine), _conditions(theirs)
-    different = [name for name, value in ours.items() if not np.array_equal(value, others[name])]
-    if different:
-        is_repaired = not {"offset_", "scale_"}.isdisjoint(different)
-        raise ValueError(
-            "other must have been fitted on the same features with the same parameters; it differs "
-            f"in {', '.join(different)}.{' Fit both with scale=False.' if is_repaired else ''}"
-        )
+    conditions = _merge_conditions(mine)
+    other_conditions = _merge_conditions(theirs)
+    different = []
+    for name, value in conditions.items():
+        if not np.array_equal(value, other_conditions[name]):
+            different.append(name)
+    if not different:
+        return
+    message = (
+        "other must have been fitted on the same features with the same parameters; it differs "
+        f"in {', '.join(different)}."
+    )
+    if "offset_" in different or "scale_" in different:
+        message += " Fit both with scale=False."
+    raise ValueError(message)
 
 
-def _conditions(state):
+def _merge_conditions(state):
     """Return by name all values that have to be equal in a merge."""
-    settings = vars(state.model.settings) | vars(state.model.settings.descent)
-    repair = state.repair
-    return {
+    model = state.model
+    conditions = {
         "n_features_in_": state.n_features_in,
         "feature_names_in_": state.feature_names_in,
         "the projection of sparse samples": state.projection,
-        "n_layers": len(state.model.settings.p),
-        **{_as_written(name): value for name, value in settings.items() if name not in _IMMATERIAL},
-        "random_state": state.model.seed,
-        "offset_": None if repair is None else repair.offset,
-        "scale_": None if repair is None else repair.scale,
+        "n_layers": len(model.settings.p),
     }
+    settings = vars(model.settings) | vars(model.settings.descent)
+    for name, value in settings.items():
+        if name not in _IMMATERIAL:
+            conditions[_parameter_name(name)] = value
+    conditions["random_state"] = model.seed
+    conditions["offset_"] = None
+    conditions["scale_"] = None
+    if state.repair is not None:
+        conditions["offset_"] = state.repair.offset
+        conditions["scale_"] = state.repair.scale
+    return conditions
 
 
-def _as_written(setting):
+def _parameter_name(setting):
     """Return the name of a setting as a parameter."""
     return f"bands__{setting}" if setting in Bands._parameter_constraints else setting

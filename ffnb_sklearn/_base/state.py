@@ -47,39 +47,64 @@ class State:
     @property
     def n_inputs(self):
         """Number of inputs of the model: features, or columns of the projection."""
-        return self.n_features_in if self.projection is None else self.projection.n_columns
+        if self.projection is None:
+            return self.n_features_in
+        return self.projection.n_columns
 
     @cached_property
     def arrived(self):
         """Labels seen, in order of arrival; None before the first task."""
-        return np.concatenate(self.task_classes) if self.task_classes else None
+        if not self.task_classes:
+            return None
+        return np.concatenate(self.task_classes)
+
+    @property
+    def n_arrived(self):
+        """Number of labels seen."""
+        return sum(map(len, self.task_classes))
+
+    @property
+    def class_weights(self):
+        """Total sample weight of each class seen, in order of arrival."""
+        return np.array([moments.weight for moments in self.model.moments])
+
+    @property
+    def n_samples(self):
+        """Number of samples learned."""
+        return sum(moments.n_samples for moments in self.model.moments)
 
     def __getstate__(self):
-        """Return the state without `arrived`, which follows from the rest."""
-        return {name: value for name, value in vars(self).items() if name != "arrived"}
+        """Return the state without `arrived`, which follows from the task classes."""
+        state = dict(vars(self))
+        state.pop("arrived", None)
+        return state
 
     def by_class(self, values, missing):
         """Return one column per entry of `classes`; `missing` fills those of labels not seen."""
         full = np.full((len(values), len(self.classes)), missing)
-        full[:, np.searchsorted(self.classes, self.arrived)] = values
+        columns = np.searchsorted(self.classes, self.arrived)
+        full[:, columns] = values
         return full
 
     def after_task(self, model, arrived):
         """Return the state after a task, given its model and the labels seen by then."""
-        new = arrived[0 if self.arrived is None else len(self.arrived) :]
-        tasks = (*self.task_classes, new) if len(new) else self.task_classes
-        return replace(self, model=model, task_classes=tasks).declaring(arrived)
+        task_classes = self.task_classes
+        new_labels = arrived[self.n_arrived :]
+        if len(new_labels):
+            task_classes = (*task_classes, new_labels)
+        state = replace(self, model=model, task_classes=task_classes)
+        return state.declaring(arrived)
 
     def declaring(self, labels):
         """Return the state with columns for more labels, if there are any."""
         if labels is None or not len(labels):
             return self
-        known = labels[:0] if self.classes is None else self.classes
-        return replace(self, classes=np.union1d(known, labels))
+        if self.classes is None:
+            return replace(self, classes=np.unique(labels))
+        return replace(self, classes=np.union1d(self.classes, labels))
 
     def without(self, labels, model):
         """Return the state without some labels, given a model without their classes."""
-        tasks = (np.setdiff1d(task, labels) for task in self.task_classes)
         repair_labels = self.repair_labels
         if repair_labels is not None:
             repair_labels = np.setdiff1d(repair_labels, labels)
@@ -88,12 +113,11 @@ class State:
             model=model,
             repair_labels=repair_labels,
             classes=np.setdiff1d(self.classes, labels),
-            task_classes=tuple(task for task in tasks if len(task)),
+            task_classes=_tasks_without(self.task_classes, labels),
         )
 
     def merged(self, other):
         """Return the state with the labels of another state, which still lacks its model."""
-        tasks = (np.setdiff1d(task, self.arrived) for task in other.task_classes)
         repair_labels = self.repair_labels
         if repair_labels is not None:
             repair_labels = np.union1d(repair_labels, other.repair_labels)
@@ -101,8 +125,18 @@ class State:
             self,
             repair_labels=repair_labels,
             classes=np.union1d(self.classes, other.classes),
-            task_classes=self.task_classes + tuple(task for task in tasks if len(task)),
+            task_classes=self.task_classes + _tasks_without(other.task_classes, self.arrived),
         )
+
+
+def _tasks_without(task_classes, labels):
+    """Return the labels of tasks without some labels; tasks that keep no label are left out."""
+    remaining = []
+    for task in task_classes:
+        remaining_labels = np.setdiff1d(task, labels)
+        if len(remaining_labels):
+            remaining.append(remaining_labels)
+    return tuple(remaining)
 
 
 def learned_attribute(read):
@@ -110,4 +144,9 @@ def learned_attribute(read):
 
     It raises `NotFittedError`, an `AttributeError`, while there is no state.
     """
-    return property(lambda estimator: read(estimator._learned_state()))
+
+    def attribute(estimator):
+        state = estimator._learned_state()
+        return read(state)
+
+    return property(attribute)

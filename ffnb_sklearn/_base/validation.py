@@ -26,8 +26,10 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
     and the given state, or a state of the features alone. Labels that only samples of weight 0 have
     are declared: scikit-learn gives them columns.
     """
-    known = None if state is None else state.classes
-    y = check_targets(y, known, "y")
+    learned_classes = None
+    if state is not None:
+        learned_classes = state.classes
+    y = check_targets(y, learned_classes, "y")
     try:
         check_consistent_length(X, y)
     except ValueError:
@@ -36,17 +38,19 @@ def check_samples(estimator, X, y, *, classes, sample_weight, state):
             check_inputs(estimator, X, state)
         raise
     if classes is not None:
-        classes = check_labels(classes, y if known is None else known, "classes")
+        labels_of_kind = y if learned_classes is None else learned_classes
+        classes = check_labels(classes, labels_of_kind, "classes")
     X, state = check_inputs(estimator, X, state)
     weights = _check_sample_weight(
         as_numpy(sample_weight, "sample_weight"), X, dtype=np.float64, ensure_non_negative=True
     )
-    used = weights > 0
-    if not used.all():
-        unused = np.unique(y[~used])
-        classes = unused if classes is None else np.union1d(classes, unused)
-        X, y, weights = X[used], y[used], weights[used]
-    return X, y, classes, weights, state
+    is_used = weights > 0
+    if is_used.all():
+        return X, y, classes, weights, state
+    declared = np.unique(y[~is_used])
+    if classes is not None:
+        declared = np.union1d(classes, declared)
+    return X[is_used], y[is_used], declared, weights[is_used], state
 
 
 def check_inputs(estimator, X, state, **checks):
@@ -72,17 +76,25 @@ def check_inputs(estimator, X, state, **checks):
                 "vectorizer if X holds texts, such as HashingVectorizer()."
             )
         raise
+    values = X
     if issparse(X):
         X = _without_repeated_entries(X)
-    values = X.data if issparse(X) else X
-    # Computing absolute values would copy X.
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        values = X.data
+    _check_magnitudes(values)
+    return X, state
+
+
+def _check_magnitudes(values):
+    """Raise if squares of the values would overflow in second moments."""
+    # Computing absolute values would copy the values.
+    highest = float(values.max(initial=0.0))
+    lowest = float(values.min(initial=0.0))
+    largest = max(highest, -lowest)
     if largest > _LARGEST:
         raise ValueError(
             f"X must have magnitudes of at most {_LARGEST:.0e}, whose moments can be computed; its "
             f"largest is {largest:.3e}. Rescale the features."
         )
-    return X, state
 
 
 def _without_repeated_entries(X):

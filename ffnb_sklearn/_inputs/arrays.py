@@ -43,20 +43,30 @@ def as_numpy(array, name):
                 f"layout {array.layout}. Pass {name}.to_dense() instead."
             )
         array = array.detach().cpu()
-        # NumPy lacks bfloat16.
-        return (array.float() if array.dtype == torch.bfloat16 else array).numpy()
-    if isinstance(array, np.ma.MaskedArray) and np.ma.count_masked(array):
+        if array.dtype == torch.bfloat16:
+            # NumPy lacks bfloat16.
+            array = array.float()
+        return array.numpy()
+    _check_masks(array, name)
+    for dtype in _dtypes(array):
+        if str(dtype).lower().startswith(_TIMES):
+            raise ValueError(
+                f"{name} must not hold times; got dtype {dtype}. Convert them to numbers, such as "
+                "seconds since a fixed date."
+            )
+    return array
+
+
+def _check_masks(array, name):
+    """Raise if an array has masked entries."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return
+    n_masked = np.ma.count_masked(array)
+    if n_masked:
         raise ValueError(
-            f"{name} must have no masked entries; got {np.ma.count_masked(array)} of {array.size}. "
+            f"{name} must have no masked entries; got {n_masked} of {array.size}. "
             f"Leave their samples out, or fill them by {name}.filled(...)."
         )
-    times = [dtype for dtype in _dtypes(array) if str(dtype).lower().startswith(_TIMES)]
-    if times:
-        raise ValueError(
-            f"{name} must not hold times; got dtype {times[0]}. Convert them to numbers, such as "
-            "seconds since a fixed date."
-        )
-    return array
 
 
 def _dtypes(array):

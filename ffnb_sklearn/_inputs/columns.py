@@ -24,7 +24,8 @@ _FAR = 100.0
 # Ratio of the largest standard deviation to those of a tenth of the columns that causes a warning.
 # Wine has 1400 and loses nothing; of many columns, a few are small by chance
 # (docs/user_guide/scaling.rst).
-_UNLIKE, _LEAST_SHARE = 2000.0, 0.1
+_UNLIKE = 2000.0
+_LEAST_SHARE = 0.1
 
 # Most columns that the warning names.
 _MOST_NAMED = 5
@@ -53,8 +54,10 @@ class ColumnRepair:
             return X @ sparse.diags_array(1.0 / self.scale)
         X = X.double()
         if self.offset is not None:
-            X = X - as_tensor(self.offset, device=X.device)
-        return X / as_tensor(self.scale, device=X.device)
+            offset = as_tensor(self.offset, device=X.device)
+            X = X - offset
+        scale = as_tensor(self.scale, device=X.device)
+        return X / scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,52 +77,70 @@ class ColumnSpreads:
         if sparse.issparse(X):
             X = sparse.csr_matrix(X, dtype=np.float64)
             mean, variance = mean_variance_axis(X, axis=0, weights=weights)
-            return cls(weights.sum(), mean, weights.sum() * variance)
+            weight = weights.sum()
+            return cls(weight, mean, weight * variance)
         # A memory map may be larger than memory.
+        chunk_size = max(1, _CHUNK_SIZE // X.shape[1])
         spreads = []
-        for rows in gen_batches(len(X), max(1, _CHUNK_SIZE // X.shape[1])):
+        for rows in gen_batches(len(X), chunk_size):
             chunk = X[rows].astype(np.float64)
-            chunk_weights = weights[rows]
-            mean = chunk_weights @ chunk / chunk_weights.sum()
-            scatter = chunk_weights @ np.square(chunk - mean)
-            spreads.append(cls(chunk_weights.sum(), mean, scatter))
+            spreads.append(cls._of_chunk(chunk, weights[rows]))
         return cls.merged(spreads)
 
     @classmethod
+    def _of_chunk(cls, X, weights):
+        """Compute the spreads of a few dense samples."""
+        weight = weights.sum()
+        mean = weights @ X / weight
+        deviations = X - mean
+        scatter = weights @ np.square(deviations)
+        return cls(weight, mean, scatter)
+
+    @classmethod
     def merged(cls, spreads):
-        """Return the spreads of the union of disjoint samples."""
+        """Return the spreads of the union of disjoint samples.
+
+        The scatter of the union is the scatter within the sets of samples, plus the scatter of
+        their means between them.
+        """
         weights = np.array([each.weight for each in spreads])
         means = np.array([each.mean for each in spreads])
-        mean = weights @ means / weights.sum()
+        weight = weights.sum()
+        mean = weights @ means / weight
         within = np.sum([each.scatter for each in spreads], axis=0)
         between = weights @ np.square(means - mean)
-        return cls(weights.sum(), mean, within + between)
+        return cls(weight, mean, within + between)
 
     @classmethod
     def of_moments(cls, moments, n_inputs):
         """Return the spreads of the first columns of the samples of some classes."""
         spreads = []
         for each in moments:
+            mean = each.mean[:n_inputs]
             factor = each.columns(slice(0, n_inputs)).astype(np.float64)
-            scatter = np.square(factor).sum(axis=0) + each.residual[:n_inputs]
-            spreads.append(cls(each.weight, each.mean[:n_inputs], scatter))
+            residual = each.residual[:n_inputs]
+            scatter = np.square(factor).sum(axis=0) + residual
+            spreads.append(cls(each.weight, mean, scatter))
         return cls.merged(spreads)
 
     def varying(self):
         """Return which columns are not constant, up to rounding."""
-        rounding = self.weight * np.square(LENGTH_ROUNDING * self.mean)
-        return self.scatter > rounding
+        length_rounding = LENGTH_ROUNDING * self.mean
+        scatter_rounding = self.weight * np.square(length_rounding)
+        return self.scatter > scatter_rounding
 
     def deviations(self):
         """Return the standard deviation of each column."""
-        return np.sqrt(self.scatter / self.weight)
+        variances = self.scatter / self.weight
+        return np.sqrt(variances)
 
     def repair(self, *, centring):
         """Return the standardisation by these spreads; constant columns are not divided."""
         offset = None
         if centring:
             offset = self.mean
-        return ColumnRepair(offset, np.where(self.varying(), self.deviations(), 1.0))
+        scale = np.where(self.varying(), self.deviations(), 1.0)
+        return ColumnRepair(offset, scale)
 
 
 def warn_of_columns(spreads, names):
@@ -131,11 +152,13 @@ def warn_of_columns(spreads, names):
     if not varying.any():
         return
     deviations = spreads.deviations()
-    widest = int(deviations.argmax())
     distances = np.abs(spreads.mean)
     whole_spread = np.sqrt(np.square(deviations).sum())
-    far = np.flatnonzero(varying & (distances > _FAR * deviations) & (distances > whole_spread))
-    small = np.flatnonzero(varying & (deviations < deviations[widest] / _UNLIKE))
+    is_far = (distances > _FAR * deviations) & (distances > whole_spread)
+    far = np.flatnonzero(varying & is_far)
+    widest = int(deviations.argmax())
+    is_small = deviations < deviations[widest] / _UNLIKE
+    small = np.flatnonzero(varying & is_small)
     findings = []
     if len(far):
         findings.append(
@@ -160,10 +183,12 @@ def warn_of_columns(spreads, names):
 
 def _listed(columns, names):
     """Return the names or the numbers of columns, the first few of many."""
-    shown = [str(column) for column in columns[:_MOST_NAMED]]
-    if names is not None:
-        shown = [repr(str(names[column])) for column in columns[:_MOST_NAMED]]
-    text = ", ".join(shown)
+    first_columns = columns[:_MOST_NAMED]
+    if names is None:
+        texts = [str(column) for column in first_columns]
+    else:
+        texts = [repr(str(names[column])) for column in first_columns]
+    text = ", ".join(texts)
     if len(columns) > _MOST_NAMED:
         text += f" and {len(columns) - _MOST_NAMED} more"
     noun = "column" if len(columns) == 1 else "columns"

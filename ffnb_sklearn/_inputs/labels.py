@@ -37,101 +37,132 @@ def check_labels(labels, known, name):
         raise ValueError(f"{name} must be one-dimensional; got an array of shape {labels.shape}.")
     if not len(labels):
         # The dtype of an empty list is float64, which would make numbers inexact.
-        return np.empty(0, dtype=np.int64 if known is None else known.dtype)
+        dtype = np.int64 if known is None else known.dtype
+        return np.empty(0, dtype=dtype)
     if labels.dtype.kind not in _KINDS:
-        labels = _of_one_kind(labels.tolist(), name)
+        labels = _labels_of_one_kind(labels.tolist(), name)
     if labels.dtype.kind == "f":
         _check_exact(labels, name)
-    if labels.dtype.kind == "u" and labels.max() > _LARGEST:
-        raise _too_large(name, labels.max())
+    if labels.dtype.kind == "u":
+        _check_range(int(labels.max()), name)
     kind = _KINDS[labels.dtype.kind]
-    if known is not None and kind != _KINDS[known.dtype.kind]:
+    if known is not None:
+        _check_kind(labels, known, name)
+    if kind == "number":
+        # Together, signed and unsigned integers would become floats, which merge large labels.
+        return labels.astype(np.int64, copy=False)
+    return labels
+
+
+def _check_kind(labels, known, name):
+    """Raise unless labels are of the kind of the known labels."""
+    kind = _KINDS[labels.dtype.kind]
+    known_kind = _KINDS[known.dtype.kind]
+    if kind != known_kind:
         raise ValueError(
-            f"{name} must hold labels of the kind seen before, {_KINDS[known.dtype.kind]} as in "
+            f"{name} must hold labels of the kind seen before, {known_kind} as in "
             f"{known[:3].tolist()}; got {kind} as in {labels[:3].tolist()}."
         )
-    # Together, signed and unsigned integers would become floats, which merge large labels.
-    return labels.astype(np.int64, copy=False) if kind == "number" else labels
 
 
 def _as_array(labels, name):
     """Return labels as an array; NumPy would turn a list of numbers and strings into strings."""
     labels = as_numpy(labels, name)
-    return np.asarray(labels) if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+    if hasattr(labels, "dtype"):
+        return np.asarray(labels)
+    return np.array(labels, dtype=object)
 
 
 def _check_exact(labels, name):
     """Raise unless floats are finite whole numbers that their type does not round."""
     assert_all_finite(labels, input_name=name)
-    continuous = labels[labels != np.floor(labels)]
-    if len(continuous):
+    is_continuous = labels != np.floor(labels)
+    if is_continuous.any():
+        continuous = labels[is_continuous]
         raise ValueError(
             f"Unknown label type: continuous. {name} must hold whole numbers, strings or "
             f"booleans; got {continuous[:3].tolist()}."
         )
-    # From here on, neighbouring whole numbers become the same float.
-    limit = 2.0 ** min(np.finfo(labels.dtype).nmant + 1, 63)
-    rounded = labels[np.abs(labels) >= limit]
-    if len(rounded):
+    # From this magnitude on, neighbouring whole numbers become the same float.
+    n_exact_bits = np.finfo(labels.dtype).nmant + 1
+    limit = 2.0 ** min(n_exact_bits, 63)
+    is_rounded = np.abs(labels) >= limit
+    if is_rounded.any():
+        rounded = labels[is_rounded]
         raise ValueError(
             f"{name} must hold floats below {limit:.0f} in magnitude, because {labels.dtype} "
             f"rounds larger whole numbers; got {rounded[:3].tolist()}. Pass integers or strings."
         )
 
 
-def _too_large(name, label):
-    """Return the error for an integer that is no int64."""
-    return ValueError(
-        f"{name} must hold integers of int64, from {-_LARGEST - 1} to {_LARGEST}; got {label}. "
-        "Pass larger numbers as strings."
-    )
+def _check_range(label, name):
+    """Raise if an integer is no int64."""
+    lowest = -_LARGEST - 1
+    if not lowest <= label <= _LARGEST:
+        raise ValueError(
+            f"{name} must hold integers of int64, from {lowest} to {_LARGEST}; got {label}. "
+            "Pass larger numbers as strings."
+        )
 
 
-def _of_one_kind(labels, name):
-    """Return a list of labels as an array of their own kind; raise for missing or mixed labels."""
-    # The types are few, and most labels are strings or integers.
-    if not all(issubclass(one, (str, Integral)) for one in set(map(type, labels))):
-        for position, label in enumerate(labels):
-            if label is None or is_scalar_nan(label) or is_pandas_na(label):
-                raise ValueError(
-                    f"Input {name} contains NaN: the label at position {position} is missing, "
-                    f"{label!r}. Drop samples without label, or give them a label of their own."
-                )
-    found = {_kind_of(type(label)) for label in labels}
-    if len(found) > 1 or not found <= set(_KINDS.values()):
+def _labels_of_one_kind(labels, name):
+    """Return a list of labels as an array of their kind; raise for missing or mixed labels."""
+    # There are few types, so a list of strings or integers is checked fast.
+    label_types = set(map(type, labels))
+    if not all(issubclass(label_type, (str, Integral)) for label_type in label_types):
+        _check_missing(labels, name)
+    kinds = set(map(_kind_of_type, label_types))
+    if len(kinds) > 1 or not kinds <= set(_KINDS.values()):
         raise ValueError(
             f"Unknown label type: {name} must hold numbers, strings or booleans, all of one kind; "
-            f"got {' and '.join(sorted(found))}."
+            f"got {' and '.join(sorted(kinds))}."
         )
-    if found == {"number"}:
+    if kinds == {"number"}:
         return _exact_integers(labels, name)
+    if kinds == {"str"}:
+        _check_ends(labels, name)
+    return np.array(labels)
+
+
+def _check_missing(labels, name):
+    """Raise if a label is None, NaN or a missing value of pandas."""
+    for position, label in enumerate(labels):
+        if label is None or is_scalar_nan(label) or is_pandas_na(label):
+            raise ValueError(
+                f"Input {name} contains NaN: the label at position {position} is missing, "
+                f"{label!r}. Drop samples without label, or give them a label of their own."
+            )
+
+
+def _check_ends(labels, name):
+    """Raise if NumPy would shorten a string."""
     for label in labels:
-        if found == {"str"} and label.endswith("\0"):
+        if label.endswith("\0"):
             raise ValueError(
                 f"{name} must hold strings that do not end in a null character, which NumPy "
                 f"drops; got {label!r}."
             )
-    return np.array(labels)
 
 
 def _exact_integers(labels, name):
     """Return a list of integers and whole floats as an array of integers."""
     floats = [float(label) for label in labels if not isinstance(label, Integral)]
     _check_exact(np.array(floats), name)
-    integers = [int(label) for label in labels]
-    for largest in (max(integers), min(integers)):
-        if not -_LARGEST - 1 <= largest <= _LARGEST:
-            raise _too_large(name, largest)
+    integers = list(map(int, labels))
+    _check_range(max(integers), name)
+    _check_range(min(integers), name)
     return np.array(integers, dtype=np.int64)
 
 
-def _kind_of(kind):
+def _kind_of_type(label_type):
     """Return the kind of labels of a type."""
-    if issubclass(kind, (bool, np.bool_)):
+    if issubclass(label_type, (bool, np.bool_)):
         return "bool"
-    if issubclass(kind, Real):
+    if issubclass(label_type, Real):
         return "number"
-    return "str" if issubclass(kind, str) else kind.__name__
+    if issubclass(label_type, str):
+        return "str"
+    return label_type.__name__
 
 
 def label_positions(labels, arrived):
@@ -139,11 +170,14 @@ def label_positions(labels, arrived):
 
     New labels are sorted and follow the old labels.
     """
-    found, inverse = np.unique(labels, return_inverse=True)
+    classes, codes = np.unique(labels, return_inverse=True)
     if arrived is None:
-        return inverse, found
-    new = np.setdiff1d(found, arrived)
-    # Concatenation widens fixed-width strings; assignment would truncate them.
-    arrived = np.concatenate([arrived, new]) if len(new) else arrived
+        return codes, classes
+    new_classes = np.setdiff1d(classes, arrived)
+    if len(new_classes):
+        # Concatenation widens fixed-width strings; assignment would truncate them.
+        arrived = np.concatenate([arrived, new_classes])
     order = np.argsort(arrived)
-    return order[np.searchsorted(arrived, found, sorter=order)][inverse], arrived
+    places = np.searchsorted(arrived, classes, sorter=order)
+    class_positions = order[places]
+    return class_positions[codes], arrived

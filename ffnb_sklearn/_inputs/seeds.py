@@ -19,8 +19,12 @@ def next_seed(random_state):
     call gives the same result when it is repeated after an error. With None, the seed is drawn from
     the global generator.
     """
-    given = int(random_state) if isinstance(random_state, Integral) else deepcopy(random_state)
-    return int(check_random_state(given).randint(_N_SEEDS))
+    if isinstance(random_state, Integral):
+        generator = check_random_state(int(random_state))
+    else:
+        generator = check_random_state(deepcopy(random_state))
+    seed = generator.randint(_N_SEEDS)
+    return int(seed)
 
 
 def advance(random_state):

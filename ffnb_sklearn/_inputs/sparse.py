@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -54,19 +55,26 @@ class RandomProjection:
         """Matrix of the projection, a sparse array of shape (n_features, n_columns)."""
         if self.n_columns == self.n_features:
             return sparse.eye_array(self.n_features, format="csr")
-        width, shape = self.n_columns // N_TERMS, (self.n_features, N_TERMS)
+        width = self.n_columns // N_TERMS
+        shape = (self.n_features, N_TERMS)
         # NumPy guarantees this stream of numbers, so the file of a model need not store the draws.
-        draws = np.random.RandomState(self.seed).randint(2 * width, size=shape, dtype=np.int32)
-        columns = draws // 2 + width * np.arange(N_TERMS, dtype=np.int32)
-        values = (draws % 2 - 0.5) * (2.0 / N_TERMS**0.5)
+        generator = np.random.RandomState(self.seed)
+        draws = generator.randint(2 * width, size=shape, dtype=np.int32)
+        starts = width * np.arange(N_TERMS, dtype=np.int32)
+        columns = starts + draws // 2
+        # Zero or one becomes minus or plus the entry.
+        signs = draws % 2 - 0.5
+        values = signs * (2.0 / N_TERMS**0.5)
         index_type = sparse.get_index_dtype(maxval=draws.size)
         ends = np.arange(0, draws.size + 1, N_TERMS, dtype=index_type)
-        entries = values.ravel(), columns.ravel(), ends
+        entries = (values.ravel(), columns.ravel(), ends)
         return sparse.csr_array(entries, shape=(self.n_features, self.n_columns))
 
     def __getstate__(self):
         """Return the state without the matrix, which is drawn again when it is needed."""
-        return {name: value for name, value in vars(self).items() if name != "matrix"}
+        state = dict(vars(self))
+        state.pop("matrix", None)
+        return state
 
 
 def projection_for(X, estimator):
@@ -75,13 +83,17 @@ def projection_for(X, estimator):
     Dense samples, and sparse samples with at most `N_COLUMNS` features, need none. The columns stay
     sparse if the classifier sees them without a shared band: then no band is trained either.
     """
-    if not sparse.issparse(X) or X.shape[1] <= N_COLUMNS:
+    n_features = X.shape[1]
+    if not sparse.issparse(X) or n_features <= N_COLUMNS:
         return None
-    has_shared = getattr(estimator, "shared_band_size", 1) not in (0, "auto")
-    has_neurons = has_shared or (estimator.band_size and not estimator.skip_connection)
-    most = N_COLUMNS if has_neurons else MOST_SPARSE_COLUMNS
-    n_columns = min(X.shape[1], most)
-    return RandomProjection(X.shape[1], next_seed(estimator.random_state), n_columns)
+    has_neurons = getattr(estimator, "shared_band_size", 1) not in (0, "auto")
+    if not has_neurons and estimator.band_size:
+        has_neurons = not estimator.skip_connection
+    most_columns = MOST_SPARSE_COLUMNS
+    if has_neurons:
+        most_columns = N_COLUMNS
+    n_columns = min(n_features, most_columns)
+    return RandomProjection(n_features, next_seed(estimator.random_state), n_columns)
 
 
 def samples_on(device, X, state):
@@ -90,21 +102,29 @@ def samples_on(device, X, state):
     The state has the projection and the repair of the columns. A tensor shares the memory of X if
     possible, and keeps float32.
     """
-    projection, repair = state.projection, state.repair
+    projection = state.projection
+    repair = state.repair
     if projection is not None and projection.keeps_sparse:
         return WideSamples(X, projection, device, repair)
     if projection is not None or sparse.issparse(X):
         return SparseSamples(X, projection, device, repair)
-    dtype = torch.float32 if X.dtype in (np.float32, torch.float32) else torch.float64
+    dtype = torch.float64
+    if X.dtype in (np.float32, torch.float32):
+        dtype = torch.float32
     samples = as_tensor(X, device=device, dtype=dtype)
-    return samples if repair is None else RepairedSamples(samples, repair)
+    if repair is None:
+        return samples
+    return RepairedSamples(samples, repair)
 
 
 class SparseSamples:
     """Samples, sparse or to be projected; an index returns some inputs as a dense tensor."""
 
     def __init__(self, X, projection, device, repair=None):
-        self._X, self._projection, self.device, self._repair = X, projection, device, repair
+        self._X = X
+        self._projection = projection
+        self._repair = repair
+        self.device = device
 
     def __len__(self):
         """Return the number of samples."""
@@ -113,16 +133,20 @@ class SparseSamples:
     def __getitem__(self, rows):
         """Return the inputs of some samples as a float64 tensor."""
         # Dense samples are converted to sparse, so that their sums have the same terms and order.
-        inputs = as_tensor(self._inputs(rows).toarray(), device=self.device)
-        is_whole = self._projection is None and self._repair is not None
-        return self._repair.apply(inputs) if is_whole else inputs
+        inputs = self._inputs(rows).toarray()
+        inputs = as_tensor(inputs, device=self.device)
+        if self._projection is None and self._repair is not None:
+            return self._repair.apply(inputs)
+        return inputs
 
     def _inputs(self, rows):
         """Return the inputs of some samples as a sparse array, repaired if they are projected."""
         X = sparse.csr_array(self._X[rows])
         if self._projection is None:
             return X
-        return self._projection(X if self._repair is None else self._repair.apply(X))
+        if self._repair is not None:
+            X = self._repair.apply(X)
+        return self._projection(X)
 
     def double(self):
         """Return the inputs of all samples."""
@@ -133,7 +157,9 @@ class RepairedSamples:
     """Dense samples, repaired as they are read, so that no second array is as large."""
 
     def __init__(self, samples, repair):
-        self._samples, self._repair, self.device = samples, repair, samples.device
+        self._samples = samples
+        self._repair = repair
+        self.device = samples.device
 
     def __len__(self):
         return len(self._samples)
@@ -166,9 +192,10 @@ class WideSamples(SparseSamples, SparseInputs):
         X = self.matrix.copy()
         X.eliminate_zeros()
         X.sort_indices()
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        for start, stop in pairwise(X.indptr):
             columns = X.indices[start:stop].astype(np.int64)
-            yield columns.tobytes() + X.data[start:stop].tobytes()
+            values = X.data[start:stop]
+            yield columns.tobytes() + values.tobytes()
 
     def times(self, columns):
         """Return the product of the inputs with dense columns."""
@@ -176,27 +203,42 @@ class WideSamples(SparseSamples, SparseInputs):
 
     def squares_times(self, columns):
         """Return the product of the squared inputs with dense columns."""
-        return _product(self.matrix.power(2), columns)
+        squares = self.matrix.power(2)
+        return _product(squares, columns)
 
     def transposed_times(self, columns):
         """Return the product of the transposed inputs with dense columns."""
-        return torch.from_numpy(self.matrix.T @ np.ascontiguousarray(as_array(columns)))
+        columns = np.ascontiguousarray(as_array(columns))
+        return torch.from_numpy(self.matrix.T @ columns)
 
     def energies(self, weights, centre):
-        """Return the weighted sum of the squared deviations of each input from a centre."""
-        X, weights, centre = self.matrix, as_array(weights), as_array(centre)
-        of_entries = np.repeat(weights, np.diff(X.indptr))
-        deviations = of_entries * (X.data - centre[X.indices]) ** 2
-        # Total weight of the zeros of each input, which are not stored, up to rounding.
-        rest = weights.sum() - np.bincount(X.indices, of_entries, X.shape[1])
-        energies = np.bincount(X.indices, deviations, X.shape[1])
-        return torch.from_numpy(energies + np.maximum(rest, 0.0) * centre**2)
+        """Return the weighted sum of the squared deviations of each input from a centre.
+
+        Zeros are not stored; with the total weight w0 of the zeros of an input, their sum is
+        w0 * centre**2.
+        """
+        X = self.matrix
+        n_inputs = X.shape[1]
+        weights = as_array(weights)
+        centre = as_array(centre)
+        entry_weights = np.repeat(weights, np.diff(X.indptr))
+        deviations = X.data - centre[X.indices]
+        entry_energies = entry_weights * deviations**2
+        energies_of_entries = np.bincount(X.indices, entry_energies, n_inputs)
+        weights_of_entries = np.bincount(X.indices, entry_weights, n_inputs)
+        # Rounding may make the weight of the zeros negative.
+        weights_of_zeros = np.maximum(weights.sum() - weights_of_entries, 0.0)
+        energies = energies_of_entries + weights_of_zeros * centre**2
+        return torch.from_numpy(energies)
 
 
 def _product(X, columns):
     """Return the product of sparse rows with dense columns; few rows use few of their entries."""
-    if X.nnz > X.shape[1]:
-        return torch.from_numpy(X @ np.ascontiguousarray(as_array(columns)))
-    used, places = np.unique(X.indices, return_inverse=True)
-    narrow = sparse.csr_array((X.data, places, X.indptr), shape=(X.shape[0], len(used)))
-    return torch.from_numpy(narrow @ np.ascontiguousarray(as_array(columns)[used]))
+    columns = as_array(columns)
+    n_inputs = X.shape[1]
+    if n_inputs < X.nnz:
+        return torch.from_numpy(X @ np.ascontiguousarray(columns))
+    inputs, places = np.unique(X.indices, return_inverse=True)
+    shape = (X.shape[0], len(inputs))
+    narrow = sparse.csr_array((X.data, places, X.indptr), shape=shape)
+    return torch.from_numpy(narrow @ np.ascontiguousarray(columns[inputs]))

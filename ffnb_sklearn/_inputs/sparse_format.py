@@ -27,14 +27,13 @@ def checked_sparse(X, name):
 def _checked(X):
     """Return a sparse array of the same content; raise if its indices do not fit."""
     # These constructors check all indices.
+    sparse_class = type(X)
     if X.format == "coo":
-        return type(X)((X.data, X.coords), shape=X.shape)
+        return sparse_class((X.data, X.coords), shape=X.shape)
     if X.format == "dia":
-        return type(X)((X.data, X.offsets), shape=X.shape)
+        return sparse_class((X.data, X.offsets), shape=X.shape)
     if X.format == "lil":
-        for indices, values in zip(X.rows, X.data, strict=True):
-            if len(indices) != len(values):
-                raise ValueError(f"a row has {len(indices)} indices and {len(values)} values")
+        _check_rows(X)
     if X.format not in ("csr", "csc", "bsr"):
         X = X.tocsr()
     # The check replaces attributes.
@@ -44,10 +43,18 @@ def _checked(X):
     return X
 
 
+def _check_rows(X):
+    """Raise if a row of a list of lists has more or fewer indices than values."""
+    for indices, values in zip(X.rows, X.data, strict=True):
+        if len(indices) != len(values):
+            raise ValueError(f"a row has {len(indices)} indices and {len(values)} values")
+
+
 def _check_pointers(X):
     """Raise for faults that `check_format` passes: pointers that end at zero or wrap around."""
     for indices in (X.indptr, X.indices):
         if indices.dtype.kind not in "iu":
             raise ValueError(f"indices must be integers; got {indices.dtype}")
-    if (X.indptr[1:] < X.indptr[:-1]).any():
+    steps_back = X.indptr[1:] < X.indptr[:-1]
+    if steps_back.any():
         raise ValueError("index pointers must not decrease")

@@ -1,18 +1,18 @@
 """Random augmentations of a batch for training, and fixed views of a batch for its features.
 
-An augmentation draws only from the generator that it is given, which is on the CPU, so that the
-draws are the same on every run and every device.
+An augmentation draws only from the generator of its call, which is on the CPU, so that the draws
+are the same on every run and every device.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from math import inf
 from numbers import Integral, Real
-from typing import Any
 
 import torch
 from torch import nn
 
-from ffnb_sklearn.backbones._seeding import seeded_torch
+from ffnb_sklearn.backbones._seeding import seed_torch
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,59 @@ class FlipCrop:
     cutout: int = 0
 
     def __post_init__(self):
-        _check_pixels(self, "padding", "cutout")
-        _make_plain(self)
+        _check_pixels("padding", self.padding)
+        _check_pixels("cutout", self.cutout)
+        _convert_fields(self)
 
-    def __call__(self, batch, generator):
+    def __call__(self, batch: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the randomly shifted, mirrored and cut images of a batch."""
         _check_images(batch, "FlipCrop")
-        n, _, height, width = batch.shape
-        padded = nn.functional.pad(batch, (self.padding,) * 4)
+        images = self._shift(batch, generator)
+        if self.flip:
+            images = _mirror_half(images, generator)
+        if self.cutout:
+            images = self._cut(images, generator)
+        return images
+
+    def _shift(self, images, generator):
+        """Shift each image by its own random numbers of pixels."""
+        n_images, _, height, width = images.shape
+        padded = nn.functional.pad(images, (self.padding,) * 4)
         # A view of all possible crops; indexing copies one crop per image.
         crops = padded.unfold(2, height, 1).unfold(3, width, 1)
-        drawn = {"generator": generator, "device": generator.device}
-        top, left = torch.randint(2 * self.padding + 1, (2, n), **drawn).to(batch.device)
-        batch = crops[torch.arange(n, device=batch.device), :, top, left]
-        if self.flip:
-            mirrored = (torch.rand(n, **drawn) < 0.5).to(batch.device)
-            batch = torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
-        if self.cutout:
-            rows, columns = (
-                self._is_cut(size, torch.randint(size, (n,), **drawn)).to(batch.device)
-                for size in (height, width)
-            )
-            batch = batch.masked_fill(rows[:, None, :, None] & columns[:, None, None, :], 0.0)
-        return batch
+        n_shifts = 2 * self.padding + 1
+        corners = _draw_integers(n_shifts, (2, n_images), generator)
+        tops, first_columns = corners.to(images.device)
+        numbers = torch.arange(n_images, device=images.device)
+        return crops[numbers, :, tops, first_columns]
 
-    def _is_cut(self, size, centres):
+    def _cut(self, images, generator):
+        """Set the pixels of a square around a random pixel of each image to zero."""
+        n_images, _, height, width = images.shape
+        centre_rows = _draw_integers(height, (n_images,), generator)
+        centre_columns = _draw_integers(width, (n_images,), generator)
+        is_cut_row = self._is_cut(height, centre_rows).to(images.device)
+        is_cut_column = self._is_cut(width, centre_columns).to(images.device)
+        is_cut = is_cut_row[:, None, :, None] & is_cut_column[:, None, None, :]
+        return images.masked_fill(is_cut, 0.0)
+
+    def _is_cut(self, side, centres):
         """Return whether each pixel of an axis lies in the square around each centre."""
         first = centres[:, None] - self.cutout // 2
-        pixels = torch.arange(size, device=centres.device)
+        pixels = torch.arange(side, device=centres.device)
         return (pixels >= first) & (pixels < first + self.cutout)
+
+
+def _mirror_half(images, generator):
+    """Mirror each image left to right with probability 0.5."""
+    numbers = torch.rand(len(images), generator=generator, device=generator.device)
+    is_mirrored = (numbers < 0.5).to(images.device)
+    return torch.where(is_mirrored[:, None, None, None], images.flip(3), images)
+
+
+def _draw_integers(end, shape, generator):
+    """Draw integers from 0 to ``end - 1``, on the device of the generator."""
+    return torch.randint(end, shape, generator=generator, device=generator.device)
 
 
 @dataclass(frozen=True)
@@ -109,16 +133,20 @@ class Jitter:
         for name, value in vars(self).items():
             if not isinstance(value, Real) or not 0 <= value < inf:
                 raise ValueError(f"{name} must be a finite number, at least 0; got {value!r}.")
-        _make_plain(self)
+        _convert_fields(self)
 
-    def __call__(self, batch, generator):
+    def __call__(self, batch: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the scaled batch with noise."""
-        shapes = (len(batch), *(1,) * (batch.ndim - 1)), batch.shape
-        factors, noise = (
-            torch.randn(shape, generator=generator, device=generator.device).to(batch)
-            for shape in shapes
-        )
-        return batch * (1.0 + self.scale * factors) + self.noise * noise
+        one_per_row = (len(batch), *(1,) * (batch.ndim - 1))
+        deviations = _draw_normal(one_per_row, generator).to(batch)
+        noise = _draw_normal(batch.shape, generator).to(batch)
+        factors = 1.0 + self.scale * deviations
+        return batch * factors + self.noise * noise
+
+
+def _draw_normal(shape, generator):
+    """Draw from the standard normal distribution, on the device of the generator."""
+    return torch.randn(shape, generator=generator, device=generator.device)
 
 
 @dataclass(frozen=True)
@@ -146,7 +174,7 @@ class ImageTransform:
     True
     """
 
-    transform: Any
+    transform: Callable[[torch.Tensor], torch.Tensor]
 
     def __post_init__(self):
         if not callable(self.transform) or isinstance(self.transform, type):
@@ -155,11 +183,12 @@ class ImageTransform:
                 f"{self.transform!r}."
             )
 
-    def __call__(self, batch, generator):
+    def __call__(self, batch: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Return the transformed images of a batch that is not scaled."""
-        seed = torch.randint(2**31, (), generator=generator, device=generator.device).item()
-        with seeded_torch(seed, batch.device):
-            return torch.cat([self.transform(image) for image in batch.split(1)])
+        seed = int(_draw_integers(2**31, (), generator))
+        with seed_torch(seed, batch.device):
+            images = [self.transform(image) for image in batch.split(1)]
+            return torch.cat(images)
 
 
 @dataclass(frozen=True)
@@ -190,56 +219,58 @@ class MirrorShift:
     mirror: bool = True
 
     def __post_init__(self):
-        _check_pixels(self, "shift")
-        _make_plain(self)
+        _check_pixels("shift", self.shift)
+        _convert_fields(self)
 
-    def __call__(self, batch):
+    def __call__(self, batch: torch.Tensor) -> Iterator[torch.Tensor]:
         """Yield the views of a batch, the batch itself first."""
         _check_images(batch, "MirrorShift")
-        for view in self._shifted(batch):
+        for view in self._shifts(batch):
             yield view
             if self.mirror:
                 yield view.flip(3)
 
-    def _shifted(self, batch):
+    def _shifts(self, batch):
         """Yield the batch, and the batch shifted in each direction."""
         yield batch
-        if not self.shift:
+        shift = self.shift
+        if not shift:
             return
         height, width = batch.shape[2:]
-        padded = nn.functional.pad(batch, (self.shift,) * 4)
-        ends = 0, 2 * self.shift
-        corners = [(end, self.shift) for end in ends] + [(self.shift, end) for end in ends]
-        for top, left in corners:
-            yield padded[:, :, top : top + height, left : left + width]
+        padded = nn.functional.pad(batch, (shift,) * 4)
+        corners = [(0, shift), (2 * shift, shift), (shift, 0), (shift, 2 * shift)]
+        for row, column in corners:
+            yield padded[:, :, row : row + height, column : column + width]
 
 
-def augmented(augment, batch, generator):
+def augment_batch(augment, batch, generator):
     """Apply the value of the parameter `augment` to a batch; raise if that changes its shape."""
     if augment is None:
         return batch
-    changed = (FlipCrop() if augment == "flip-crop" else augment)(batch, generator)
-    if not isinstance(changed, torch.Tensor) or changed.shape != batch.shape:
-        shape = tuple(getattr(changed, "shape", ()))
+    if augment == "flip-crop":
+        augment = FlipCrop()
+    augmented = augment(batch, generator)
+    if not isinstance(augmented, torch.Tensor) or augmented.shape != batch.shape:
+        shape = tuple(getattr(augmented, "shape", ()))
         raise ValueError(
             f"augment must return a tensor of the shape it was given, {tuple(batch.shape)}; got an "
-            f"instance of {type(changed).__name__} of shape {shape}."
+            f"instance of {type(augmented).__name__} of shape {shape}."
         )
-    return changed
+    return augmented
 
 
-def _check_pixels(owner, *names):
-    """Raise unless attributes of an object are numbers of pixels."""
-    for name in names:
-        value = getattr(owner, name)
-        if not isinstance(value, Integral) or value < 0:
-            raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
+def _check_pixels(name, value):
+    """Raise unless a value is a number of pixels."""
+    if not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{name} must be an integer, at least 0; got {value!r}.")
 
 
-def _make_plain(owner):
-    """Convert checked fields to their types: True is accepted as a number of pixels."""
-    for field in fields(owner):
-        object.__setattr__(owner, field.name, field.type(getattr(owner, field.name)))
+def _convert_fields(instance):
+    """Convert the checked fields of an instance to their types; True becomes a number of pixels."""
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        # A frozen dataclass refuses a plain assignment.
+        object.__setattr__(instance, field.name, field.type(value))
 
 
 def _check_images(batch, name):

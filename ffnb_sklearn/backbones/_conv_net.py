@@ -1,8 +1,10 @@
 """A small residual network for small images."""
 
+from collections.abc import Sequence
 from numbers import Integral
 
 import numpy as np
+import torch
 from torch import nn
 
 
@@ -45,12 +47,18 @@ class ConvNet(nn.Module):
     """
 
     def __init__(
-        self, *, in_channels=3, stem_width=32, widths=(32, 64, 128, 256), blocks=(2, 2, 2, 2)
-    ):
+        self,
+        *,
+        in_channels: int = 3,
+        stem_width: int = 32,
+        widths: Sequence[int] = (32, 64, 128, 256),
+        blocks: Sequence[int] = (2, 2, 2, 2),
+    ) -> None:
         super().__init__()
-        counts = {"in_channels": [in_channels], "stem_width": [stem_width]}
-        for name, values in {**counts, "widths": widths, "blocks": blocks}.items():
-            _check_counts(name, values)
+        _check_counts("in_channels", [in_channels])
+        _check_counts("stem_width", [stem_width])
+        _check_counts("widths", widths)
+        _check_counts("blocks", blocks)
         if len(widths) != len(blocks):
             raise ValueError(
                 f"widths and blocks must have one entry per stage; got {len(widths)} and "
@@ -62,18 +70,23 @@ class ConvNet(nn.Module):
             nn.ReLU(),
         ]
         n_in = stem_width
-        for stage, (width, n_blocks) in enumerate(zip(widths, blocks, strict=True)):
-            for block in range(n_blocks):
-                layers.append(_Block(n_in, width, stride=2 if stage > 0 and block == 0 else 1))
+        for stage, width in enumerate(widths):
+            for block in range(blocks[stage]):
+                # The first block of each stage but the first halves the image.
+                stride = 1
+                if stage > 0 and block == 0:
+                    stride = 2
+                layers.append(_Block(n_in, width, stride))
                 n_in = width
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        layers.append(nn.AdaptiveAvgPool2d(1))
+        layers.append(nn.Flatten())
         # The layers are numbered as in a Sequential, so that its weights fit. A subclass of
         # Sequential could not be sliced, because slicing calls the constructor with layers.
         for number, layer in enumerate(layers):
             self.add_module(str(number), layer)
         self.n_features = n_in
 
-    def forward(self, images):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Compute features of images.
 
         Parameters
@@ -86,9 +99,10 @@ class ConvNet(nn.Module):
         torch.Tensor of shape (n, n_features)
             Features.
         """
+        outputs = images
         for layer in self.children():
-            images = layer(images)
-        return images
+            outputs = layer(outputs)
+        return outputs
 
 
 class _Block(nn.Module):
@@ -102,18 +116,23 @@ class _Block(nn.Module):
         self.b2 = nn.BatchNorm2d(n_out)
         self.sc = nn.Identity()
         if stride != 1 or n_in != n_out:
-            self.sc = nn.Sequential(
-                nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out)
-            )
+            convolution = nn.Conv2d(n_in, n_out, 1, stride, bias=False)
+            self.sc = nn.Sequential(convolution, nn.BatchNorm2d(n_out))
 
     def forward(self, inputs):
         """Return the rectified sum of both paths."""
-        inner = nn.functional.relu(self.b1(self.c1(inputs)))
-        return nn.functional.relu(self.b2(self.c2(inner)) + self.sc(inputs))
+        hidden = self.b1(self.c1(inputs))
+        hidden = nn.functional.relu(hidden)
+        residual = self.b2(self.c2(hidden))
+        shortcut = self.sc(inputs)
+        return nn.functional.relu(residual + shortcut)
 
 
 def _check_counts(name, values):
     """Raise unless the values are a non-empty sequence of positive integers."""
-    counts = list(values) if np.iterable(values) else []
-    if not counts or not all(isinstance(one, Integral) and one > 0 for one in counts):
+    counts = []
+    if np.iterable(values):
+        counts = list(values)
+    are_positive = [isinstance(count, Integral) and count > 0 for count in counts]
+    if not counts or not all(are_positive):
         raise ValueError(f"{name} must hold positive integers; got {values!r}.")

@@ -1,18 +1,24 @@
 """A frozen torch network as a scikit-learn transformer, trained elsewhere or by `fit`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
+from torch.utils.data import Dataset
 
-from ffnb_sklearn._base.transactions import COLUMNS, replace_fitted
+from ffnb_sklearn._base.copies import replace_fitted
 from ffnb_sklearn._inputs.seeds import next_seed
+from ffnb_sklearn._inputs.tables import COLUMNS
 from ffnb_sklearn.backbones._augmentation import MirrorShift
 from ffnb_sklearn.backbones._inputs import Inputs, first_samples, more_samples
 from ffnb_sklearn.backbones._network import (
@@ -26,11 +32,14 @@ from ffnb_sklearn.backbones._pretraining import check_labels, pretrain
 from ffnb_sklearn.backbones._readout import Extraction
 from ffnb_sklearn.backbones._resizing import CROP_MODES, FILTERS
 
+# Rows or images; a list may hold arrays, tensors, PIL images or paths.
+Images: TypeAlias = ArrayLike | torch.Tensor | Sequence[object] | Dataset[Any]
+
 # Fitted attributes that only some settings produce.
 _OPTIONAL = ("loss_curve_", "classes_", "layer_widths_", "layer_scales_", "layer_axes_")
 _REPLACED = (*_OPTIONAL, *COLUMNS)
 
-# Parameters that may change after `fit`. All others belong to what was fitted.
+# Parameters that may change after `fit`. The fitted attributes depend on all other parameters.
 _FREE = frozenset({"batch_size", "device", "dtype", "mixed_precision"})
 
 # Constraints of the parameters that only pretraining uses.
@@ -203,13 +212,20 @@ class TorchFeatureExtractor(
            [2.5]], dtype=float32)
     """
 
-    # Tells `ContinualPipeline` not to warn that only the first task fits this transformer.
+    # `ContinualPipeline` reads this attribute and issues no warning: only the first task fits this
+    # transformer, as documented.
     frozen_on_purpose = True
-    # Parameters and attributes that do not determine the output; `pooling_` equals the parameter.
+    # Parameters and attributes that do not determine the output.
     not_in_output = frozenset(
         {
-            *("weights", "batch_size", "device", *_PRETRAINING),
-            *("loss_curve_", "classes_", "image_values_", "_is_from_file"),
+            *_PRETRAINING,
+            "weights",
+            "batch_size",
+            "device",
+            "loss_curve_",
+            "classes_",
+            "image_values_",
+            "_is_from_file",
         }
     )
 
@@ -237,35 +253,35 @@ class TorchFeatureExtractor(
 
     def __init__(
         self,
-        backbone,
+        backbone: Callable[..., nn.Module] | str | nn.Module,
         *,
-        backbone_params=None,
-        weights=None,
-        head=None,
-        layers=None,
-        pooling="mean",
-        channel_axis=None,
-        views=None,
-        input_shape=None,
-        resize=None,
-        crop_mode="center",
-        interpolation="bicubic",
-        mean=None,
-        std=None,
-        batch_size=256,
-        dtype="float32",
-        device="auto",
-        mixed_precision="auto",
-        epochs=0,
-        optimizer="adamw",
-        learning_rate=0.003,
-        weight_decay=0.01,
-        train_batch_size=128,
-        augment=None,
-        frozen=None,
-        random_state=None,
-        verbose=False,
-    ):
+        backbone_params: dict[str, Any] | None = None,
+        weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        head: str | Sequence[str] | None = None,
+        layers: Sequence[str] | None = None,
+        pooling: str = "mean",
+        channel_axis: int | Mapping[str, int] | None = None,
+        views: str | MirrorShift | None = None,
+        input_shape: Sequence[int] | None = None,
+        resize: int | Sequence[int] | None = None,
+        crop_mode: str = "center",
+        interpolation: str = "bicubic",
+        mean: ArrayLike | None = None,
+        std: ArrayLike | None = None,
+        batch_size: int = 256,
+        dtype: str = "float32",
+        device: str = "auto",
+        mixed_precision: bool | str = "auto",
+        epochs: int = 0,
+        optimizer: str = "adamw",
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        train_batch_size: int = 128,
+        augment: str | Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None,
+        frozen: Sequence[str] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | int = False,
+    ) -> None:
         self.backbone = backbone
         self.backbone_params = backbone_params
         self.weights = weights
@@ -294,7 +310,7 @@ class TorchFeatureExtractor(
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
+    def fit(self, X: Images, y: ArrayLike | None = None) -> Self:
         """Build the network, load its weights, and pretrain it if ``epochs > 0``.
 
         Parameters
@@ -317,10 +333,11 @@ class TorchFeatureExtractor(
         TypeError
             If the backbone or a layer returns something else than a network or a tensor.
         """
-        self._keep(self._fitted(X, y))
+        _, attributes = self._fit_attributes(X, y)
+        self._replace_attributes(attributes)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Images, y: ArrayLike | None = None) -> NDArray[np.floating]:
         """Fit to samples and compute their features; if either fails, nothing is changed.
 
         Parameters
@@ -335,73 +352,96 @@ class TorchFeatureExtractor(
         ndarray of shape (n_samples, `n_features_out_`)
             Features, of dtype `dtype`.
         """
-        fitted, draft = self._fitted(X, y), copy(self)
-        replace_fitted(draft, _REPLACED, fitted)
-        features = draft.transform(X)
-        self._keep(fitted)
+        rows, attributes = self._fit_attributes(X, y)
+        draft = copy(self)
+        replace_fitted(draft, _REPLACED, attributes)
+        features = draft._features(draft, rows)
+        self._replace_attributes(attributes)
         return features
 
-    def _keep(self, fitted):
+    def _replace_attributes(self, attributes):
         """Replace the fitted attributes all at once; advance a `random_state` that was used."""
-        random_state = self.random_state if self.epochs else None
-        replace_fitted(self, _REPLACED, fitted, random_state=random_state)
-
-    def _fitted(self, X, y):
-        """Return the fitted attributes; change nothing."""
-        self._validate_params()
-        rows, inputs, seen = first_samples(self, X)
+        random_state = None
         if self.epochs:
-            module, learned = self._pretrained(rows, y, inputs)
+            random_state = self.random_state
+        replace_fitted(self, _REPLACED, attributes, random_state=random_state)
+
+    def _fit_attributes(self, X, y):
+        """Return the validated rows and the fitted attributes; change nothing."""
+        self._validate_params()
+        rows, inputs, attributes = first_samples(self, X)
+        if self.epochs:
+            module, training = self._pretrain(rows, y, inputs)
+            attributes |= training
         else:
-            module, learned = build_network(self, read_weights(self.weights)), {}
-        layers = None if self.layers is None else tuple(map(str, self.layers))
-        extraction = Extraction.of(self, freeze(module), inputs, layers)
+            module = build_network(self, read_weights(self.weights))
+        module = freeze(module)
+        layers = self._layer_names()
+        extraction = Extraction.from_extractor(self, module, inputs, layers)
         widths, axes = extraction.probe(rows[:2], self.channel_axis)
         if not self.epochs and self.weights is None:
             warn_if_untrained(module, self.backbone)
         if layers is not None:
             extraction = replace(extraction, axes=axes)
             scales = extraction.scales(rows, self.batch_size)
-            learned["layer_widths_"] = dict(zip(layers, widths, strict=True))
-            learned["layer_scales_"] = dict(zip(layers, scales, strict=True))
-            learned["layer_axes_"] = axes
+            attributes["layer_widths_"] = dict(zip(layers, widths, strict=True))
+            attributes["layer_scales_"] = dict(zip(layers, scales, strict=True))
+            attributes["layer_axes_"] = axes
         state = state_to_arrays(module)
-        learned |= {"state_dict_": state, "n_features_out_": sum(widths)}
-        learned["_built"] = (self.dtype, state, module)
-        learned["_fitted_params"] = self._fixed_params()
-        return seen | learned
+        attributes["state_dict_"] = state
+        attributes["n_features_out_"] = sum(widths)
+        attributes["_built"] = (self.dtype, state, module)
+        attributes["_fitted_params"] = self._fixed_params()
+        return rows, attributes
+
+    def _layer_names(self):
+        """Return `layers` as a tuple of texts, or None."""
+        if self.layers is None:
+            return None
+        return tuple(map(str, self.layers))
 
     def _fixed_params(self):
         """Return the parameters that determine the features and have an effect in `fit` alone."""
-        fixed = self.get_params(deep=False).keys() - _FREE - _PRETRAINING.keys() - {"weights"}
+        names = self.get_params(deep=False).keys()
+        fixed = names - _FREE - _PRETRAINING.keys() - {"weights"}
         return {name: getattr(self, name) for name in sorted(fixed)}
 
     def _as_fitted(self):
-        """Return a copy with the parameters that `fit` has read, but for those in `_FREE`."""
+        """Return a copy with the parameters that `fit` has read, except for those in `_FREE`."""
         fitted = copy(self)
+        attributes = vars(fitted)
         # Pickles of earlier versions lack them.
-        vars(fitted).update(vars(fitted).get("_fitted_params", {}))
+        attributes.update(attributes.get("_fitted_params", {}))
         return fitted
 
-    def _pretrained(self, rows, y, inputs):
+    def _pretrain(self, rows, y, inputs):
         """Train the network; return it with the fitted attributes that describe the training."""
         classes, codes = check_labels(y, rows)
         seed = next_seed(self.random_state)
-        # Only parameters and buffers of the seed are kept: whatever else the factory draws must be
-        # the same when the network is rebuilt.
-        drawn = build_network(self, read_weights(self.weights), seed)
-        module = build_network(self, drawn.state_dict())
-        # Probe before the training, which an error afterwards would waste. Probe a copy, because
-        # tensors that a network stores in inference mode cannot be trained.
-        copied = freeze(deepcopy(module))
-        if self.layers is not None:
-            extraction = Extraction.of(self, copied, inputs, tuple(map(str, self.layers)))
-            extraction.probe(rows[:2], self.channel_axis)
-        (n_features,), _ = Extraction.of(self, copied, inputs, None).probe(rows[:2])
+        # Keep only the parameters and buffers that the seed determines: everything else that the
+        # factory draws must be the same when the network is rebuilt.
+        seeded_module = build_network(self, read_weights(self.weights), seed)
+        module = build_network(self, seeded_module.state_dict())
+        n_features = self._probe_copy(module, rows[:2], inputs)
         losses = pretrain(self, module, n_features, rows, codes, inputs, seed)
         return module, {"loss_curve_": losses, "classes_": classes}
 
-    def transform(self, X):
+    def _probe_copy(self, module, pair, inputs):
+        """Check a network on two rows before its training; return the width of its output.
+
+        An error after the training would waste it. A copy is checked, because tensors that a
+        network stores in inference mode cannot be trained.
+        """
+        module = freeze(deepcopy(module))
+        layers = self._layer_names()
+        if layers is not None:
+            extraction = Extraction.from_extractor(self, module, inputs, layers)
+            extraction.probe(pair, self.channel_axis)
+        extraction = Extraction.from_extractor(self, module, inputs, None)
+        (n_features,), _ = extraction.probe(pair)
+        return n_features
+
+    def transform(self, X: Images) -> NDArray[np.floating]:
         """Compute the features of rows or images.
 
         Parameters
@@ -422,27 +462,35 @@ class TorchFeatureExtractor(
         check_is_fitted(self)
         fitted = self._as_fitted()
         rows = more_samples(fitted, X)
+        return self._features(fitted, rows)
+
+    def _features(self, fitted, rows):
+        """Compute the features of validated rows by the attributes of a fitted copy."""
         inputs = Inputs(fitted.input_shape_, fitted.mean, fitted.std)
-        layers, widths, scales, axes = None, [fitted.n_features_out_], None, None
+        layers = None
+        widths = [fitted.n_features_out_]
+        scales = None
+        axes = None
         if hasattr(fitted, "layer_widths_"):
-            layers, widths = zip(*fitted.layer_widths_.items(), strict=True)
+            layers = tuple(fitted.layer_widths_)
+            widths = list(fitted.layer_widths_.values())
             scales = [fitted.layer_scales_[layer] for layer in layers]
             axes = fitted.layer_axes_
         module = self._frozen_module(fitted)
-        extraction = Extraction.of(fitted, module, inputs, layers, axes)
+        extraction = Extraction.from_extractor(fitted, module, inputs, layers, axes)
         return extraction.features(rows, fitted.batch_size, widths, scales)
 
     def _frozen_module(self, fitted):
-        """Return the network of `_as_fitted`; rebuild it if it is missing, or has another dtype."""
+        """Return the network of a fitted copy; rebuild it without one, or for another dtype."""
         state = fitted.state_dict_
-        dtype, weights, module = getattr(self, "_built", (None,) * 3)
+        dtype, weights, module = getattr(self, "_built", (None, None, None))
         if dtype != fitted.dtype or weights is not state:
             module = freeze(build_network(fitted, state))
             # Keep its weights too, because `fit` in another thread may have replaced `state_dict_`.
             self._built = (fitted.dtype, state, module)
         return module
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the features.
 
         Parameters
@@ -457,12 +505,14 @@ class TorchFeatureExtractor(
         """
         check_is_fitted(self)
         if not hasattr(self, "layer_widths_"):
-            # A `ColumnTransformer` gives the name of the column that holds the images.
-            is_image = self.image_values_ is not None
-            return super().get_feature_names_out(None if is_image else input_features)
-        widths = self.layer_widths_.items()
-        numbered = [f"{layer}_{index}" for layer, width in widths for index in range(width)]
-        return np.array(numbered, dtype=object)
+            if self.image_values_ is not None:
+                # A `ColumnTransformer` passes the name of the column that holds the images.
+                input_features = None
+            return super().get_feature_names_out(input_features)
+        names: list[str] = []
+        for layer, width in self.layer_widths_.items():
+            names.extend(f"{layer}_{number}" for number in range(width))
+        return np.array(names, dtype=np.object_)
 
     _n_features_out = property(lambda self: self.n_features_out_)
 
@@ -474,7 +524,8 @@ class TorchFeatureExtractor(
 
     def __sklearn_clone__(self):
         cloned = super().__sklearn_clone__()
-        # Steps of a file may clone others, and the rule of `load` for texts must hold for these.
+        # Steps of a file may clone other steps, and the rule of `load` for texts must hold for the
+        # clones.
         if hasattr(self, "_is_from_file"):
             cloned._is_from_file = self._is_from_file
         return cloned

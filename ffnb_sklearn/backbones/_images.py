@@ -6,7 +6,7 @@ paths and PIL images.
 
 import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
 from math import prod
 from numbers import Integral
 from pathlib import Path
@@ -16,10 +16,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ffnb_sklearn.backbones._network import check_regular, import_optional
-from ffnb_sklearn.backbones._resizing import resized
+from ffnb_sklearn.backbones._resizing import resize_images
 
-# Formats of the suffixes below. Pillow recognises a format by the content of the file and knows
-# dozens of others, some of which it hands to another program.
+# Formats of files that are opened, and their suffixes. Pillow recognises a format by the content of
+# the file. It reads dozens of other formats, some of them by another program.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -33,7 +33,7 @@ _OPAQUE = {
 _USUAL_CHANNELS = {1: "grey", 3: "colour", 4: "colour and transparency"}
 
 
-def image_files(folder):
+def image_files(folder: str | os.PathLike[str]) -> list[Path]:
     """List the image files in a folder and its subfolders, sorted by path.
 
     Parameters
@@ -71,8 +71,10 @@ def image_files(folder):
     files = []
     for root, subfolders, names in os.walk(folder):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
-        found = [Path(root, name) for name in names if not name.startswith(".")]
-        files += [path for path in found if path.suffix.lower() in _SUFFIXES]
+        for name in names:
+            path = Path(root, name)
+            if path.suffix.lower() in _SUFFIXES and not name.startswith("."):
+                files.append(path)
     if not files:
         raise ValueError(
             f"folder must hold images, files that end in {', '.join(sorted(_SUFFIXES))}; "
@@ -81,10 +83,10 @@ def image_files(folder):
     return sorted(files)
 
 
-def as_source(X, shape=None, resize=None, takes_texts=True, **scaling):
+def image_source(X, shape=None, resize=None, takes_texts=True, **resize_options):
     """Return images as an `ImageSource`, and None for an array-like of rows.
 
-    `scaling` holds `crop_mode`, `interpolation` and `fill` of `resized`.
+    `resize_options` holds `crop_mode`, `interpolation` and `fill` of `resize_images`.
     """
     if isinstance(X, str | os.PathLike):
         raise ValueError(
@@ -99,9 +101,9 @@ def as_source(X, shape=None, resize=None, takes_texts=True, **scaling):
     if getattr(X, "ndim", None) == 1 and hasattr(X, "to_numpy"):
         # A column of a table holds paths or images.
         X = X.to_numpy()
-    if not (isinstance(X, Dataset) or _holds_images(X)):
-        return None
-    return ImageSource(X, shape, resize, takes_texts, **scaling)
+    if isinstance(X, Dataset) or _holds_images(X):
+        return ImageSource(X, shape, resize, takes_texts, **resize_options)
+    return None
 
 
 def _holds_images(X):
@@ -110,16 +112,20 @@ def _holds_images(X):
         return X.ndim > 2
     if not isinstance(X, np.ndarray | list | tuple) or not len(X):
         return False
-    # Indexing a data set leaves a list of pairs of an image and a label.
-    first = X[0][0] if isinstance(X[0], tuple) and X[0] else X[0]
+    first = X[0]
+    if isinstance(first, tuple) and first:
+        # Indexing a data set gives a list of pairs of an image and a label.
+        first = first[0]
     return _is_picture(first) or _is_array(first)
 
 
 def _is_picture(item):
     """Return whether a value is a path or a PIL image."""
+    if isinstance(item, str | os.PathLike):
+        return True
     # A PIL image can exist only if the module has been imported before.
     pillow = sys.modules.get("PIL.Image")
-    return isinstance(item, str | os.PathLike) or bool(pillow and isinstance(item, pillow.Image))
+    return pillow is not None and isinstance(item, pillow.Image)
 
 
 def _is_array(item):
@@ -132,21 +138,25 @@ class ImageSource:
 
     `input_shape` is the shape of one image, by default that of the first image, or that of
     `resize`; `values` is the kind of values, "uint8" or "number". Texts are paths if `takes_texts`.
-    `scaling` holds further arguments of `resized`.
+    `resize_options` holds further arguments of `resize_images`.
     """
 
-    def __init__(self, items, shape=None, resize=None, takes_texts=True, **scaling):
+    def __init__(self, items, shape=None, resize=None, takes_texts=True, **resize_options):
         self._items = items
-        self._resize = (resize, resize) if isinstance(resize, Integral) else resize
+        self._resize = resize
+        if isinstance(resize, Integral):
+            self._resize = (resize, resize)
         self._takes_texts = takes_texts
-        self._scaling = scaling
+        self._resize_options = resize_options
         if len(items) == 0:
             raise ValueError(
                 f"X must hold at least one image; got an empty {type(items).__name__}."
             )
         first = self._read(0)
         self.values = _kind_of_values(first)
-        self.input_shape = _inferred_shape(first, self._resize) if shape is None else tuple(shape)
+        if shape is None:
+            shape = _infer_input_shape(first, self._resize)
+        self.input_shape = tuple(shape)
         self.shape = (len(items), prod(self.input_shape))
 
     def __len__(self):
@@ -156,12 +166,12 @@ class ImageSource:
         """Read the images of a slice or of an array of positions, as rows of uint8 or floats."""
         positions = np.arange(len(self))[index]
         if _is_array(self._items):
-            rows = self._rows(as_array(self._items[index], "X"), "X")
+            images = as_array(self._items[index], "X")
+            rows = self._to_rows(images, "X")
         else:
             rows = np.concatenate([self._row(int(position)) for position in positions])
-        if rows.dtype.kind == "f" and not (finite := np.isfinite(rows).all(axis=1)).all():
-            position = positions[np.flatnonzero(~finite)[0]]
-            raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinity.")
+        if rows.dtype.kind == "f":
+            _check_finite(rows, positions)
         return rows
 
     def check(self, values):
@@ -173,18 +183,20 @@ class ImageSource:
             )
 
     def _row(self, position):
-        """Return one image of a list or data set as a row."""
-        name, image = f"X[{position}]", self._read(position)
+        """Return one image of a list or data set as a row, of shape (1, n_values)."""
+        name = f"X[{position}]"
+        image = self._read(position)
         if _kind_of_values(image) != self.values:
             raise ValueError(
                 f"X must hold images of one kind; {name} has {image.dtype} values, "
                 f"X[0] has {self.values} values."
             )
-        return self._rows(image[None], name)
+        return self._to_rows(image[np.newaxis], name)
 
     def _read(self, position):
         """Return one image as an array; pictures have their channels first."""
-        name, item = f"X[{position}]", self._items[position]
+        name = f"X[{position}]"
+        item = self._items[position]
         if isinstance(item, tuple | list) and len(item):
             # Data sets return pairs of an image and a label; the labels are passed as y.
             item = item[0]
@@ -194,6 +206,8 @@ class ImageSource:
                 "paths, because a forged file could make a service open the texts that it "
                 "receives. Pass paths of images as pathlib.Path objects."
             )
+        if isinstance(item, str | os.PathLike):
+            return _read_file(item, name)
         if _is_picture(item):
             return _read_picture(item, name)
         if _is_array(item):
@@ -203,30 +217,36 @@ class ImageSource:
             f"{type(item).__name__}."
         )
 
-    def _rows(self, images, name):
-        """Give a batch of images the channels, the size and the layout of inputs, as rows."""
+    def _to_rows(self, images, name):
+        """Convert a batch of images to the channels and the size of inputs, and to rows."""
         if len(self.input_shape) == 3:
-            images = _with_channels(self._channels_first(images, name), self.input_shape[0], name)
+            n_channels, *size = self.input_shape
+            images = self._move_channels(images, name)
+            images = _convert_channels(images, n_channels, name)
             if self._resize is not None:
-                images = resized(images, self._resize, self.input_shape[1:], **self._scaling)
+                images = resize_images(images, self._resize, size, **self._resize_options)
         elif images.shape[1:] != self.input_shape:
             raise ValueError(
                 f"{name} must have input_shape={self.input_shape}; got {images.shape[1:]}."
             )
         return images.reshape(len(images), -1)
 
-    def _channels_first(self, images, name):
+    def _move_channels(self, images, name):
         """Move the channels of a batch of images to axis 1; raise if sizes do not fit."""
-        n_channels, *size = self.input_shape
         if images.ndim == 3 and self._is_size(images.shape[1:]):
-            return images[:, None]
-        # The number of channels of the network comes before those that are converted to it.
-        for allowed in ({n_channels}, _USUAL_CHANNELS):
-            for axis in (1, -1) if images.ndim == 4 else ():
-                moved = np.moveaxis(images, axis, 1)
-                if moved.shape[1] in allowed and self._is_size(moved.shape[2:]):
-                    return moved
-        advice = "; resize= scales images of other sizes" if self._resize is None else ""
+            return images[:, np.newaxis]
+        n_channels, *size = self.input_shape
+        if images.ndim == 4:
+            first = images
+            last = np.moveaxis(images, -1, 1)
+            # The number of channels of the network precedes numbers that are converted to it.
+            for allowed in ({n_channels}, _USUAL_CHANNELS):
+                for candidate in (first, last):
+                    if candidate.shape[1] in allowed and self._is_size(candidate.shape[2:]):
+                        return candidate
+        advice = ""
+        if self._resize is None:
+            advice = "; resize= scales images of other sizes"
         raise ValueError(
             f"{name} must hold images of input_shape={self.input_shape}, or {(*size, n_channels)}, "
             f"channels last; got shape {images.shape[1:]}{advice}."
@@ -239,73 +259,114 @@ class ImageSource:
         return min(sides) > max(_USUAL_CHANNELS)
 
 
+def _check_finite(rows, positions):
+    """Raise unless rows, which have some positions in X, are finite."""
+    is_finite = np.isfinite(rows).all(axis=1)
+    if not is_finite.all():
+        position = positions[~is_finite][0]
+        raise ValueError(f"X must hold finite values; X[{position}] has NaN or infinity.")
+
+
 def as_array(image, name):
     """Convert an array, or a tensor on any device, to an array of uint8, float32 or float64."""
     if isinstance(image, torch.Tensor):
         image = image.detach().cpu()
-        half = image.dtype in (torch.bfloat16, torch.float16)
-        image = (image.float() if half else image).numpy()
+        if image.dtype in (torch.bfloat16, torch.float16):
+            image = image.float()
+        image = image.numpy()
     if image.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers; got dtype {image.dtype}.")
     if image.dtype in (np.uint8, np.float32, np.float64):
         return image
-    return image.astype(np.float32 if image.dtype == np.float16 else np.float64)
+    if image.dtype == np.float16:
+        return image.astype(np.float32)
+    return image.astype(np.float64)
 
 
 def _kind_of_values(array):
     """Return the kind of values: bytes, which mostly reach 255, need another scaling."""
-    return "uint8" if array.dtype == np.uint8 else "number"
+    if array.dtype == np.uint8:
+        return "uint8"
+    return "number"
 
 
-def _inferred_shape(first, resize):
+def _infer_input_shape(image, resize):
     """Return the shape of inputs, channels first, for the first image."""
-    is_first, is_last = (first.shape[axis] in _USUAL_CHANNELS for axis in (0, -1))
-    if first.ndim != 3 or is_first == is_last:
+    shape = image.shape
+    has_channels_first = shape[0] in _USUAL_CHANNELS
+    has_channels_last = shape[-1] in _USUAL_CHANNELS
+    if len(shape) != 3 or has_channels_first == has_channels_last:
         raise ValueError(
             "input_shape must be given, such as (3, 32, 32), because the shape of the images does "
-            f"not show where their channels are; got images of shape {first.shape}."
+            f"not show where their channels are; got images of shape {shape}."
         )
-    n_channels, *size = first.shape if is_first else (first.shape[-1], *first.shape[:-1])
-    return (n_channels, *size) if resize is None else (n_channels, *resize)
+    if has_channels_first:
+        n_channels, *size = shape
+    else:
+        *size, n_channels = shape
+    if resize is not None:
+        size = resize
+    return (n_channels, *size)
 
 
-def _with_channels(images, n_channels, name):
+def _convert_channels(images, n_channels, name):
     """Convert images, channels first, to a number of channels if this loses nothing."""
-    found, opaque = images.shape[1], 255 if images.dtype == np.uint8 else 1
-    if found == 1 and n_channels in (3, 4):
-        images = np.repeat(images, 3, axis=1)
-    if found in (1, 3) and n_channels == 4:
-        images = np.concatenate([images, np.full_like(images[:, :1], opaque)], axis=1)
-    elif found == 4 and n_channels == 3 and (images[:, 3] == opaque).all():
-        images = images[:, :3]
-    if images.shape[1] == n_channels:
-        return images
-    wanted, got = (f"{n} ({_USUAL_CHANNELS.get(n, 'unusual')})" for n in (n_channels, found))
+    n_old_channels = images.shape[1]
+    opaque = 1
+    if images.dtype == np.uint8:
+        opaque = 255
+    converted = images
+    if n_old_channels == 1 and n_channels in (3, 4):
+        converted = np.repeat(converted, 3, axis=1)
+    if n_old_channels in (1, 3) and n_channels == 4:
+        transparency = np.full_like(images[:, :1], opaque)
+        converted = np.concatenate([converted, transparency], axis=1)
+    if n_old_channels == 4 and n_channels == 3 and (images[:, 3] == opaque).all():
+        converted = images[:, :3]
+    if converted.shape[1] == n_channels:
+        return converted
     raise ValueError(
-        f"{name} must hold images whose channels are those of the network, {wanted}; got {got}, "
+        f"{name} must hold images whose channels are those of the network, "
+        f"{_describe_channels(n_channels)}; got {_describe_channels(n_old_channels)}, "
         "which cannot be converted without loss. Convert the images before."
     )
 
 
-def _read_picture(image, name):
-    """Return a PIL image, or the image in a file, as bytes, channels first."""
-    is_file = isinstance(image, str | os.PathLike)
-    if is_file:
-        import_optional("PIL", "pillow")
-        from PIL import Image
+def _describe_channels(n_channels):
+    """Return a number of channels with its usual meaning, for a message."""
+    meaning = _USUAL_CHANNELS.get(n_channels, "unusual")
+    return f"{n_channels} ({meaning})"
 
-        name = f"{name}, the file {os.fspath(image)!r},"
-        if not os.path.isdir(image):
-            check_regular(image, name)
-    with open(image, "rb") if is_file else nullcontext() as file:
-        try:
-            return _pixels(Image.open(file, formats=_FORMATS) if is_file else image)
-        except Exception as error:
-            # A damaged file can raise an error of nearly any kind.
-            raise ValueError(
-                f"{name} must be a grey or colour image of bytes, a file in one of the formats "
-                f"{', '.join(_FORMATS)}: {error}"
-            ) from error
+
+def _read_file(path, name):
+    """Return the image in a file as bytes, channels first."""
+    import_optional("PIL", "pillow")
+    from PIL import Image
+
+    name = f"{name}, the file {os.fspath(path)!r},"
+    if not os.path.isdir(path):
+        check_regular(path, name)
+    with open(path, "rb") as file, _explain_errors(name):
+        return _pixels(Image.open(file, formats=_FORMATS))
+
+
+def _read_picture(picture, name):
+    """Return a PIL image as bytes, channels first."""
+    with _explain_errors(name):
+        return _pixels(picture)
+
+
+@contextmanager
+def _explain_errors(name):
+    """Raise errors of the block as `ValueError` with the name of the image."""
+    try:
+        yield
+    except Exception as error:
+        # A damaged file can raise an error of nearly any kind.
+        raise ValueError(
+            f"{name} must be a grey or colour image of bytes, a file in one of the formats "
+            f"{', '.join(_FORMATS)}: {error}"
+        ) from error
 
 
 def _pixels(picture):
@@ -320,8 +381,14 @@ def _pixels(picture):
         raise ValueError(f"got mode {picture.mode}; convert it, such as by image.convert('RGB')")
     mode = _OPAQUE[picture.mode]
     if picture.has_transparency_data:
-        clear = picture.convert("RGBA")
-        if clear.getchannel("A").getextrema()[0] < 255:
-            picture, mode = clear, "RGBA"
-    pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
-    return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0)
+        with_transparency = picture.convert("RGBA")
+        lowest, _ = with_transparency.getchannel("A").getextrema()
+        if lowest < 255:
+            picture = with_transparency
+            mode = "RGBA"
+    if picture.mode != mode:
+        picture = picture.convert(mode)
+    pixels = np.asarray(picture)
+    if pixels.ndim == 2:
+        return pixels[np.newaxis]
+    return np.moveaxis(pixels, -1, 0)

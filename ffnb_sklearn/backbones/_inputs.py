@@ -10,8 +10,8 @@ import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ffnb_sklearn._base.transactions import columns_of
-from ffnb_sklearn.backbones._images import as_array, as_source
+from ffnb_sklearn._inputs.tables import columns_of
+from ffnb_sklearn.backbones._images import as_array, image_source
 from ffnb_sklearn.core.device import as_tensor
 
 
@@ -42,119 +42,150 @@ class Inputs:
         The function `change` is applied to the inputs before they are scaled. The inputs have their
         own memory, because a network may write to its input.
         """
-        # Transfer bytes as bytes: floating-point values take four or eight times as much memory.
-        source = torch.uint8 if rows.dtype == np.uint8 else dtype
-        inputs = as_tensor(rows, device=device, dtype=source)
+        source_dtype = dtype
+        if rows.dtype == np.uint8:
+            # Transfer bytes as bytes: floating-point values take four or eight times as much
+            # memory.
+            source_dtype = torch.uint8
+        inputs = as_tensor(rows, device=device, dtype=source_dtype)
         if self.shape is not None:
             inputs = inputs.reshape(len(rows), *self.shape)
         if change is not None:
             inputs = change(inputs)
         inputs = inputs.to(dtype, copy=True)
-        for operation, constant in self._scaling(rows.shape[1]):
-            inputs = operation(inputs, as_tensor(constant, device=device, dtype=dtype))
+        mean, std = self._scaling(rows.shape[1])
+        if mean is not None:
+            inputs = inputs - as_tensor(mean, device=device, dtype=dtype)
+        if std is not None:
+            inputs = inputs / as_tensor(std, device=device, dtype=dtype)
         return inputs
 
     def _scaling(self, n_features):
-        """Return the operations that apply `mean` and `std`, with constants of fitting shapes."""
-        shape = (n_features,) if self.shape is None else tuple(self.shape)
-        steps = []
-        for name, operation in (("mean", torch.sub), ("std", torch.div)):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            constant = np.asarray(value, dtype=np.float64)
-            if constant.shape not in ((), shape[:1]):
-                raise ValueError(
-                    f"{name} must be a number or hold one value for each of the {shape[0]} "
-                    f"channels; got shape {constant.shape}."
-                )
-            if not np.isfinite(constant).all() or (name == "std" and (constant <= 0).any()):
-                kind = "finite and positive" if name == "std" else "finite"
-                raise ValueError(f"{name} must be {kind}; got {value!r}.")
-            steps.append((operation, constant.reshape(-1, *(1,) * (len(shape) - 1))))
-        return steps
+        """Return `mean` and `std` as arrays that fit an input; raise if they are invalid."""
+        shape = (n_features,)
+        if self.shape is not None:
+            shape = tuple(self.shape)
+        mean = _channel_values("mean", self.mean, shape)
+        std = _channel_values("std", self.std, shape)
+        if std is not None and (std <= 0).any():
+            raise ValueError(f"std must be positive; got {self.std!r}.")
+        return mean, std
+
+
+def _channel_values(name, value, shape):
+    """Return a number, or one value per channel, as an array that fits inputs of a shape."""
+    if value is None:
+        return None
+    values = np.asarray(value, dtype=np.float64)
+    if values.shape not in ((), shape[:1]):
+        raise ValueError(
+            f"{name} must be a number or hold one value for each of the {shape[0]} "
+            f"channels; got shape {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; got {value!r}.")
+    position_axes = (1,) * (len(shape) - 1)
+    return values.reshape(-1, *position_axes)
 
 
 def first_samples(extractor, X):
-    """Validate the samples given to `fit`.
+    """Validate the samples passed to `fit`.
 
     Return rows, or images to be read as rows, their conversion to inputs of the network, and the
     fitted attributes that describe them.
     """
-    shape, resize = extractor.input_shape, extractor.resize
-    if not all(isinstance(n, Integral) and n > 0 for n in shape or ()):
-        raise ValueError(f"input_shape must hold positive integers; got {shape!r}.")
+    _check_input_shape(extractor.input_shape)
     _check_resize(extractor)
-    takes_texts = _takes_texts(extractor)
-    rows = as_source(X, shape, resize, takes_texts, **_scaling_of(extractor))
+    shape = extractor.input_shape
+    rows = _image_source(extractor, X, shape)
     if rows is None:
-        X = _as_rows(X)
-        rows = check_array(X, estimator=extractor, input_name="X")
-        seen = {**columns_of(X), "image_values_": None}
+        table = _to_table(X)
+        rows = check_array(table, estimator=extractor, input_name="X")
+        attributes = columns_of(table)
+        attributes["image_values_"] = None
     else:
         shape = rows.input_shape
-        seen = {"n_features_in_": rows.shape[1], "image_values_": rows.values}
+        attributes = {"n_features_in_": rows.shape[1], "image_values_": rows.values}
     inputs = Inputs(shape, extractor.mean, extractor.std)
     inputs.check(rows.shape[1])
-    seen["input_shape_"] = None if shape is None else tuple(int(n) for n in shape)
-    return rows, inputs, seen
+    if shape is not None:
+        shape = tuple(int(side) for side in shape)
+    attributes["input_shape_"] = shape
+    return rows, inputs, attributes
+
+
+def more_samples(extractor, X):
+    """Validate the samples passed to `transform`; return rows, or images as rows."""
+    images = _image_source(extractor, X, extractor.input_shape_)
+    if images is None:
+        return validate_data(extractor, _to_table(X), reset=False)
+    if extractor.input_shape_ is None:
+        raise ValueError(
+            f"X must hold rows of {extractor.n_features_in_} values, as in fit; got images of "
+            f"shape {images.input_shape}. Fit with input_shape, or with images."
+        )
+    images.check(extractor.image_values_)
+    return images
+
+
+def _image_source(extractor, X, shape):
+    """Return images as an `ImageSource` with the settings of an extractor, and None for rows."""
+    # Borders have the mean, which becomes zero.
+    fill = 0.0
+    if extractor.crop_mode == "border" and extractor.mean is not None:
+        fill = extractor.mean
+    return image_source(
+        X,
+        shape,
+        extractor.resize,
+        # An extractor that `load` has returned opens no texts as paths.
+        takes_texts=not hasattr(extractor, "_is_from_file"),
+        crop_mode=extractor.crop_mode,
+        interpolation=extractor.interpolation,
+        fill=fill,
+    )
+
+
+def _to_table(X):
+    """Convert a tensor of rows to an array; return other values as they are."""
+    if isinstance(X, torch.Tensor):
+        return as_array(X, "X")
+    return X
+
+
+def _are_positive_integers(sides):
+    """Return whether all sides are integers above 0."""
+    return all(isinstance(side, Integral) and side > 0 for side in sides)
+
+
+def _check_input_shape(input_shape):
+    """Raise unless `input_shape` is None or holds positive integers."""
+    if input_shape is not None and not _are_positive_integers(input_shape):
+        raise ValueError(f"input_shape must hold positive integers; got {input_shape!r}.")
 
 
 def _check_resize(extractor):
     """Raise unless `resize` is an integer or a pair, and images of `input_shape` fit into it."""
-    shape, resize = extractor.input_shape, extractor.resize
+    resize = extractor.resize
     if resize is None:
         return
-    sides = (resize, resize) if isinstance(resize, Integral) else tuple(resize)
-    if len(sides) != 2 or not all(isinstance(side, Integral) and side > 0 for side in sides):
+    sides = resize
+    if isinstance(resize, Integral):
+        sides = (resize, resize)
+    if len(sides) != 2 or not _are_positive_integers(sides):
         raise ValueError(
             "resize must be a positive integer or a pair of them, height and width; got "
             f"{resize!r}."
         )
+    shape = extractor.input_shape
     if shape is None:
         return
-    is_small = len(shape) == 3 and any(side < n for side, n in zip(sides, shape[1:], strict=True))
-    if len(shape) != 3 or (is_small and extractor.crop_mode != "border"):
+    fits = len(shape) == 3
+    if fits and extractor.crop_mode != "border":
+        _, height, width = shape
+        fits = sides[0] >= height and sides[1] >= width
+    if not fits:
         raise ValueError(
             "resize must be at least the longest side in input_shape=(channels, height, width) "
             f"unless crop_mode='border'; got resize={resize} and input_shape={tuple(shape)}."
         )
-
-
-def _scaling_of(extractor):
-    """Return the arguments of `resized`; borders have the mean, which becomes zero."""
-    fill = 0.0
-    if extractor.crop_mode == "border" and extractor.mean is not None:
-        fill = extractor.mean
-    return {
-        "crop_mode": extractor.crop_mode,
-        "interpolation": extractor.interpolation,
-        "fill": fill,
-    }
-
-
-def more_samples(extractor, X):
-    """Validate the samples given to `transform`; return rows, or images as rows."""
-    takes_texts = _takes_texts(extractor)
-    source = as_source(
-        X, extractor.input_shape_, extractor.resize, takes_texts, **_scaling_of(extractor)
-    )
-    if source is None:
-        return validate_data(extractor, _as_rows(X), reset=False)
-    if extractor.input_shape_ is None:
-        raise ValueError(
-            f"X must hold rows of {extractor.n_features_in_} values, as in fit; got images of "
-            f"shape {source.input_shape}. Fit with input_shape, or with images."
-        )
-    source.check(extractor.image_values_)
-    return source
-
-
-def _takes_texts(extractor):
-    """Return whether texts are paths of images: not in an extractor that `load` has returned."""
-    return not hasattr(extractor, "_is_from_file")
-
-
-def _as_rows(X):
-    """Convert a tensor of rows to an array; return other values as they are."""
-    return as_array(X, "X") if isinstance(X, torch.Tensor) else X

@@ -8,7 +8,6 @@ import warnings
 import zipfile
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import reduce
 from importlib import import_module
 from math import sqrt
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from scipy.stats import kstest
 from torch import nn
 
-from ffnb_sklearn.backbones._seeding import seeded_layers
+from ffnb_sklearn.backbones._seeding import seed_layers
 from ffnb_sklearn.core.messages import level_of_user
 
 # Most characters of a message of torch that is repeated.
@@ -39,13 +38,14 @@ _DRAWN = (nn.Linear, nn.modules.conv._ConvNd)
 # Kinds of the arrays of a state: booleans, integers and real numbers.
 _NUMBERS = "biuf"
 
-# Names of what can be at a path instead of a file, with the tests of its mode.
-_IRREGULAR = {
-    "a folder": stat.S_ISDIR,
-    "a pipe": stat.S_ISFIFO,
-    "a socket": stat.S_ISSOCK,
-    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
-}
+# Kinds of paths that are no regular files, and the tests of their modes.
+_IRREGULAR = [
+    ("a folder", stat.S_ISDIR),
+    ("a pipe", stat.S_ISFIFO),
+    ("a socket", stat.S_ISSOCK),
+    ("a device", stat.S_ISCHR),
+    ("a device", stat.S_ISBLK),
+]
 
 
 class RandomFeaturesWarning(UserWarning):
@@ -53,20 +53,21 @@ class RandomFeaturesWarning(UserWarning):
 
 
 def build_network(extractor, state=None, seed=0):
-    """Build the network of an extractor on the CPU, with some weights or with those it is made of.
+    """Build the network of an extractor on the CPU, with given weights or with its own.
 
     `state` maps names to tensors or arrays; no file is opened for it. `seed` determines random
     weights of a factory. Raise `ValueError` if the dotted name cannot be imported, the head does
     not exist, or the weights do not fit.
     """
-    module = _made(extractor.backbone, extractor.backbone_params or {}, seed)
-    # A removed head and a cast part keys that share a tensor.
+    module = _create_network(extractor.backbone, extractor.backbone_params or {}, seed)
+    # Removing a head and casting separate keys that share a tensor.
     tied_keys = _tied_keys(module)
     heads = head_names(extractor.head)
     for head in heads:
         remove_head(module, head)
     # Cast before the weights are loaded, so that they keep their digits.
-    module.to(getattr(torch, extractor.dtype))
+    dtype = getattr(torch, extractor.dtype)
+    module.to(dtype)
     if state is not None:
         _load_weights(module, _as_tensors(state), heads, tied_keys)
     return module
@@ -81,7 +82,7 @@ def head_names(head):
     return [str(name) for name in head]
 
 
-def _made(backbone, params, seed):
+def _create_network(backbone, params, seed):
     """Copy a network, or call its factory."""
     if isinstance(backbone, nn.Module):
         if params:
@@ -89,10 +90,12 @@ def _made(backbone, params, seed):
                 f"backbone_params must be None where backbone is a network; got {params!r}."
             )
         return deepcopy(backbone)
-    factory = _import_factory(backbone) if isinstance(backbone, str) else backbone
+    factory = backbone
+    if isinstance(backbone, str):
+        factory = _import_factory(backbone)
     # Random weights must be the same at every call and must not change the global generator, even
     # if the factory of a trained backbone replaces them.
-    with seeded_layers(seed):
+    with seed_layers(seed):
         module = factory(**params)
     if not isinstance(module, nn.Module):
         raise TypeError(
@@ -112,10 +115,13 @@ def _import_factory(name):
             "backbone must be a dotted name 'package.module:factory' or "
             f"'package.module.factory'; got {name!r}."
         )
-    root = module_name.partition(".")[0]
+    package = module_name.partition(".")[0]
+    if package not in _OPTIONAL_PACKAGES:
+        package = None
     try:
-        module = import_optional(module_name, root if root in _OPTIONAL_PACKAGES else None)
-        factory = reduce(getattr, attributes.split("."), module)
+        factory = import_optional(module_name, package)
+        for attribute in attributes.split("."):
+            factory = getattr(factory, attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"backbone={name!r} cannot be imported: {error}") from error
     if not callable(factory):
@@ -129,28 +135,32 @@ def import_optional(name, package):
         return import_module(name)
     except (ImportError, RuntimeError, OSError) as error:
         # RuntimeError and OSError come from libraries that were built for another version of torch.
-        absent = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
-        advice = f"; install it: python -m pip install {package}" if absent and package else ""
+        root = name.partition(".")[0]
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == root
+        advice = ""
+        if is_absent and package:
+            advice = f"; install it: python -m pip install {package}"
         raise ImportError(f"{name} cannot be imported: {error}{advice}") from error
 
 
 def remove_head(module, head):
     """Replace a submodule by the identity; the name of a nested submodule has dots."""
-    named_submodule(module, head, "head")
-    parent, _, name = head.rpartition(".")
-    setattr(module.get_submodule(parent), name, nn.Identity())
+    find_submodule(module, head, "head")
+    parent_name, _, name = head.rpartition(".")
+    parent = module.get_submodule(parent_name)
+    setattr(parent, name, nn.Identity())
 
 
-def named_submodule(module, name, parameter):
+def find_submodule(module, name, parameter):
     """Return a submodule; raise `ValueError` if a parameter names none."""
-    found = dict(module.named_modules(remove_duplicate=False))
-    if not name or name not in found:
+    submodules = dict(module.named_modules(remove_duplicate=False))
+    if not name or name not in submodules:
         names = [child for child, _ in module.named_children()]
         raise ValueError(
             f"{parameter} must name a submodule of the backbone, such as one of {names}; got "
             f"{name!r}."
         )
-    return found[name]
+    return submodules[name]
 
 
 def read_weights(weights):
@@ -168,10 +178,14 @@ def read_weights(weights):
 
 def is_state(value):
     """Return whether a value is a mapping of names to arrays of numbers, as `state_dict_` is."""
-    return isinstance(value, Mapping) and all(
-        isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in _NUMBERS
-        for name, array in value.items()
-    )
+    if not isinstance(value, Mapping):
+        return False
+    for name, array in value.items():
+        if not isinstance(name, str) or not isinstance(array, np.ndarray):
+            return False
+        if array.dtype.kind not in _NUMBERS:
+            return False
+    return True
 
 
 def _read_file(path):
@@ -202,21 +216,25 @@ def _read_file(path):
 def _check_archive(content):
     """Raise `ValueError` if a checksum or a size in an archive is wrong, which torch ignores."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        # Torch leaves memory unset where a member is shorter than its size, or marked as a folder.
-        stored = all(
-            one.compress_size == one.file_size and not one.external_attr
-            for one in archive.infolist()
-        )
-        if archive.testzip() or not stored:
-            raise ValueError("the archive is damaged")
+        if archive.testzip():
+            raise ValueError("the archive has a wrong checksum")
+        for member in archive.infolist():
+            # Torch leaves memory unset for members that are shorter than their size, or marked as
+            # folders.
+            if member.compress_size != member.file_size or member.external_attr:
+                raise ValueError("the archive has a wrong size")
 
 
 def check_regular(path, name):
     """Raise `ValueError` unless a path leads to a regular file; reading another could never end."""
     mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode):
-        found = next((kind for kind, holds in _IRREGULAR.items() if holds(mode)), "something else")
-        raise ValueError(f"{name} must be a regular file; it is {found}.")
+    if stat.S_ISREG(mode):
+        return
+    kind = "something else"
+    for irregular_kind, has_kind in _IRREGULAR:
+        if has_kind(mode):
+            kind = irregular_kind
+    raise ValueError(f"{name} must be a regular file; it is {kind}.")
 
 
 def _as_tensors(state):
@@ -243,40 +261,52 @@ def _as_tensor(key, value):
 
 
 def _load_weights(module, state_dict, heads, tied_keys):
-    """Load weights that must fit the network exactly, except for entries of the removed heads.
-
-    A file of safetensors holds each tensor once, so it may lack the other keys of the tensor.
-    """
-    state_dict = dict(_without_wrapper(state_dict, module))
-    for keys in tied_keys:
-        stored = [key for key in keys if key in state_dict]
-        if stored:
-            missing = {key: state_dict[stored[0]] for key in keys if key not in state_dict}
-            state_dict.update(missing)
-    prefixes = tuple(f"{head}." for head in heads)
-    state_dict = {k: v for k, v in state_dict.items() if not k.startswith(prefixes)}
+    """Load weights that must fit the network exactly, except for entries of the removed heads."""
+    state_dict = _unwrap_keys(state_dict, module)
+    state_dict = _fill_tied_keys(state_dict, tied_keys)
+    head_prefixes = tuple(f"{head}." for head in heads)
+    kept_keys = [key for key in state_dict if not key.startswith(head_prefixes)]
+    weights = {key: state_dict[key] for key in kept_keys}
     try:
-        module.load_state_dict(state_dict)
+        module.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(f"weights do not fit the backbone: {short_reason(error)}") from error
+
+
+def _fill_tied_keys(state_dict, tied_keys):
+    """Add keys that share a stored tensor, which a file of safetensors holds only once."""
+    complete = dict(state_dict)
+    for keys in tied_keys:
+        stored_keys = [key for key in keys if key in state_dict]
+        if not stored_keys:
+            continue
+        tensor = state_dict[stored_keys[0]]
+        for key in keys:
+            complete.setdefault(key, tensor)
+    return complete
 
 
 def _tied_keys(module):
     """Return the keys of the state dict of a network by tensor, for tensors with several keys."""
     keys_by_memory = {}
-    for key, tensor in module.state_dict(keep_vars=True).items():
+    state_dict = module.state_dict(keep_vars=True)
+    for key, tensor in state_dict.items():
         if isinstance(tensor, torch.Tensor) and tensor.numel():
-            memory = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+            memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
             keys_by_memory.setdefault(memory, []).append(key)
     return [keys for keys in keys_by_memory.values() if len(keys) > 1]
 
 
-def _without_wrapper(state_dict, module):
-    """Remove the prefix that a wrapped network has in all keys; warn of it."""
-    match = _WRAPPERS.match(next(iter(state_dict), ""))
-    prefix, own = match and match[0], module.state_dict()
-    wrapped = prefix and all(key.startswith(prefix) for key in state_dict)
-    if not wrapped or any(key.startswith(prefix) for key in own):
+def _unwrap_keys(state_dict, module):
+    """Remove the prefix that the keys of a wrapped network have, and warn about it."""
+    first_key = next(iter(state_dict), "")
+    match = _WRAPPERS.match(first_key)
+    if match is None:
+        return state_dict
+    prefix = match[0]
+    has_prefix = all(key.startswith(prefix) for key in state_dict)
+    network_has_prefix = any(key.startswith(prefix) for key in module.state_dict())
+    if not has_prefix or network_has_prefix:
         return state_dict
     warnings.warn(
         f"The prefix {prefix!r} of all keys of weights was removed: the file or mapping was "
@@ -284,40 +314,68 @@ def _without_wrapper(state_dict, module):
         UserWarning,
         stacklevel=level_of_user(),
     )
-    return {key.removeprefix(prefix): one for key, one in state_dict.items()}
+    return {key.removeprefix(prefix): tensor for key, tensor in state_dict.items()}
 
 
 def short_reason(error):
     """Return the message of torch on one line of bounded length."""
-    return " ".join(str(error).split())[:_LONGEST_REASON]
+    words = str(error).split()
+    return " ".join(words)[:_LONGEST_REASON]
 
 
 def warn_if_untrained(module, backbone):
     """Warn if the weights of a network look as torch draws them."""
-    if _looks_untrained(module):
-        name = type(backbone).__name__ if isinstance(backbone, nn.Module) else repr(backbone)
-        warnings.warn(
-            f"The features are random: the weights of backbone={name} are as torch initialises "
-            "them, because there are no weights. Give weights, a backbone that has loaded them, or "
-            "epochs to pretrain it.",
-            RandomFeaturesWarning,
-            stacklevel=level_of_user(),
-        )
+    if not _looks_untrained(module):
+        return
+    name = repr(backbone)
+    if isinstance(backbone, nn.Module):
+        name = type(backbone).__name__
+    warnings.warn(
+        f"The features are random: the weights of backbone={name} are as torch initialises "
+        "them, because there are no weights. Give weights, a backbone that has loaded them, or "
+        "epochs to pretrain it.",
+        RandomFeaturesWarning,
+        stacklevel=level_of_user(),
+    )
 
 
 def _looks_untrained(module):
     """Return whether all normalisations are constant or, without any, the weights are uniform."""
-    layers = list(module.modules())
-    norms = [layer for layer in layers if isinstance(layer, _NORMS)]
-    parts = [part for one in norms for part in (*one.parameters(), *one.buffers())]
-    if parts:
-        return all(bool((part == part.flatten()[0]).all()) for part in parts)
-    weights = [layer.weight.detach().cpu().float() for layer in layers if isinstance(layer, _DRAWN)]
-    # Units of the bounds of the uniform distributions; 10,000 numbers per layer are enough.
-    units = [one.flatten()[:10_000] * sqrt(one[0].numel()) for one in weights]
-    if sum(map(len, units)) < 100:
+    norm_tensors = []
+    drawn_layers = []
+    for layer in module.modules():
+        if isinstance(layer, _NORMS):
+            norm_tensors.extend(layer.parameters())
+            norm_tensors.extend(layer.buffers())
+        elif isinstance(layer, _DRAWN):
+            drawn_layers.append(layer)
+    if norm_tensors:
+        return all(map(_is_constant, norm_tensors))
+    return _are_uniform(drawn_layers)
+
+
+def _is_constant(tensor):
+    """Return whether all values of a tensor are equal."""
+    return bool((tensor == tensor.flatten()[0]).all())
+
+
+def _are_uniform(layers):
+    """Return whether the weights of layers have the distribution from which torch draws them.
+
+    A weight of a layer with n inputs per output is uniform between -1 / sqrt(n) and 1 / sqrt(n).
+    """
+    samples = [np.empty(0, dtype=np.float32)]
+    for layer in layers:
+        weight = layer.weight.detach().cpu().float()
+        n_inputs = weight[0].numel()
+        # 10,000 numbers per layer are enough.
+        values = weight.flatten()[:10_000]
+        samples.append(values.numpy() * np.float32(sqrt(n_inputs)))
+    sample = np.concatenate(samples)
+    if len(sample) < 100:
         return False
-    return bool(kstest(torch.cat(units).numpy(), "uniform", (-1, 2)).pvalue > 1e-6)
+    test = kstest(sample, "uniform", (-1, 2))
+    return bool(test.pvalue > 1e-6)
 
 
 def freeze(module):
@@ -330,9 +388,12 @@ def state_to_arrays(module):
 
     NumPy lacks bfloat16, which is converted to float32.
     """
-    arrays = {
-        key: (one.float() if one.dtype == torch.bfloat16 else one).detach().cpu().numpy()
-        for key, one in module.state_dict().items()
-    }
-    # Channels-last weights have unusual strides, even on axes of length one, which changes hashes.
-    return {name: array.ravel().reshape(array.shape) for name, array in arrays.items()}
+    arrays = {}
+    for name, tensor in module.state_dict().items():
+        if tensor.dtype == torch.bfloat16:
+            tensor = tensor.float()
+        array = tensor.detach().cpu().numpy()
+        # Channels-last weights have unusual strides, even on axes of length 1, which changes
+        # hashes.
+        arrays[name] = array.ravel().reshape(array.shape)
+    return arrays

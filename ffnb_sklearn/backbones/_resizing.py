@@ -16,23 +16,26 @@ def _triangle(x):
 
 def _hamming(x):
     window = 0.54 + 0.46 * np.cos(pi * x)
-    return np.where(np.abs(x) < 1.0, np.sinc(x) * window, 0.0)
+    weights = np.sinc(x) * window
+    return np.where(np.abs(x) < 1.0, weights, 0.0)
 
 
 def _cubic(x):
     """Return the weights of R. Keys (1981) for a = -0.5."""
-    a, x = -0.5, np.abs(x)
+    a = -0.5
+    x = np.abs(x)
     near = ((a + 2) * x - (a + 3)) * x**2 + 1
     far = (((x - 5) * x + 8) * x - 4) * a
-    return np.where(x < 1.0, near, np.where(x < 2.0, far, 0.0))
+    return np.select([x < 1.0, x < 2.0], [near, far], default=0.0)
 
 
 def _lanczos(x):
-    return np.where(np.abs(x) < 3.0, np.sinc(x) * np.sinc(x / 3.0), 0.0)
+    weights = np.sinc(x) * np.sinc(x / 3.0)
+    return np.where(np.abs(x) < 3.0, weights, 0.0)
 
 
-# Filters of Pillow by name: weight of a pixel by its distance, and the largest distance. The
-# nearest pixel is no weighted mean.
+# Filters of Pillow by name: the weight of a pixel as a function of its distance, and the largest
+# distance with a weight. The nearest pixel is no weighted mean.
 FILTERS = {
     "nearest": (None, 0.0),
     "box": (_box, 0.5),
@@ -44,93 +47,146 @@ FILTERS = {
 CROP_MODES = ("center", "border", "squash")
 
 
-def resized(images, resize, size, crop_mode="center", interpolation="bicubic", fill=0.0):
+def resize_images(images, resize, size, crop_mode="center", interpolation="bicubic", fill=0.0):
     """Scale images of shape (n, channels, height, width), and cut out or pad their centre.
 
     `resize` has the height and the width between scaling and cutting, `size` those of the result.
-    `fill` holds the values of added borders, one or one per channel. Only pixels that the result
-    depends on are scaled, so that no image is larger than necessary.
+    `fill` holds the values of added borders, either one value or one per channel. Only pixels on
+    which the result depends are scaled, so that no array is larger than necessary.
     """
-    scaled_size = _scaled_size(images.shape[2:], resize, crop_mode)
-    windows = [_window(n, side) for n, side in zip(scaled_size, size, strict=True)]
-    columns = _weights(images.shape[3], scaled_size[1], windows[1], interpolation)
-    rows = _weights(images.shape[2], scaled_size[0], windows[0], interpolation)
-    # Skip rows that have no weight before the columns are scaled.
-    first, last = rows.indices.min(), rows.indices.max() + 1
-    centre = _scaled(images[:, :, first:last], columns, axis=3)
-    centre = _scaled(centre, rows[:, first:last], axis=2)
+    height, width = images.shape[2:]
+    scaled_height, scaled_width = _scaled_size((height, width), resize, crop_mode)
+    row_window = _window(scaled_height, size[0])
+    column_window = _window(scaled_width, size[1])
+    row_weights = _weights(height, scaled_height, row_window, interpolation)
+    column_weights = _weights(width, scaled_width, column_window, interpolation)
+    # Skip rows without weight before the columns are scaled.
+    first_row = row_weights.indices.min()
+    last_row = row_weights.indices.max()
+    rows = slice(first_row, last_row + 1)
+    centre = _scale_axis(images[:, :, rows], column_weights, axis=3)
+    centre = _scale_axis(centre, row_weights[:, rows], axis=2)
     if centre.shape[2:] == tuple(size):
         return centre
-    canvas = np.empty((*images.shape[:2], *size), dtype=images.dtype)
-    colour = _rounded(np.broadcast_to(fill, images.shape[1]), images.dtype)
-    canvas[:] = colour[:, None, None]
-    height, width = centre.shape[2:]
-    top, left = (size[0] - height) // 2, (size[1] - width) // 2
-    canvas[:, :, top : top + height, left : left + width] = centre
+    return _pad(centre, size, fill)
+
+
+def _pad(images, size, fill):
+    """Put images into the centre of larger images whose borders have the values `fill`."""
+    n_images, n_channels, height, width = images.shape
+    colour = np.broadcast_to(fill, n_channels)
+    colour = _round_to(colour, images.dtype)
+    canvas = np.empty((n_images, n_channels, *size), dtype=images.dtype)
+    canvas[:] = colour[:, np.newaxis, np.newaxis]
+    top = (size[0] - height) // 2
+    left_border = (size[1] - width) // 2
+    canvas[:, :, top : top + height, left_border : left_border + width] = images
     return canvas
 
 
-def _scaled_size(sides, resize, crop_mode):
+def _scaled_size(size, resize, crop_mode):
     """Return the height and width of the scaled image."""
     if crop_mode == "squash":
         return tuple(resize)
-    ratios = [n / goal for n, goal in zip(sides, resize, strict=True)]
+    height, width = size
     if crop_mode == "center" and resize[0] == resize[1]:
         # The longer side is truncated, as by torchvision.
-        return tuple(int(resize[0] * n / min(sides)) for n in sides)
-    ratio = max(ratios) if crop_mode == "border" else min(ratios)
-    return tuple(max(round(n / ratio), 1) for n in sides)
+        shorter = min(height, width)
+        return int(resize[0] * height / shorter), int(resize[0] * width / shorter)
+    height_ratio = height / resize[0]
+    width_ratio = width / resize[1]
+    if crop_mode == "border":
+        ratio = max(height_ratio, width_ratio)
+    else:
+        ratio = min(height_ratio, width_ratio)
+    scaled_height = round(height / ratio)
+    scaled_width = round(width / ratio)
+    return max(scaled_height, 1), max(scaled_width, 1)
 
 
-def _window(scaled, side):
-    """Return the first and the last position of the centre on one axis of the scaled image."""
-    if scaled <= side:
-        return 0, scaled
-    first = round((scaled - side) / 2)
+def _window(scaled_side, side):
+    """Return the first position of the centre on an axis of the scaled image, and its end."""
+    if scaled_side <= side:
+        return 0, scaled_side
+    first = round((scaled_side - side) / 2)
     return first, first + side
 
 
-def _weights(length, scaled, window, interpolation):
-    """Return the weights of the pixels of an axis for the pixels in the window of the scaled axis.
+def _weights(side, scaled_side, window, interpolation):
+    """Return the weights of the pixels of an axis for the pixels in a window of the scaled axis.
 
-    A pixel at distance d of n pixels has the weight f(d / max(n, 1)), where n is the number of
-    pixels per scaled pixel, and the weights sum up to 1.
+    The result is a sparse matrix of shape (n_pixels_in_window, side) whose rows sum up to 1.
     """
-    scale = length / scaled
-    centres = (np.arange(*window) + 0.5) * scale
-    weight_of, largest = FILTERS[interpolation]
-    if weight_of is None:
-        # Pillow adds up the centres, whose rounding decides between equally near pixels.
-        steps = np.full(window[1], scale)
-        steps[0] = 0.5 * scale
-        centres = np.add.accumulate(steps)[window[0] :]
-        positions = np.minimum(centres.astype(int), length - 1)[:, None]
+    scale = side / scaled_side
+    weight_of_distance, support = FILTERS[interpolation]
+    if weight_of_distance is None:
+        positions = _nearest_positions(side, scale, window)
         weights = np.ones(positions.shape)
     else:
-        width = max(scale, 1.0)
-        n_pixels = 2 * ceil(largest * width) + 1
-        first = np.floor(centres - largest * width).astype(int)
-        positions = first[:, None] + np.arange(n_pixels)
-        weights = weight_of((positions + 0.5 - centres[:, None]) / width)
-        weights[(positions < 0) | (positions >= length)] = 0.0
-        weights /= weights.sum(axis=1, keepdims=True)
-    number = np.broadcast_to(np.arange(len(centres))[:, None], positions.shape)
-    kept = weights != 0.0
-    entries = weights[kept], (number[kept], positions[kept])
-    return csr_array(entries, shape=(len(centres), length))
+        positions = _positions_in_support(scale, window, support)
+        weights = _filter_weights(positions, side, scale, window, weight_of_distance)
+    n_scaled = len(positions)
+    scaled_positions = np.arange(n_scaled)[:, np.newaxis]
+    scaled_positions = np.broadcast_to(scaled_positions, positions.shape)
+    has_weight = weights != 0.0
+    coordinates = (scaled_positions[has_weight], positions[has_weight])
+    return csr_array((weights[has_weight], coordinates), shape=(n_scaled, side))
 
 
-def _scaled(images, weights, axis):
+def _nearest_positions(side, scale, window):
+    """Return the pixel nearest to each pixel in the window, of shape (n_pixels_in_window, 1)."""
+    first, end = window
+    # Pillow adds up the centres, whose rounding decides between equally near pixels.
+    steps = np.full(end, scale)
+    steps[0] = 0.5 * scale
+    centres = np.add.accumulate(steps)[first:]
+    positions = np.minimum(centres.astype(int), side - 1)
+    return positions[:, np.newaxis]
+
+
+def _scaled_centres(scale, window):
+    """Return the centres of the pixels in the window, in pixels of the original image."""
+    return (np.arange(*window) + 0.5) * scale
+
+
+def _positions_in_support(scale, window, support):
+    """Return the positions of pixels within the support of the filter, some outside the image."""
+    radius = support * max(scale, 1.0)
+    n_pixels = 2 * ceil(radius) + 1
+    first = np.floor(_scaled_centres(scale, window) - radius).astype(int)
+    return first[:, np.newaxis] + np.arange(n_pixels)
+
+
+def _filter_weights(positions, side, scale, window, weight_of_distance):
+    """Return the weights of pixels, normalised to a sum of 1 per row.
+
+    A pixel at distance d has the weight f(d / max(n, 1)) before the normalisation, where n is the
+    number of pixels per scaled pixel.
+    """
+    centres = _scaled_centres(scale, window)
+    distances = positions + 0.5 - centres[:, np.newaxis]
+    weights = weight_of_distance(distances / max(scale, 1.0))
+    is_outside = (positions < 0) | (positions >= side)
+    weights[is_outside] = 0.0
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _scale_axis(images, weights, axis):
     """Multiply one axis of images by weights; bytes are rounded."""
-    moved = np.moveaxis(images, axis, 0)
-    dtype = np.float32 if images.dtype == np.uint8 else images.dtype
-    values = weights.astype(dtype) @ moved.reshape(len(moved), -1).astype(dtype)
-    values = _rounded(values, images.dtype).reshape(-1, *moved.shape[1:])
-    return np.moveaxis(values, 0, axis)
+    dtype = images.dtype
+    if dtype == np.uint8:
+        dtype = np.float32
+    lines = np.moveaxis(images, axis, 0)
+    scaled_shape = (-1, *lines.shape[1:])
+    lines = lines.reshape(len(lines), -1)
+    scaled_lines = weights.astype(dtype) @ lines.astype(dtype)
+    scaled_lines = _round_to(scaled_lines, images.dtype)
+    scaled_lines = scaled_lines.reshape(scaled_shape)
+    return np.moveaxis(scaled_lines, 0, axis)
 
 
-def _rounded(values, dtype):
-    """Convert values to a dtype; round them to bytes."""
+def _round_to(values, dtype):
+    """Convert values to a dtype; round them if it is uint8."""
     if dtype == np.uint8:
         values = np.floor(values + 0.5).clip(0, 255)
     return values.astype(dtype)

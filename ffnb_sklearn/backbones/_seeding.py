@@ -14,29 +14,32 @@ _CPU = torch.device("cpu")
 _GENERATORS = ForkSafeLock()
 
 
-def derived_seeds(seed, index, n_seeds):
-    """Derive the 32-bit seeds of one part of a training, such as an epoch."""
-    return np.random.SeedSequence([seed, index]).generate_state(n_seeds).tolist()
+def derive_seeds(seed, index, n_seeds):
+    """Derive the 32-bit seeds of a step of a training, such as an epoch."""
+    sequence = np.random.SeedSequence([seed, index])
+    return sequence.generate_state(n_seeds).tolist()
 
 
 @contextmanager
-def seeded_torch(seed, device=_CPU):
+def seed_torch(seed, device=_CPU):
     """Seed the global generators of torch, and restore their state at the end.
 
     Layers draw only from these generators: initial weights on the device where the layer is
     created, dropout on the device of the network. Other threads wait for the end of the block.
     """
-    forked = [device] if device.type == "cuda" else []
-    with _GENERATORS.held, torch.random.fork_rng(devices=forked):
+    cuda_devices = []
+    if device.type == "cuda":
+        cuda_devices.append(device)
+    with _GENERATORS.held, torch.random.fork_rng(devices=cuda_devices):
         torch.default_generator.manual_seed(seed)
-        if forked:
+        if cuda_devices:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield
 
 
 @contextmanager
-def seeded_layers(seed):
+def seed_layers(seed):
     """Create layers on the CPU from a seed, regardless of the user's default device."""
-    with _CPU, seeded_torch(seed):
+    with _CPU, seed_torch(seed):
         yield

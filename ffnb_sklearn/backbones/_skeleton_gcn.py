@@ -1,43 +1,46 @@
 """A spatial graph convolution over the joints of skeletons, its nodes and its adjacency."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from types import MappingProxyType
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from ffnb_sklearn.skeletons import SkeletonDescriptor
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES
 
-# Head, neck, torso, then shoulder, elbow, hand and hip, knee, foot of both sides.
+# Parents of the joints of a body: head, neck, torso, then shoulder, elbow, hand on the left and on
+# the right, then hip, knee, foot on the left and on the right.
 _BODY = (1, 2, 2, 1, 3, 4, 1, 6, 7, 2, 9, 10, 2, 12, 13)
-# The parent of the torso of the second person is the torso of the first person.
-_TWO_BODIES = (
-    *_BODY,
-    *(2 if joint == 2 == parent else 15 + parent for joint, parent in enumerate(_BODY)),
-)
-# Wrist, the knuckles of five fingers, then three more joints of each finger.
-_HAND = (0, 0, 0, 0, 0, 0, *(j for k in range(5) for j in (1 + k, 6 + 3 * k, 7 + 3 * k)))
+# Joints of the second person follow those of the first. The parent of the torso of the second
+# person is the torso of the first person.
+_SECOND_BODY = (16, 17, 2, 16, 18, 19, 16, 21, 22, 17, 24, 25, 17, 27, 28)
+# Parents of the joints of a hand: wrist, the knuckles of five fingers, then three more joints of
+# each finger.
+_HAND = (0, 0, 0, 0, 0, 0, 1, 6, 7, 2, 9, 10, 3, 12, 13, 4, 15, 16, 5, 18, 19)
 
 # Number of coordinates of a position.
 _AXES = 3
 
-SKELETON_PARENTS = MappingProxyType({"sbu": _TWO_BODIES, "fpha": _HAND})
+SKELETON_PARENTS = MappingProxyType({"sbu": _BODY + _SECOND_BODY, "fpha": _HAND})
 """Parent of each joint of :func:`load_sbu`, 30 of two persons, and of :func:`load_fpha`, 21."""
 
 
 class SkeletonGCN(nn.Module):
     """Graph convolution over joints: aggregation, dot products with filters, activation.
 
-    A node is a joint; its features are the mean positions of the joint in consecutive parts of
+    A node is a joint; its features are the mean positions of the joint in consecutive chunks of
     the sequence, as :func:`skeleton_nodes` computes them. An aggregation layer sums the nodes
     with the weights of an adjacency matrix, a dot-product layer applies the same filters at
     every node [1]_, and a ReLU follows. With the adjacency of a skeleton, the position of each
     joint is relative to its parent.
 
-    In addition, joints can be paired. A filter sums the differences of two joints over the parts of
-    the sequence; the feature is the length of the sum, which no rotation of the skeleton changes.
+    In addition, joints can be paired. A filter sums the differences of two joints over the chunks
+    of the sequence; the feature is the length of the sum, which no rotation of the skeleton
+    changes.
 
     Parameters
     ----------
@@ -72,8 +75,8 @@ class SkeletonGCN(nn.Module):
     Notes
     -----
     The features are useful before any training, because the filters are drawn orthonormal. If there
-    are fewer filters than features per node, they are drawn from the slowest cosines over the parts
-    of the sequence, starting with the mean over time. The filters beyond the first
+    are fewer filters than features per node, they are drawn from the slowest cosines over the
+    chunks of the sequence, starting with the mean over time. The filters beyond the first
     `n_node_features` are mirror images of earlier filters, so that the two ReLUs together lose
     nothing: with ``n_filters = 2 * n_node_features``, the features preserve the whole input. There
     is no bias, so doubling the input doubles the features.
@@ -100,43 +103,46 @@ class SkeletonGCN(nn.Module):
 
     def __init__(
         self,
-        n_nodes,
-        n_node_features,
+        n_nodes: int,
+        n_node_features: int,
         *,
-        adjacency=None,
-        n_filters=8,
-        n_pairings=0,
-        n_length_filters=8,
-        random_state=None,
-    ):
+        adjacency: str | ArrayLike | None = None,
+        n_filters: int = 8,
+        n_pairings: int = 0,
+        n_length_filters: int = 8,
+        random_state: int | None = None,
+    ) -> None:
         super().__init__()
         # Torch does not take the integers of NumPy.
-        n_nodes = _integer("n_nodes", n_nodes, 2)
-        n_node_features = _integer("n_node_features", n_node_features, 1)
-        n_filters = _integer("n_filters", n_filters, 0)
-        n_pairings = _integer("n_pairings", n_pairings, 0, n_nodes // 2)
-        n_length_filters = _integer("n_length_filters", n_length_filters, 1)
+        n_nodes = _check_integer("n_nodes", n_nodes, 2)
+        n_node_features = _check_integer("n_node_features", n_node_features, 1)
+        n_filters = _check_integer("n_filters", n_filters, 0)
+        n_pairings = _check_integer("n_pairings", n_pairings, 0, n_nodes // 2)
+        n_length_filters = _check_integer("n_length_filters", n_length_filters, 1)
         if n_node_features % _AXES:
             raise ValueError(
                 f"n_node_features must be a multiple of 3 coordinates; got {n_node_features}."
             )
         generator = None
         if random_state is not None:
-            seed = _integer("random_state", random_state, 0)
+            seed = _check_integer("random_state", random_state, 0)
             generator = torch.Generator().manual_seed(seed)
-        self.n_nodes, self.n_node_features = n_nodes, n_node_features
+        self.n_nodes = n_nodes
+        self.n_node_features = n_node_features
         self.n_features = n_nodes * (n_filters + n_pairings * n_length_filters)
         n_chunks = n_node_features // _AXES
-        filters = _filters(1, n_chunks, _AXES, n_filters, generator)
-        self.filters = nn.Parameter(_mirrored(filters))
-        filters = _filters(n_pairings, n_chunks, 1, n_length_filters, generator)
-        self.length_filters = nn.Parameter(filters)
+        filters = _draw_filters(1, n_chunks, _AXES, n_filters, generator)
+        _mirror_filters(filters)
+        length_filters = _draw_filters(n_pairings, n_chunks, 1, n_length_filters, generator)
+        self.filters = nn.Parameter(filters)
+        self.length_filters = nn.Parameter(length_filters)
         dtype = torch.get_default_dtype()
-        graph, pairings = _graph(adjacency, n_nodes), _pairings(n_nodes, n_pairings)
-        self.register_buffer("adjacency", torch.as_tensor(graph, dtype=dtype))
-        self.register_buffer("pairings", torch.as_tensor(pairings, dtype=dtype))
+        graph = torch.as_tensor(_graph_matrix(adjacency, n_nodes), dtype=dtype)
+        pairings = torch.as_tensor(_pairing_matrices(n_nodes, n_pairings), dtype=dtype)
+        self.register_buffer("adjacency", graph)
+        self.register_buffer("pairings", pairings)
 
-    def forward(self, nodes):
+    def forward(self, nodes: torch.Tensor) -> torch.Tensor:
         """Compute features of shape (batch, n_features), node by node, of a batch of nodes.
 
         Parameters
@@ -156,49 +162,61 @@ class SkeletonGCN(nn.Module):
             )
         # Batch b, matrix k, node i, neighbour j, input d = (chunk t, coordinate c), filter f.
         relative = torch.einsum("kij,bjd->bikd", self.adjacency, nodes)
-        responses = torch.relu(torch.einsum("bikd,kdf->bikf", relative, self.filters))
-        between = torch.einsum("kij,bjd->bikd", self.pairings, nodes)
-        vectors = between.unflatten(-1, (-1, _AXES))
-        lengths = torch.einsum("biktc,ktf->bikfc", vectors, self.length_filters).norm(dim=-1)
-        return torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2).flatten(1)
+        products = torch.einsum("bikd,kdf->bikf", relative, self.filters)
+        responses = torch.relu(products)
+        differences = torch.einsum("kij,bjd->bikd", self.pairings, nodes)
+        vectors = differences.unflatten(-1, (-1, _AXES))
+        sums = torch.einsum("biktc,ktf->bikfc", vectors, self.length_filters)
+        lengths = sums.norm(dim=-1)
+        features = torch.cat([responses.flatten(2), lengths.flatten(2)], dim=2)
+        return features.flatten(1)
 
 
-def _filters(n_matrices, n_chunks, n_coordinates, n_filters, generator):
+def _draw_filters(n_matrices, n_chunks, n_coordinates, n_filters, generator):
     """Draw filters of shape (n_matrices, n_chunks * n_coordinates, n_filters), basis by basis."""
     n_inputs = n_chunks * n_coordinates
     filters = torch.empty(n_matrices, n_inputs, n_filters)
-    for one in filters:
-        for part in one.split(n_inputs, dim=1):
-            part.copy_(_slow_basis(n_chunks, n_coordinates, part.shape[1], generator))
+    for matrix in filters:
+        for basis in matrix.split(n_inputs, dim=1):
+            n_vectors = basis.shape[1]
+            vectors = _draw_slow_basis(n_chunks, n_coordinates, n_vectors, generator)
+            basis.copy_(vectors)
     return filters
 
 
-def _mirrored(filters):
-    """Replace every second basis by the basis before it with opposite sign."""
-    n_inputs = filters.shape[1]
-    for odd in range(n_inputs, filters.shape[2], 2 * n_inputs):
-        end = min(odd + n_inputs, filters.shape[2])
-        filters[..., odd:end] = -filters[..., odd - n_inputs : end - n_inputs]
-    return filters
+def _mirror_filters(filters):
+    """Replace every second basis by the basis before it with opposite sign, in place."""
+    n_inputs, n_filters = filters.shape[1:]
+    for start in range(n_inputs, n_filters, 2 * n_inputs):
+        end = min(start + n_inputs, n_filters)
+        previous = filters[..., start - n_inputs : end - n_inputs]
+        filters[..., start:end] = -previous
 
 
-def _slow_basis(n_chunks, n_coordinates, n_vectors, generator):
-    """Draw orthonormal vectors from the span of the slowest cosines over the parts."""
+def _draw_slow_basis(n_chunks, n_coordinates, n_vectors, generator):
+    """Draw orthonormal vectors from the span of the slowest cosines over the chunks.
+
+    Cosine k of K chunks has the value cos(pi k (t + 1/2) / K) in chunk t, divided by its norm.
+    """
+    # Enough cosines for all vectors, rounded up.
     n_cosines = -(-n_vectors // n_coordinates)
-    middles = (torch.arange(n_chunks, device="cpu") + 0.5) / n_chunks
-    cosines = torch.cos(torch.pi * middles[:, None] * torch.arange(n_cosines, device="cpu"))
+    centres = (torch.arange(n_chunks, device="cpu") + 0.5) / n_chunks
+    frequencies = torch.arange(n_cosines, device="cpu")
+    cosines = torch.cos(torch.pi * centres[:, None] * frequencies)
     cosines = cosines / cosines.norm(dim=0)
-    size = n_cosines * n_coordinates
-    rotation = nn.init.orthogonal_(torch.empty(size, size, device="cpu"), generator=generator)
-    identity = torch.eye(n_coordinates, device="cpu")
-    return torch.kron(cosines, identity) @ rotation[:, :n_vectors]
+    coordinates = torch.eye(n_coordinates, device="cpu")
+    basis = torch.kron(cosines, coordinates)
+    n_basis = n_cosines * n_coordinates
+    rotation = torch.empty(n_basis, n_basis, device="cpu")
+    nn.init.orthogonal_(rotation, generator=generator)
+    return basis @ rotation[:, :n_vectors]
 
 
-def _graph(adjacency, n_nodes):
+def _graph_matrix(adjacency, n_nodes):
     """Return the matrix of the graph, of shape (1, n_nodes, n_nodes)."""
     if adjacency is None:
         adjacency = np.eye(n_nodes) - 1 / n_nodes
-    elif isinstance(adjacency, str):
+    if isinstance(adjacency, str):
         if adjacency not in SKELETON_PARENTS:
             raise ValueError(
                 f"adjacency must be one of {sorted(SKELETON_PARENTS)}, or a matrix; "
@@ -211,30 +229,38 @@ def _graph(adjacency, n_nodes):
             f"adjacency must have shape ({n_nodes}, {n_nodes}) and finite weights; got shape "
             f"{matrix.shape}."
         )
-    return matrix[None]
+    return matrix[np.newaxis]
 
 
-def _pairings(n_nodes, n_pairings):
+def _pairing_matrices(n_nodes, n_pairings):
     """Build matrices that subtract from each joint the joint some places later, in cyclic order.
 
     The shifts are spread evenly over ``n_nodes // 2`` to 1; a single shift is the largest.
     """
     joints = np.arange(n_nodes)
     shifts = np.linspace(n_nodes // 2, 1, n_pairings).round().astype(int)
-    matrices = [tree_adjacency((joints + shift) % n_nodes) for shift in shifts]
-    return np.array(matrices).reshape(n_pairings, n_nodes, n_nodes)
+    matrices = np.empty((n_pairings, n_nodes, n_nodes))
+    for number, shift in enumerate(shifts):
+        partners = (joints + shift) % n_nodes
+        matrices[number] = tree_adjacency(partners)
+    return matrices
 
 
-def _integer(name, value, low, high=np.inf):
+def _check_integer(name, value, low, high=None):
     """Return an integer; raise unless it lies between two bounds."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
-        span = f"at least {low}" if high == np.inf else f"from {low} to {high}"
-        raise ValueError(f"{name} must be an integer {span}; got {value!r}.")
+    is_valid = isinstance(value, Integral) and not isinstance(value, bool)
+    expected = f"at least {low}"
+    if high is not None:
+        expected = f"from {low} to {high}"
+    if not is_valid or value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be an integer {expected}; got {value!r}.")
     return int(value)
 
 
-def skeleton_nodes(sequences, *, n_chunks=8, root=0):
-    """Compute the mean positions of each joint in consecutive parts of a sequence.
+def skeleton_nodes(
+    sequences: Sequence[ArrayLike], *, n_chunks: int = 8, root: int = 0
+) -> NDArray[np.float64]:
+    """Compute the mean positions of each joint in consecutive chunks of a sequence.
 
     Parameters
     ----------
@@ -242,7 +268,7 @@ def skeleton_nodes(sequences, *, n_chunks=8, root=0):
 n_persons, n_joints, n_dims)
         Joint positions, in the same unit along all axes; the number of frames may differ.
     n_chunks : int, default=8
-        Number of parts, of equal duration.
+        Number of chunks, of equal duration.
     root : int, default=0
         Joint whose mean position over persons and frames becomes the origin: 0, the wrist, for
         FPHA; 2, the torso, for SBU. Positions are in units of the size of the skeleton, as in
@@ -251,7 +277,7 @@ n_persons, n_joints, n_dims)
     Returns
     -------
     ndarray of shape (n_sequences, n_persons * n_joints * n_chunks * n_dims)
-        Mean positions, ordered by joint, then by part, then by coordinate: rows for a
+        Mean positions, ordered by joint, then by chunk, then by coordinate: rows for a
         `TorchFeatureExtractor` with ``input_shape=(n_persons * n_joints, n_chunks * n_dims)``.
 
     Examples
@@ -269,15 +295,18 @@ n_persons, n_joints, n_dims)
     rows = descriptor.fit_transform(sequences)
     n_persons, _, n_dims = descriptor.frame_shape_
     # The descriptor returns all other joints relative to the roots, and then the roots.
+    n_root_values = n_chunks * n_persons * n_dims
     shape = (len(rows), n_chunks, n_persons, -1, n_dims)
-    n_roots = n_chunks * n_persons * n_dims
-    roots = rows[:, -n_roots:].reshape(shape) / BLOCK_SCALES["trajectory"]
-    others = rows[:, :-n_roots].reshape(shape) / BLOCK_SCALES["joints"] + roots
-    joints = np.insert(others, [root], roots, axis=3)
-    return joints.transpose(0, 2, 3, 1, 4).reshape(len(rows), -1)
+    roots = rows[:, -n_root_values:].reshape(shape)
+    roots = roots / BLOCK_SCALES["trajectory"]
+    relative_joints = rows[:, :-n_root_values].reshape(shape)
+    relative_joints = relative_joints / BLOCK_SCALES["joints"]
+    joints = np.insert(relative_joints + roots, [root], roots, axis=3)
+    by_joint = joints.transpose(0, 2, 3, 1, 4)
+    return by_joint.reshape(len(rows), -1)
 
 
-def tree_adjacency(parents):
+def tree_adjacency(parents: ArrayLike) -> NDArray[np.float64]:
     """Build the matrix that subtracts from each joint the position of its parent.
 
     Parameters
@@ -305,13 +334,16 @@ def tree_adjacency(parents):
            [ 0., -1.,  1.]])
     """
     parents = np.asarray(parents)
-    joints = np.arange(parents.size)
-    if parents.ndim != 1 or not parents.size or not np.isin(parents, joints).all():
+    n_joints = parents.size
+    joints = np.arange(n_joints)
+    if parents.ndim != 1 or not n_joints or not np.isin(parents, joints).all():
         raise ValueError(
             "parents must hold the index of a joint for each joint, at least 0 and less than "
-            f"their number, {parents.size}; got {parents!r}."
+            f"their number, {n_joints}; got {parents!r}."
         )
-    matrix = np.eye(parents.size)
-    child = parents != joints
-    matrix[joints[child], parents[child].astype(int)] = -1.0
+    has_parent = parents != joints
+    children = joints[has_parent]
+    parents_of_children = parents[has_parent].astype(int)
+    matrix = np.eye(n_joints)
+    matrix[children, parents_of_children] = -1.0
     return matrix

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .device import as_array, as_tensor
-from .heads.distances import GaussianDistances, fit_distances
+from .heads.distances import GaussianDistances, solve_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .heads.judge import LEAST_SHARE
@@ -30,23 +30,28 @@ class InverseCovariance:
     sign: float
 
     @classmethod
-    def of(cls, covariance: DiagonalPlusGram) -> "InverseCovariance":
+    def from_covariance(cls, covariance: DiagonalPlusGram) -> "InverseCovariance":
         """Return the inverse of a covariance."""
         diagonal, rows, sign = covariance.inverse_parts()
         return cls(as_array(diagonal), as_array(rows), sign)
 
     def lengths(self, x: Rows) -> torch.Tensor:
         """Return the squared lengths of rows of shape (n, d)."""
-        diagonal, rows = (as_tensor(one, device=x.device) for one in (self.diagonal, self.rows))
+        diagonal = as_tensor(self.diagonal, device=x.device)
+        rows = as_tensor(self.rows, device=x.device)
         explained = (x @ rows.T).square_().sum(1)
-        # Sparse rows have no squares of their own.
-        near = x.square() @ diagonal if isinstance(x, torch.Tensor) else x.squares_times(diagonal)
-        return near.add_(explained, alpha=self.sign).clamp_min_(0.0)
+        if isinstance(x, torch.Tensor):
+            lengths = x.square() @ diagonal
+        else:
+            # Sparse rows have no squares of their own.
+            lengths = x.squares_times(diagonal)
+        return lengths.add_(explained, alpha=self.sign).clamp_min_(0.0)
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        explained = float((np.square(self.rows) @ diagonal).sum())
-        return float(self.diagonal @ diagonal) + self.sign * explained
+        explained = np.square(self.rows) @ diagonal
+        trace = self.diagonal @ diagonal + self.sign * explained.sum()
+        return float(trace)
 
 
 @dataclass(frozen=True)
@@ -78,40 +83,44 @@ class InverseTotal:
     shrunk: Array
 
     @classmethod
-    def of(cls, gaussians: ClassGaussians, epsilon: float) -> "InverseTotal":
-        """Return the inverse for classes with their weights as shares, and a ridge."""
+    def from_gaussians(cls, gaussians: ClassGaussians, within: DiagonalPlusGram) -> "InverseTotal":
+        """Return the inverse for classes with their weights as shares, given W."""
         shares = gaussians.weights / gaussians.weights.sum()
-        means = (gaussians.means - shares @ gaussians.means) * shares.sqrt()[:, None]
-        within = gaussians.shared_covariance(1.0, epsilon)
+        deviations = gaussians.means - shares @ gaussians.means
+        means = deviations * shares.sqrt()[:, None]
         solved = within.solve(means)
         values, vectors = torch.linalg.eigh(means @ solved.T)
         # Means that depend on each other, as centred means do, leave eigenvalues of rounding.
-        varying = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
-        values, vectors = values[varying], vectors[:, varying]
-        scaled = (vectors / values.sqrt()).T
+        rounding = len(values) * torch.finfo(values.dtype).eps * values[-1]
+        varying = values > rounding
+        values = values[varying]
+        mixing = (vectors[:, varying] / values.sqrt()).T
         return cls(
-            InverseCovariance.of(within),
-            as_array(scaled @ solved),
-            as_array(scaled @ means),
-            as_array(1.0 / (1.0 + values)),
+            within=InverseCovariance.from_covariance(within),
+            functions=as_array(mixing @ solved),
+            axes=as_array(mixing @ means),
+            shrunk=as_array(1.0 / (1.0 + values)),
         )
 
     def lengths(self, x: Rows) -> torch.Tensor:
         """Return the squared lengths of rows of shape (n, d)."""
-        functions, axes, shrunk = (
-            as_tensor(one, device=x.device) for one in (self.functions, self.axes, self.shrunk)
-        )
+        functions = as_tensor(self.functions, device=x.device)
+        axes = as_tensor(self.axes, device=x.device)
+        shrunk = as_tensor(self.shrunk, device=x.device)
         coordinates = x @ functions.T
         squares = coordinates.square()
         if isinstance(x, torch.Tensor):
-            return self.within.lengths(x - coordinates @ axes) + squares @ shrunk
-        # Sparse rows less their parts along the means would be dense.
+            remainders = x - coordinates @ axes
+            return self.within.lengths(remainders) + squares @ shrunk
+        # Sparse rows minus their parts along the means would be dense.
         return (self.within.lengths(x) - squares @ (1.0 - shrunk)).clamp_min_(0.0)
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        along_means = np.square(self.functions) @ diagonal
-        return self.within.trace_with(diagonal) - float(along_means @ (1.0 - self.shrunk))
+        squares = np.square(self.functions) @ diagonal
+        along_means = squares @ (1.0 - self.shrunk)
+        trace = self.within.trace_with(diagonal)
+        return trace - float(along_means)
 
 
 @dataclass(frozen=True)
@@ -138,17 +147,18 @@ class RelativeDistances:
 
     def _to_nearest(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of centred samples to the nearest class."""
-        linear, own = self.distances.terms(x)
-        ratios, nearest = linear.add_(own, alpha=0.5).max(1)
+        linear, squares = self.distances.terms(x)
+        ratios, nearest = linear.add_(squares, alpha=0.5).max(1)
         if not isinstance(x, torch.Tensor):
-            # Sparse rows less the mean of a class would be dense.
-            return (self.shared.lengths(x) - 2.0 * ratios).clamp_min_(0.0)
+            # Sparse rows minus the mean of a class would be dense.
+            distances = self.shared.lengths(x) - 2.0 * ratios
+            return distances.clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
         centre = as_tensor(self.distances.centre, device=x.device)
         means = as_tensor(self.means, device=x.device) - centre
-        gaps = x - means[nearest]
-        own = own.gather(1, nearest[:, None])[:, 0]
-        return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
+        in_own_axes = squares.gather(1, nearest[:, None])[:, 0]
+        distances = self.shared.lengths(x - means[nearest]) - in_own_axes
+        return distances.clamp_min_(0.0)
 
     def left_out_likeness(
         self,
@@ -176,41 +186,56 @@ class RelativeDistances:
             The likeness if the scatters of the class, of all classes and of all samples, each
             divided as now, lacked the sample, and the means of its class and of all samples too.
         """
-        means = as_tensor(self.means, device=x.device)
         # Further features do not count.
-        x = x[:, : means.shape[1]]
-        along_axes = along_axes[:, : means.shape[1]]
+        n_features = self.means.shape[1]
+        x = x[:, :n_features]
+        along_axes = along_axes[:, :n_features]
         class_weights = as_tensor(self.weights, device=x.device)
         n = class_weights[classes]
         total = class_weights.sum()
-        added = weights * n / (n - weights)
-        in_pooled = self.shrinkage * added / total
-        in_class = in_pooled + (1.0 - self.shrinkage) * added / n
-
-        distances = self._to_classes(x)
-        own = self._to_class(x, classes)
+        scatter = weights * n / (n - weights)
+        in_pooled = self.shrinkage * scatter / total
+        in_class = in_pooled + (1.0 - self.shrinkage) * scatter / n
+        to_own = self._to_class(x, classes)
         # Axes that were cut off do not hold the sample.
-        held = (leverages / (in_class * own)).clamp_max(1.0).nan_to_num(1.0)
+        share_in_axes = (leverages / (in_class * to_own)).clamp_max(1.0).nan_to_num(1.0)
 
-        # Each distance is quadratic along the line from the class mean through the sample.
-        labels, positions = torch.unique(classes, return_inverse=True)
-        before = self._to_classes(means[labels])[positions]
-        after = self._to_classes(x + (x - means[classes]))
-        products = 0.25 * (after - before)
-        lengths = 0.5 * (after + before) - distances
-        removed = (held * in_pooled)[:, None]
-        left_out = distances + removed * products.square() / _rest(removed * lengths)
-
+        left_out = self._left_out_of_pooled(x, classes, share_in_axes * in_pooled)
+        means = as_tensor(self.means, device=x.device)
         along = self._to_class(means[classes] + along_axes, classes)
-        own = _left_out_distances(own, along, in_class, leverages)
+        to_own = _left_out_distances(to_own, along, in_class, leverages)
         from_mean = n / (n - weights)
-        left_out.scatter_(1, classes[:, None], (from_mean.square() * own)[:, None])
+        left_out_of_own = from_mean.square() * to_own
+        left_out.scatter_(1, classes[:, None], left_out_of_own[:, None])
 
         from_centre = total / (total - weights)
         from_all = self._from_all(x)
-        in_all = held * weights * from_centre / total
-        from_all = from_centre.square() * from_all / _rest(in_all * from_all)
-        return self._score(left_out.amin(1).clamp_min_(0.0), from_all)
+        in_all = share_in_axes * weights * from_centre / total
+        from_all = from_centre.square() * from_all / _remainders(in_all * from_all)
+        nearest = left_out.amin(1).clamp_min_(0.0)
+        return self._score(nearest, from_all)
+
+    def _left_out_of_pooled(
+        self, x: torch.Tensor, classes: torch.Tensor, removed: torch.Tensor
+    ) -> torch.Tensor:
+        r"""Return squared distances from all classes without the part of each sample in B.
+
+        .. math:: D_r + \frac{k \, (z^\top S_r^{-1} (x - \mu_r))^2}{1 - k z^\top S_r^{-1} z} ,
+                  \qquad z = x - \mu_c ,
+
+        where :math:`k z z^\top` is the part that is `removed`. A distance is quadratic along the
+        line from the class mean, through the sample, to its mirror image, and three of its values
+        give both products.
+        """
+        means = as_tensor(self.means, device=x.device)
+        distances = self._to_classes(x)
+        labels, positions = torch.unique(classes, return_inverse=True)
+        at_mean = self._to_classes(means[labels])[positions]
+        beyond = self._to_classes(x + (x - means[classes]))
+        products = 0.25 * (beyond - at_mean)
+        lengths = 0.5 * (beyond + at_mean) - distances
+        k = removed[:, None]
+        return distances + k * products.square() / _remainders(k * lengths)
 
     def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
         """Return the score of squared distances to the nearest class and from all data."""
@@ -224,36 +249,43 @@ class RelativeDistances:
 
     def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return the squared distance of each sample to one class, of shape (n_samples,)."""
-        gaps = x - as_tensor(self.means, device=x.device)[classes]
-        own = self.distances.own_lengths(x, classes)
-        return (self.shared.lengths(gaps) - own).clamp_min_(0.0)
+        means = as_tensor(self.means, device=x.device)
+        in_own_axes = self.distances.own_lengths(x, classes)
+        distances = self.shared.lengths(x - means[classes]) - in_own_axes
+        return distances.clamp_min_(0.0)
 
     def _from_all(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples from the mean of all data."""
-        return self.total.lengths(self.distances.centred(x))
+        deviations = self.distances.centred(x)
+        return self.total.lengths(deviations)
 
 
-def _rest(leverages: torch.Tensor) -> torch.Tensor:
-    """Return the part of a covariance along a sample that is left without the sample."""
+def _remainders(leverages: torch.Tensor) -> torch.Tensor:
+    """Return the part of a covariance along a sample that remains without the sample."""
     return (1.0 - leverages).clamp_min(LEAST_SHARE)
 
 
 def _left_out_distances(
-    own: torch.Tensor, along: torch.Tensor, in_class: torch.Tensor, leverages: torch.Tensor
+    distances: torch.Tensor, along: torch.Tensor, in_class: torch.Tensor, leverages: torch.Tensor
 ) -> torch.Tensor:
-    """Return squared distances from a class mean after the covariance has lost each sample.
+    r"""Return squared distances from a class mean after the covariance has lost each sample.
 
-    `own` are the distances before, `along` their parts along the axes that are kept, `in_class`
-    the factor of the sample's outer product, and `leverages` those in these axes. The result is
-    exact if no axis was cut off. Otherwise the less of two estimates counts, each of which is too
-    large for some samples.
+    .. math:: \min \Bigl(\frac{D}{1 - k D} ,
+              \frac{D_k}{1 - k D_k} + (D - D_k) \frac{1 + h}{1 - h}\Bigr)
+
+    `distances` are D before, and `along` the parts :math:`D_k` along the axes that are kept. k, in
+    `in_class`, is the factor of the sample's outer product, and h, in `leverages`, the leverage in
+    these axes. The first value is exact if no axis was cut off. Each value is too large for some
+    samples.
     """
-    whole = in_class * own
+    lost = in_class * distances
     # Diagonals of axes that were cut off let it exceed 1.
-    by_leverage = torch.where(whole < 1.0, own / _rest(whole), torch.inf)
+    by_leverage = torch.where(lost < 1.0, distances / _remainders(lost), torch.inf)
     # Axes turn away from a sample that is left out, so that more of the sample is outside of them.
-    across = (own - along).clamp_min(0.0) * (1.0 + leverages) / _rest(leverages)
-    return torch.minimum(by_leverage, along / _rest(in_class * along) + across)
+    growth = (1.0 + leverages) / _remainders(leverages)
+    across = (distances - along).clamp_min(0.0) * growth
+    left_out_along = along / _remainders(in_class * along)
+    return torch.minimum(by_leverage, left_out_along + across)
 
 
 def fit_relative_distances(
@@ -269,21 +301,23 @@ def fit_relative_distances(
     `distances` are those to the classes, without log-determinants, if they are solved already.
     """
     if covariance == "identity":
-        gaussians, shrinkage = gaussians.with_identity(), 0.0
+        gaussians = gaussians.with_identity()
+        shrinkage = 0.0
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
-    shared = InverseCovariance.of(gaussians.shared_covariance(shrinkage, epsilon))
-    total = InverseTotal.of(gaussians, epsilon)
+    shared = gaussians.shared_covariance(shrinkage, epsilon)
+    pooled = shared
+    if shrinkage < 1.0:
+        pooled = gaussians.shared_covariance(1.0, epsilon)
+    total = InverseTotal.from_gaussians(gaussians, pooled)
     if distances is None:
         # The distances overwrite the rows.
-        distances = fit_distances(
-            gaussians, covariance="class", shrinkage=shrinkage, epsilon=epsilon
-        )
-    mean_distance = max(len(ridge) - total.trace_with(as_array(ridge)), 1.0)
+        distances = solve_distances(gaussians, shared, shrinkage)
+    mean_distance = len(ridge) - total.trace_with(as_array(ridge))
     return RelativeDistances(
         distances,
-        shared,
+        InverseCovariance.from_covariance(shared),
         total,
-        mean_distance,
+        max(mean_distance, 1.0),
         shrinkage,
         as_array(gaussians.weights),
         as_array(gaussians.means),

@@ -1,10 +1,16 @@
-"""The choice of shrinkage, ridge and energy of the inputs, from the classes' moments.
+r"""The choice of shrinkage, ridge and energy of the inputs, from the classes' moments.
 
-docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the formulas.
+Candidates are judged by the cross-entropy of left-out samples, in this order:
+
+a. `PooledDiscriminant`: one covariance for all classes, with the ridge 0.7, or 0.07, or 0.007;
+b. `GaussianDensities`: Gaussian classes in the inputs, with their own covariances.
+
+A later candidate wins if its cross-entropy is less than a share of that of the winner so far.
+docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") explains the formulas.
 """
 
 import math
-from typing import NamedTuple
+from itertools import product
 
 import torch
 
@@ -13,25 +19,51 @@ from .features.shared_band import SharedBand
 from .heads import Head
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Choice
-from .heads.judge import LEAST_SHARE, LeftOutSamples, best_densities, dispersion
-from .linalg import ENERGY_ROUNDING, DiagonalPlusGram
+from .heads.judge import (
+    LEAST_SHARE,
+    LeftOutSamples,
+    Metric,
+    dispersion,
+    first_of_least,
+    normal_draws,
+)
+from .linalg import ENERGY_ROUNDING, cholesky, symmetric_root
 from .settings import Settings
 
-__all__ = ["Choice", "choose", "separation_energy", "with_choice"]
+__all__ = [
+    "Choice",
+    "GaussianDensities",
+    "PooledDiscriminant",
+    "best_discriminant",
+    "choose",
+    "ledoit_wolf",
+    "left_out_distances",
+    "ridge_growth",
+    "separation_energy",
+    "with_choice",
+]
 
-# Relative difference of cross-entropies that decides.
-_CLEAR = 0.05
+# Ridges of the pooled discriminant, relative to the mean variance within classes, in the order in
+# which they are preferred to the last. The last is best on most real tables.
+_RIDGES = (0.007, 0.07, 0.7)
 
-# Largest dispersion of Gaussian classes, whose judge draws Gaussian samples: it flatters others.
+# Share of the discriminant's cross-entropy below which Gaussian densities win.
+_CLEAR_SHARE = 0.95
+
+# Grid of the Gaussian densities: shrinkages of the class covariances, and ridges of B.
+_DENSITY_SHRINKAGES = (1.0, 0.3, 0.1, 0.03, 0.01)
+_DENSITY_RIDGES = (0.01, 3.0)
+
+# Largest dispersion of Gaussian classes. The judge draws Gaussian samples and flatters others.
 _MOST_DISPERSION = 1.35
 
-# Most inputs of Gaussian classes, whose covariances are dense, and least samples per input: with
+# Most inputs of Gaussian densities, whose covariances are dense, and least samples per input: with
 # fewer the judge is too uncertain.
-_MOST_INPUTS, _PER_INPUT = 100, 3.0
+_MOST_INPUTS = 100
+_SAMPLES_PER_INPUT = 3.0
 
-# Ridge relative to the mean variance within classes, and its growth with the relative sampling
-# error of the pooled covariance.
-_RIDGE, _FEW_SAMPLES = 0.7, 12.0
+# Growth of the ridge with the relative sampling error of the pooled covariance.
+_FEW_SAMPLES = 12.0
 
 # Largest shrinkage in curved features: half of the own covariance gains 0.6 points on real tables.
 _MOST_CURVED = 0.5
@@ -50,128 +82,315 @@ def choose(
     features that the classifier sees. The energies of their blocks are open as soon as shrinkage or
     ridge is.
     """
-    shrinkage, epsilon = settings.shrinkage, settings.epsilon
-    if epsilon is None:
-        epsilon = _RIDGE if shrinkage == 0.0 else head.fixed_ridge
-    if shrinkage == 0.0 and epsilon is not None:
+    shrinkage = settings.shrinkage
+    epsilon = settings.epsilon
+    if shrinkage == 0.0:
+        if epsilon is None:
+            epsilon = _RIDGES[-1]
         return Choice(None, shrinkage, epsilon)
-    # Old classes are only inferred in trained neurons, and look better there than they are.
-    fixed = gaussians.first(blocks.n_fixed) if blocks.n_fixed else gaussians
-    energy = separation_energy(fixed, blocks)
+    if epsilon is None:
+        epsilon = head.fixed_ridge
+    if blocks.n_fixed:
+        # Old classes are only inferred in trained neurons, and look better there than they are.
+        gaussians = gaussians.first(blocks.n_fixed)
+    energy = separation_energy(gaussians, blocks)
     if shrinkage is not None and epsilon is not None:
         return Choice(energy, shrinkage, epsilon)
-    left_out = LeftOutSamples(fixed)
-    has_energy = bool(left_out.classes) and min(blocks) > 0 and settings.covariance == "class"
-    metric = _metric(left_out, blocks, energy)
-    if has_energy and head.keeps_own and shrinkage is None and epsilon is None:
-        densities = _densities(left_out, blocks, shared, metric)
-        if densities is not None:
-            return densities
-    curved = head.keeps_own and blocks.n_shared > 0
-    intensity, own = _intensity(left_out, metric)
-    if shrinkage is not None:
-        intensity = shrinkage
-    elif curved:
-        intensity = 1.0 - own * (1.0 - intensity)
-        shrinkage = min(intensity, 1.0 - own * (1.0 - _MOST_CURVED))
-    else:
-        shrinkage = intensity
+    left_out = LeftOutSamples(gaussians.weigh_blocks(blocks, energy))
+    is_curved = head.keeps_own and blocks.n_shared > 0
     if epsilon is None:
-        epsilon = _RIDGE * intensity * _few_samples(metric.gaussians)
-        epsilon *= 1.0 + intensity if curved else 1.0
-    return Choice(metric.energy, shrinkage, epsilon)
+        discriminant = best_discriminant(left_out, is_curved)
+    else:
+        discriminant = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)
+    is_open = shrinkage is None and epsilon is None and settings.covariance == "class"
+    if is_open and head.keeps_own and _may_be_gaussian(left_out, blocks, shared):
+        densities = GaussianDensities(left_out, blocks.n_inputs, discriminant.metric)
+        if densities.entropy < _CLEAR_SHARE * discriminant.entropy:
+            return densities.choice()
+    return discriminant.choice(energy, shrinkage, epsilon)
 
 
 def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
     """Return the classes with the penalties of a choice, and over the features that count."""
-    if choice.temperature is not None:
-        gaussians, blocks = gaussians.first(blocks.n_inputs), Blocks(blocks.n_inputs, 0)
-    return gaussians.with_penalties(blocks, choice.input_energy)
+    if choice.candidate == "densities":
+        gaussians = gaussians.first(blocks.n_inputs)
+        blocks = Blocks(blocks.n_inputs, 0)
+    return gaussians.weigh_blocks(blocks, choice.input_energy)
 
 
 def separation_energy(gaussians: ClassGaussians, blocks: Blocks) -> float:
-    """Return the energy of the inputs as a multiple of the shared band's, by class separation.
+    r"""Return the energy of the inputs as a multiple of the shared band's, by class separation.
 
-    It is the squared ratio of the Calinski-Harabasz indices of both blocks, at most 1, and 1 if an
-    index is undefined or zero but for rounding.
+    .. math:: \min \Bigl(1, \frac{i^2}{b^2}\Bigr)
+
+    with the Calinski-Harabasz index of the inputs, i, and of the shared band, b. The result is 1 if
+    an index is undefined, or zero up to rounding.
     """
-    weighted = gaussians.with_penalties(blocks, 1.0)
-    spreads = [one / weighted.penalties for one in weighted.spreads()]
-    indices = []
-    for block in (slice(0, blocks.n_inputs), slice(blocks.n_inputs, blocks.n_fixed)):
-        within, between, size = (float(one[block].sum()) for one in spreads)
-        if not (between > ENERGY_ROUNDING * size and within > 0.0):
-            return 1.0
-        indices.append(between / within)
-    return min(1.0, (indices[0] / indices[1]) ** 2)
+    spreads = gaussians.weigh_blocks(blocks, 1.0)
+    of_inputs = _separation(spreads, slice(0, blocks.n_inputs))
+    of_band = _separation(spreads, slice(blocks.n_inputs, blocks.n_fixed))
+    if of_inputs == 0.0 or of_band == 0.0:
+        return 1.0
+    return min(1.0, (of_inputs / of_band) ** 2)
 
 
-class _Metric(NamedTuple):
-    """Classes with the penalties of one energy, B, centred means times inv(B), cross-entropy."""
+def _separation(gaussians: ClassGaussians, block: slice) -> float:
+    """Return the scatter between the classes over that within, both in units of the penalties.
 
-    energy: float
-    gaussians: ClassGaussians
-    base: DiagonalPlusGram
-    planes: torch.Tensor
-    entropy: float
-
-
-def _metric(left_out: LeftOutSamples, blocks: Blocks, energy: float) -> _Metric:
-    """Solve the pooled discriminant under one energy, and judge it."""
-    gaussians = left_out.gaussians.with_penalties(blocks, energy)
-    base = gaussians.shared_covariance(1.0, _RIDGE)
-    planes = base.solve(left_out.means)
-    return _Metric(energy, gaussians, base, planes, left_out.cross_entropy(base, planes)[0])
-
-
-def _few_samples(gaussians: ClassGaussians) -> float:
-    """Return the growth of the ridge with the relative sampling error of the pooled covariance."""
-    square, dof = gaussians.relative_square(), float((gaussians.counts - 1.0).sum())
-    return 1.0 + (_FEW_SAMPLES / square / max(dof, 1.0)) ** 2 if square > 0.0 else 1.0
-
-
-def _densities(
-    left_out: LeftOutSamples, blocks: Blocks, shared: SharedBand, metric: _Metric
-) -> Choice | None:
-    """Return the choice for classes that are Gaussian in the inputs, or None if they are not."""
-    n_samples = float(left_out.gaussians.counts.sum())
-    if blocks.n_inputs > min(_MOST_INPUTS, n_samples / _PER_INPUT):
-        return None
-    if dispersion(left_out, shared) > _MOST_DISPERSION:
-        return None
-    inputs = with_choice(left_out.gaussians, blocks, Choice(1.0, 1.0, 1.0, temperature=1.0))
-    entropy, rho, ridge, temperature = best_densities(left_out, inputs, metric.planes)
-    if not entropy < (1.0 - _CLEAR) * metric.entropy:
-        return None
-    return Choice(1.0, rho, rho * ridge, temperature)
-
-
-def _intensity(left_out: LeftOutSamples, metric: _Metric) -> tuple[float, float]:
-    """Return the intensity of Ledoit and Wolf, and the factor a of own covariances.
-
-    Both are 1 if no class has a covariance.
+    It is the Calinski-Harabasz index of the block up to a factor that all blocks share, and zero if
+    the index is undefined or only rounding.
     """
-    gaussians, found = metric.gaussians, list[torch.Tensor]()
+    penalties = gaussians.penalties[block]
+    within, between, energy = (
+        float((spread[block] / penalties).sum()) for spread in gaussians.spreads()
+    )
+    if within > 0.0 and between > ENERGY_ROUNDING * energy:
+        return between / within
+    return 0.0
+
+
+class PooledDiscriminant:
+    r"""Candidate a: one covariance for all classes, :math:`B = \Sigma_{pooled} + r v P`.
+
+    Its choice is the shrinkage of Ledoit and Wolf in the metric of B, and the ridge r times that
+    shrinkage. `entropy` is infinite if it exceeds the `limit`.
+    """
+
+    def __init__(
+        self, left_out: LeftOutSamples, ridge: float, is_curved: bool, limit: float = math.inf
+    ) -> None:
+        self._left_out = left_out
+        self._ridge = ridge
+        self._is_curved = is_curved
+        self.metric = left_out.metric(left_out.gaussians.shared_covariance(1.0, ridge))
+        self.entropy, _ = left_out.cross_entropy(self.metric, limit)
+
+    def choice(self, energy: float, shrinkage: float | None, epsilon: float | None) -> Choice:
+        r"""Return the values, with the given shrinkage :math:`\rho` or that of Ledoit and Wolf.
+
+        The ridge is :math:`r \rho` times the growth with few samples, and in curved features times
+        :math:`1 + \rho`. In curved features the shrinkage is then at most a half.
+        """
+        if shrinkage is None:
+            intensity = ledoit_wolf(self._left_out, self.metric, self._ridge)
+            shrinkage = intensity
+            if self._is_curved:
+                shrinkage = min(intensity, _MOST_CURVED)
+        else:
+            intensity = shrinkage
+        if epsilon is None:
+            epsilon = self._ridge * intensity * ridge_growth(self._left_out.gaussians)
+            if self._is_curved:
+                epsilon *= 1.0 + intensity
+        return Choice(energy, shrinkage, epsilon, candidate="pooled")
+
+
+def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscriminant:
+    r"""Return the discriminant of a small ridge if its evidence is overwhelming, or of the largest.
+
+    The cross-entropy e of a smaller ridge r has to fall by a larger factor than the ridge,
+
+    .. math:: \frac{e + 3 / N}{e_{0.7} + 3 / N} < \frac{r}{0.7} ,
+
+    where 3 / N bounds the share of errors if N samples show none (the rule of three). Smaller
+    ridges are tried only if there are more degrees of freedom than features: otherwise the pooled
+    covariance is not known well enough, and the judge flatters them.
+    """
+    gaussians = left_out.gaussians
+    largest = PooledDiscriminant(left_out, _RIDGES[-1], is_curved)
+    if degrees_of_freedom(gaussians) < len(gaussians.penalties):
+        return largest
+    resolution = 3.0 / float(gaussians.counts.sum())
+    for ridge in _RIDGES[:-1]:
+        share = ridge / _RIDGES[-1]
+        limit = share * (largest.entropy + resolution) - resolution
+        if limit > 0.0:
+            discriminant = PooledDiscriminant(left_out, ridge, is_curved, limit)
+            if discriminant.entropy < limit:
+                return discriminant
+    return largest
+
+
+def degrees_of_freedom(gaussians: ClassGaussians) -> float:
+    """Return the degrees of freedom of the pooled covariance."""
+    counts = gaussians.counts
+    total = (counts - 1.0).sum()
+    return float(total)
+
+
+def ridge_growth(gaussians: ClassGaussians) -> float:
+    r"""Return the growth of the ridge with the sampling error of the pooled covariance.
+
+    .. math:: 1 + \Bigl(\frac{12 \, r}{N - C}\Bigr)^2 , \qquad
+              r = \frac{(\mathrm{tr} \Sigma)^2}{\|\Sigma\|^2} ,
+
+    with the effective rank r of the pooled covariance.
+    """
+    relative_square = gaussians.relative_square()
+    if not relative_square > 0.0:
+        return 1.0
+    effective_rank = 1.0 / relative_square
+    error = _FEW_SAMPLES * effective_rank / max(degrees_of_freedom(gaussians), 1.0)
+    return 1.0 + error**2
+
+
+def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float:
+    r"""Return the intensity of Ledoit and Wolf, in the metric of B with a ridge.
+
+    .. math:: \rho = \frac{\sum_c \bigl((\mathrm{tr} \Sigma_c)^2 + \|\Sigma_c\|^2\bigr) / n_c}
+                          {\sum_c \|\Sigma_c - \Sigma_{\mathrm{pooled}}\|^2}
+
+    The numerator is the sampling error of Gaussian covariances. The sums run over the judged
+    classes. The result is 1 if no class has a covariance.
+    """
+    gaussians = left_out.gaussians
+    traces = []
+    squared_norms = []
+    products_with_pooled = []
     for c in left_out.classes:
-        rows, weight = gaussians.parts()[c], gaussians.weights[c]
-        solved = metric.base.solve(rows)
+        rows = gaussians.parts()[c]
+        weight = gaussians.weights[c]
+        solved = metric.solved_rows(c)
         # Squares of tiny weights would underflow.
         gram = (rows @ solved.T).div_(weight)
-        lost = (solved.square() @ gaussians.penalties).sum() / weight
-        apart, _ = left_out.nearest(c, metric.planes)
-        found.append(torch.stack([gram.trace(), gram.square().sum(), lost, apart[0]]))
-    if not found:
-        return 1.0, 1.0
-    traces, squares, lost, gaps = torch.stack(found).T
+        trace = gram.trace()
+        # B^-1 Sigma_pooled B^-1 is B^-1 minus the part of the ridge.
+        part_of_ridge = (solved.square() @ gaussians.penalties).sum() / weight
+        part_of_ridge *= ridge * gaussians.pooled_variance()
+        traces.append(trace)
+        squared_norms.append(gram.square().sum())
+        products_with_pooled.append(trace - part_of_ridge)
+    if not traces:
+        return 1.0
+    n_samples = gaussians.counts[left_out.classes]
     weights = gaussians.weights[left_out.classes]
-    shares = weights / weights.sum()
-    # B^-1 Sigma_pooled B^-1 is B^-1 less the ridge's part.
-    crosses = traces - _RIDGE * gaussians.pooled_variance() * lost
-    errors = (traces.square() + squares) / gaussians.counts[left_out.classes]
-    distance = float(squares.mean() - 2.0 * crosses.mean() + shares @ crosses)
-    error, gap = float(errors.mean()), float(gaps.mean())
-    if not error > 0.0:
-        return 1.0, 1.0
-    # The squares of large numbers overflow.
-    overlap = float(shares @ errors) / gap / gap if gap > 0.0 else math.inf
-    return max(LEAST_SHARE, error / max(distance, error)), 1.0 / (1.0 + overlap * overlap)
+    squares = torch.stack(squared_norms)
+    products = torch.stack(products_with_pooled)
+    pooled_square = weights @ products / weights.sum()
+    sampling_errors = (torch.stack(traces).square() + squares) / n_samples
+    sampling_error = float(sampling_errors.mean())
+    distance = float(squares.mean() - 2.0 * products.mean() + pooled_square)
+    if not sampling_error > 0.0:
+        return 1.0
+    return max(LEAST_SHARE, sampling_error / max(distance, sampling_error))
+
+
+def _may_be_gaussian(left_out: LeftOutSamples, blocks: Blocks, shared: SharedBand) -> bool:
+    """Return whether the classes may be Gaussian in the inputs, and the judge can tell."""
+    if not left_out.classes or blocks.n_inputs == 0 or blocks.n_shared == 0:
+        return False
+    n_samples = float(left_out.gaussians.counts.sum())
+    if blocks.n_inputs > min(_MOST_INPUTS, n_samples / _SAMPLES_PER_INPUT):
+        return False
+    return dispersion(left_out, shared) <= _MOST_DISPERSION
+
+
+class GaussianDensities:
+    r"""Candidate b: Gaussian classes, with the covariances :math:`(1 - \rho) \Sigma_c + \rho B`.
+
+    The matrix that all classes share is :math:`B = \Sigma_{pooled} + r v P`. Shrinkage
+    :math:`\rho`, ridge r and temperature are those of the least cross-entropy on a grid. The
+    nearest classes are found in `metric`.
+    """
+
+    def __init__(self, left_out: LeftOutSamples, n_inputs: int, metric: Metric) -> None:
+        inputs = left_out.gaussians.first(n_inputs)
+        self._inputs = inputs.weigh_blocks(Blocks(n_inputs, 0), 1.0)
+        self._covariances = _class_covariances(inputs)
+        draws = normal_draws(inputs.seed, n_inputs, inputs.means.device)
+        self._samples = {}
+        self._opponents = {}
+        for c in left_out.classes:
+            self._samples[c] = draws @ symmetric_root(self._covariances[c])
+            _, self._opponents[c] = left_out.nearest(c, metric.planes)
+        weights = inputs.weights[:, None, None]
+        pooled = (weights * self._covariances).sum(0) / weights.sum()
+        unit = torch.diag(self._inputs.pooled_variance() * self._inputs.penalties)
+        grid = list(product(_DENSITY_RIDGES, _DENSITY_SHRINKAGES))
+        entropies = []
+        temperatures = []
+        for ridge, shrinkage in grid:
+            margins = self._margins(shrinkage, shrinkage * (pooled + ridge * unit))
+            entropy, temperature = left_out.least_cross_entropy(margins)
+            entropies.append(entropy)
+            temperatures.append(temperature)
+        position = first_of_least(entropies)
+        self.ridge, self.shrinkage = grid[position]
+        self.entropy = entropies[position]
+        self.temperature = temperatures[position]
+
+    def choice(self) -> Choice:
+        """Return the values; the inputs count alone."""
+        epsilon = self.shrinkage * self.ridge
+        return Choice(1.0, self.shrinkage, epsilon, self.temperature, candidate="densities")
+
+    def _margins(self, shrinkage: float, shared: torch.Tensor) -> list[torch.Tensor]:
+        r"""Return the log-density of the samples of each judged class minus that of k others.
+
+        Up to a constant a log-density is :math:`-\frac12 (z^\top S^{-1} z + \log \det S)`. `shared`
+        is :math:`\rho B`.
+        """
+        means = self._inputs.means
+        counts = self._inputs.counts
+        covariances = (1.0 - shrinkage) * self._covariances + shared
+        factors = cholesky(covariances, name="a class covariance")
+        log_determinants = _log_determinants(factors)
+        margins = []
+        for c, samples in self._samples.items():
+            opponents = self._opponents[c]
+            gaps = samples + (means[c] - means[opponents])[:, None]
+            from_others = _squared_lengths(factors[opponents], gaps)
+            from_others += log_determinants[opponents, None]
+            from_own = left_out_distances(
+                samples, self._covariances[c], counts[c], shrinkage, shared
+            )
+            margins.append(0.5 * (from_others - from_own).T)
+        return margins
+
+
+def left_out_distances(
+    samples: torch.Tensor,
+    covariance: torch.Tensor,
+    n: torch.Tensor,
+    shrinkage: float,
+    shared: torch.Tensor,
+) -> torch.Tensor:
+    r"""Return the distances of samples z from the Gaussian of their class without them.
+
+    .. math:: \frac{k^2 z^\top S^{-1} z}{1 - l} + \log \det S + \log (1 - l) , \qquad
+              S = (1 - \rho) k \Sigma_c + \rho B ,
+
+    with :math:`k = n / (n - 1)` and the mean leverage l of the samples, which are deviations from
+    the mean of the class of n samples. `shared` is :math:`\rho B`.
+    """
+    k = n / (n - 1.0)
+    regularised = (1.0 - shrinkage) * k * covariance + shared
+    factor = cholesky(regularised, name="a class covariance")
+    lengths = _squared_lengths(factor, samples)
+    leverage = (1.0 - shrinkage) * k / (n - 1.0) * lengths.mean()
+    remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
+    log_determinant = _log_determinants(factor) + remainder.log()
+    return k.square() * lengths / remainder + log_determinant
+
+
+def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
+    """Return the covariances of all classes, dense and of shape (C, d, d)."""
+    scatters = torch.diag_embed(gaussians.residuals)
+    for scatter, rows in zip(scatters, gaussians.parts(), strict=True):
+        scatter += rows.T @ rows
+    return scatters / gaussians.weights[:, None, None]
+
+
+def _squared_lengths(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Return the squared lengths of rows in inverse covariances, given their Cholesky factors."""
+    columns = rows.mT
+    white: torch.Tensor = torch.linalg.solve_triangular(factors, columns, upper=False)
+    squares = white.square()
+    return squares.sum(-2)
+
+
+def _log_determinants(factors: torch.Tensor) -> torch.Tensor:
+    """Return the log-determinants of matrices, given their Cholesky factors."""
+    diagonals = factors.diagonal(dim1=-2, dim2=-1)
+    logarithms = diagonals.log()
+    return 2.0 * logarithms.sum(-1)

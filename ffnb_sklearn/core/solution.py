@@ -67,7 +67,7 @@ def follow(
         return solution
     columns = classifier_columns(features, settings.skip_connection)
     gaussians = ClassGaussians.from_moments(moments, columns, device=device)
-    if solution.choice.temperature is not None:
+    if solution.choice.candidate == "densities":
         blocks = classifier_blocks(features, settings.skip_connection)
         gaussians = gaussians.first(blocks.n_inputs)
     head = solution.classifier.followed(gaussians, numbers)
@@ -101,12 +101,20 @@ def n_classifier_weights(
 
     These are planes and offsets, and the own axes of the classes where the head has them.
     """
-    d, n_classes = len(classifier_columns(features, settings.skip_connection)), len(moments)
+    n_features = len(classifier_columns(features, settings.skip_connection))
     n_axes = 0
     if settings.shrinkage != 1.0 and settings.covariance != "identity":
-        for one in moments:
-            most = max(one.rank, FEWEST_AXES) if settings.rank == "auto" else settings.rank or d
-            # How many axes rounding leaves to a class depends on how its samples came.
-            n_samples = math.ceil(one.n_samples * (1.0 - SUM_ROUNDING))
-            n_axes += min(d, most, n_samples - 1)
-    return HEADS[settings.classifier].n_weights(d, n_classes, n_axes)
+        for each in moments:
+            n_axes += _most_axes(each, settings, n_features)
+    return HEADS[settings.classifier].n_weights(n_features, len(moments), n_axes)
+
+
+def _most_axes(moments: ClassMoments, settings: Settings, n_features: int) -> int:
+    """Return the largest number of axes that a class may keep."""
+    if settings.rank == "auto":
+        rank = max(moments.rank, FEWEST_AXES)
+    else:
+        rank = settings.rank or n_features
+    # How many axes rounding leaves to a class depends on how its samples came.
+    n_samples = math.ceil(moments.n_samples * (1.0 - SUM_ROUNDING))
+    return min(n_features, rank, n_samples - 1)

@@ -16,6 +16,14 @@ def data_folder(data_home):
     return folder
 
 
+def subfolder_if_present(folder, name):
+    """Return a subfolder, or the folder itself if it has no such subfolder."""
+    subfolder = folder / name
+    if subfolder.is_dir():
+        return subfolder
+    return folder
+
+
 def require_file(path, reason):
     """Return `path`, or raise an error that names the file and why it was expected."""
     if not path.is_file():
@@ -23,16 +31,17 @@ def require_file(path, reason):
     return path
 
 
-def malformed(path, line, message):
+def line_error(path, line, message):
     """Return the error for line `line` (counted from 1) of the file `path`."""
     return ValueError(f"{path}, line {line}: {message}")
 
 
 def read_lines(path):
     """Return the lines of a text file as bytes, without blank lines at its end."""
-    lines = path.read_bytes().rstrip().splitlines()
+    content = path.read_bytes()
+    lines = content.rstrip().splitlines()
     if not lines:
-        raise malformed(path, 1, "the file is empty.")
+        raise line_error(path, 1, "the file is empty.")
     return lines
 
 
@@ -42,29 +51,34 @@ def read_frames(path, shape, *, separator=None):
     Return an array of shape (n_frames, *shape) with the values of the file, unchanged. The fields
     are separated by `separator`, or by any run of blanks. An error names the file and the line.
     """
-    n_fields = 1 + int(np.prod(shape))
     lines = read_lines(path)
-    frames = np.empty((len(lines), n_fields - 1))
-    for i, line in enumerate(lines):
+    n_values = int(np.prod(shape))
+    frames = np.empty((len(lines), n_values))
+    for frame, line in enumerate(lines):
+        number = frame + 1
         fields = line.split(separator)
-        if len(fields) != n_fields:
-            raise malformed(path, i + 1, f"expected {n_fields} values, got {len(fields)}.")
+        if len(fields) != n_values + 1:
+            raise line_error(path, number, f"expected {n_values + 1} values, got {len(fields)}.")
         try:
-            frames[i] = [float(field) for field in fields][1:]
+            values = [float(field) for field in fields]
         except ValueError as error:
-            raise malformed(path, i + 1, f"{error!s:.200}.") from None
-        if not np.isfinite(frames[i]).all():
-            raise malformed(path, i + 1, "expected finite values, got NaN or infinity.")
+            raise line_error(path, number, f"{error!s:.200}.") from None
+        frames[frame] = values[1:]
+        if not np.isfinite(frames[frame]).all():
+            raise line_error(path, number, "expected finite values, got NaN or infinity.")
     return frames.reshape(-1, *shape)
 
 
-def shown(value, longest=LONGEST_SHOWN):
+def short_text(value, longest=LONGEST_SHOWN):
     """Return a short text for a value of any size, to show it in a message."""
     if isinstance(value, bytes | str):
         text = repr(value[:longest]).removeprefix("b")
-        return text if len(value) <= longest else f"{text}... of length {len(value)}"
+        if len(value) > longest:
+            text = f"{text}... of length {len(value)}"
+        return text
     if isinstance(value, int) and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"  # Python prints no more than 4300 digits
+        # Python prints no more than 4300 digits.
+        return f"an integer of {value.bit_length()} bits"
     if value is None or isinstance(value, int | float):
         return repr(value)
     return f"an object of type {type(value).__name__}"

@@ -2,13 +2,14 @@
 
 import hashlib
 import inspect
+import os
 import pickle
 import warnings
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from ffnb_sklearn.datasets._base import data_folder, require_file
+from ffnb_sklearn.datasets._base import data_folder, require_file, subfolder_if_present
 
 # MD5 digests of the official files. Pickles can run code, so no other file is unpickled.
 DIGESTS = {
@@ -18,7 +19,7 @@ DIGESTS = {
 }
 
 
-def load_cifar100(data_home):
+def load_cifar100(data_home: str | os.PathLike[str]) -> Bunch:
     """Read CIFAR-100 from the official files of its python version.
 
     CIFAR-100 holds colour images of 32 x 32 pixels in 100 classes, grouped into 20 superclasses:
@@ -65,22 +66,24 @@ def load_cifar100(data_home):
     A. Krizhevsky, "Learning multiple layers of features from tiny images", technical report,
     University of Toronto, 2009.
     """
-    folder = data_folder(data_home)
-    nested = folder / "cifar-100-python"
-    folder = nested if nested.is_dir() else folder
-    meta, train, test = (_read(folder / name) for name in ("meta", "train", "test"))
+    folder = subfolder_if_present(data_folder(data_home), "cifar-100-python")
+    meta = _read_official(folder / "meta")
+    train = _read_official(folder / "train")
+    test = _read_official(folder / "test")
+    n_train = len(train["data"])
+    n_test = len(test["data"])
     return Bunch(
         data=np.concatenate([train["data"], test["data"]]),
         target=np.array(train["fine_labels"] + test["fine_labels"], dtype=np.int64),
         target_names=meta["fine_label_names"],
         superclass=np.array(train["coarse_labels"] + test["coarse_labels"], dtype=np.int64),
         superclass_names=meta["coarse_label_names"],
-        train=np.repeat([True, False], [len(train["data"]), len(test["data"])]),
+        train=np.repeat([True, False], [n_train, n_test]),
         DESCR=inspect.getdoc(load_cifar100),
     )
 
 
-def _read(path):
+def _read_official(path):
     """Return the dictionary that an official file holds."""
     require_file(path, "expected the files train, test and meta of the python version")
     content = path.read_bytes()

@@ -1,30 +1,40 @@
 """Loader of the First-Person Hand Action skeletons."""
 
 import inspect
+import os
 import re
-from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from ffnb_sklearn.datasets._base import (
     data_folder,
-    malformed,
+    line_error,
     read_frames,
     read_lines,
     require_file,
-    shown,
+    short_text,
+    subfolder_if_present,
 )
 
 # Lines of the split file. Numbers of at most nine digits fit an int64.
 _HEADER = rb"(Training|Test)\s+(\d{1,9})\s*"
 _ENTRY = rb"\s*(Subject_(\d{1,9})/(\w{1,200})/\d{1,9})\s+(\d{1,9})\s*"
 
-# A line of the split file: its number, and the sequence that it lists.
-_Entry = namedtuple("_Entry", "line train path subject action label")
+
+class _Entry(NamedTuple):
+    """A line of the split file, counted from 1, and the sequence that it lists."""
+
+    line: int
+    is_train: bool
+    path: str
+    subject: int
+    action: str
+    label: int
 
 
-def load_fpha(data_home):
+def load_fpha(data_home: str | os.PathLike[str]) -> Bunch:
     r"""Read the First-Person Hand Action skeletons from their official text files.
 
     FPHA holds hands that handle objects, seen from the wearer's shoulder: 1175 sequences of 45
@@ -76,53 +86,80 @@ def load_fpha(data_home):
     RGB-D videos and 3D hand pose annotations", CVPR, 2018.
     """
     folder = data_folder(data_home)
-    split = folder / "data_split_action_recognition.txt"
-    entries = _read_split(require_file(split, "expected the official split file"))
-    poses = folder / "Hand_pose_annotation_v1"
-    poses = poses if poses.is_dir() else folder
-    files = [
-        require_file(poses / e.path / "skeleton.txt", f"line {e.line} of {split} lists it")
-        for e in entries
-    ]
+    split_path = folder / "data_split_action_recognition.txt"
+    require_file(split_path, "expected the official split file")
+    entries = _read_split(split_path)
+    poses = subfolder_if_present(folder, "Hand_pose_annotation_v1")
+    sequences = []
+    filenames = []
+    labels = []
+    subjects = []
+    is_train = []
+    for entry in entries:
+        path = poses / entry.path / "skeleton.txt"
+        require_file(path, f"line {entry.line} of {split_path} lists it")
+        sequences.append(read_frames(path, (21, 3)))
+        filenames.append(str(path))
+        labels.append(entry.label)
+        subjects.append(entry.subject)
+        is_train.append(entry.is_train)
     return Bunch(
-        data=[read_frames(path, (21, 3)) for path in files],
-        target=np.array([e.label for e in entries], dtype=np.int64),
-        target_names=_action_names(split, entries),
-        train=np.array([e.train for e in entries]),
-        subject=np.array([e.subject for e in entries], dtype=np.int64),
-        filenames=[str(path) for path in files],
+        data=sequences,
+        target=np.array(labels, dtype=np.int64),
+        target_names=_action_names(split_path, entries),
+        train=np.array(is_train),
+        subject=np.array(subjects, dtype=np.int64),
+        filenames=filenames,
         DESCR=inspect.getdoc(load_fpha),
     )
 
 
 def _read_split(path):
     """Parse the split file: `Training n` and its n lines, then `Test n` and its n lines."""
-    announced, entries = {}, []
+    announced = {}
+    entries = []
     for number, line in enumerate(read_lines(path), start=1):
-        if header := re.fullmatch(_HEADER, line):
-            announced[header[1].decode()] = int(header[2])
-        elif announced and (entry := re.fullmatch(_ENTRY, line)):
-            place, subject, action, label = (field.decode() for field in entry.groups())
+        header = re.fullmatch(_HEADER, line)
+        fields = re.fullmatch(_ENTRY, line)
+        if header:
+            name = header[1].decode()
+            announced[name] = int(header[2])
+        elif announced and fields:
             is_train = "Test" not in announced
-            entries.append(_Entry(number, is_train, place, int(subject), action, int(label)))
+            entries.append(_parse_entry(number, is_train, fields))
         else:
             expected = "'Training <count>', 'Test <count>' or 'Subject_<k>/<action>/<n> <label>'"
-            raise malformed(path, number, f"expected {expected}, got {shown(line)}.")
-    n_train = sum(e.train for e in entries)
-    listed = {"Training": n_train, "Test": len(entries) - n_train}
+            message = f"expected {expected}, got {short_text(line)}."
+            raise line_error(path, number, message)
+    n_train = sum(entry.is_train for entry in entries)
+    n_test = len(entries) - n_train
+    listed = {"Training": n_train, "Test": n_test}
     if announced != listed:
         raise ValueError(f"{path}: the headers announce {announced}, the lines list {listed}.")
     return entries
 
 
+def _parse_entry(line, is_train, fields):
+    """Return the entry of a line that matches `_ENTRY`."""
+    return _Entry(
+        line=line,
+        is_train=is_train,
+        path=fields[1].decode(),
+        subject=int(fields[2]),
+        action=fields[3].decode(),
+        label=int(fields[4]),
+    )
+
+
 def _action_names(path, entries):
     """Return the action of each label; the labels must be 0, 1, ... without a gap."""
     names = {}
-    for e in entries:
-        if names.setdefault(e.label, e.action) != e.action:
-            raise malformed(
-                path, e.line, f"label {e.label} is {names[e.label]!r} above, {e.action!r} here."
-            )
-    if set(names) != set(range(len(names))):
-        raise ValueError(f"{path}: labels must be 0, 1, ... without a gap, got {sorted(names)}.")
-    return [names[label] for label in sorted(names)]
+    for entry in entries:
+        name = names.setdefault(entry.label, entry.action)
+        if name != entry.action:
+            message = f"label {entry.label} is {name!r} above, {entry.action!r} here."
+            raise line_error(path, entry.line, message)
+    labels = sorted(names)
+    if labels != list(range(len(names))):
+        raise ValueError(f"{path}: labels must be 0, 1, ... without a gap, got {labels}.")
+    return [names[label] for label in labels]

@@ -1,6 +1,8 @@
 """Loader of the SBU Kinect Interaction skeletons."""
 
 import inspect
+import os
+from collections.abc import Iterable
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -8,8 +10,14 @@ from sklearn.utils import Bunch
 from ffnb_sklearn.datasets._base import data_folder, read_frames, require_file
 
 CLASS_NAMES = (
-    *("approaching", "departing", "kicking", "pushing"),
-    *("shaking_hands", "hugging", "exchanging", "punching"),
+    "approaching",
+    "departing",
+    "kicking",
+    "pushing",
+    "shaking_hands",
+    "hugging",
+    "exchanging",
+    "punching",
 )
 
 # The five folds of the protocol of Yun et al. (2012): every pair of participants is in one fold.
@@ -22,8 +30,17 @@ FOLDS = (
 )
 FOLD_OF_PAIR = {pair: fold for fold, pairs in enumerate(FOLDS) for pair in pairs}
 
+# Inverse of the normalisation: position = _ORIGIN + _UNITS * normalised position, close to mm.
+_ORIGIN = np.array([1280.0, 960.0, 0.0])
+_UNITS = np.array([-2560.0, -1920.0, 10000 / 7.8125])
 
-def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
+
+def load_sbu(
+    data_home: str | os.PathLike[str],
+    *,
+    pairs: Iterable[str] | None = None,
+    coordinates: str = "normalized",
+) -> Bunch:
     """Read the SBU Kinect Interaction skeletons from their official text files.
 
     SBU holds two persons who interact in front of a Kinect: 282 sequences of 8 interactions,
@@ -84,30 +101,46 @@ def load_sbu(data_home, *, pairs=None, coordinates="normalized"):
     """
     if coordinates not in ("normalized", "original"):
         raise ValueError(f"coordinates must be 'normalized' or 'original', got {coordinates!r}.")
-    pairs = sorted(FOLD_OF_PAIR if pairs is None else set(pairs))
+    if pairs is None:
+        pairs = FOLD_OF_PAIR
+    pairs = sorted(set(pairs))
     if not pairs or not set(pairs) <= set(FOLD_OF_PAIR):
         raise ValueError(f"pairs must name some of {sorted(FOLD_OF_PAIR)}, got {pairs}.")
     folder = data_folder(data_home)
-    files = [path for pair in pairs for path in _sequence_files(folder / pair)]
-    data = [read_frames(path, (2, 15, 3), separator=b",") for path in files]
-    if coordinates == "original":
-        offset, factor = [1280.0, 960.0, 0.0], [-2560.0, -1920.0, 10000 / 7.8125]
-        data = [offset + frames * factor for frames in data]
-    pair = np.array([path.parts[-4] for path in files])
+    sequences = []
+    filenames = []
+    labels = []
+    folds = []
+    pair_of_sequence = []
+    for pair in pairs:
+        for path in _sequence_files(folder / pair):
+            frames = read_frames(path, (2, 15, 3), separator=b",")
+            if coordinates == "original":
+                frames = _ORIGIN + frames * _UNITS
+            class_folder = path.parts[-3]
+            sequences.append(frames)
+            filenames.append(str(path))
+            labels.append(int(class_folder) - 1)
+            folds.append(FOLD_OF_PAIR[pair])
+            pair_of_sequence.append(pair)
     return Bunch(
-        data=data,
-        target=np.array([int(path.parts[-3]) - 1 for path in files], dtype=np.int64),
+        data=sequences,
+        target=np.array(labels, dtype=np.int64),
         target_names=list(CLASS_NAMES),
-        fold=np.array([FOLD_OF_PAIR[p] for p in pair], dtype=np.int64),
-        pair=pair,
-        filenames=[str(path) for path in files],
+        fold=np.array(folds, dtype=np.int64),
+        pair=np.array(pair_of_sequence),
+        filenames=filenames,
         DESCR=inspect.getdoc(load_sbu),
     )
 
 
 def _sequence_files(folder):
     """List the files of one pair, which may lack whole classes, as four pairs of the release do."""
-    runs = sorted(folder.glob("0[1-8]/[0-9]*/"))
-    if not runs:
+    sequence_folders = sorted(folder.glob("0[1-8]/[0-9]*/"))
+    if not sequence_folders:
         raise FileNotFoundError(f"{folder}: no <class 01..08>/<sequence> folder in it.")
-    return [require_file(run / "skeleton_pos.txt", "each sequence has one") for run in runs]
+    files = []
+    for sequence_folder in sequence_folders:
+        path = sequence_folder / "skeleton_pos.txt"
+        files.append(require_file(path, "each sequence has one"))
+    return files

@@ -1,4 +1,4 @@
-"""Validate the shards of a task that the caller passes."""
+"""Validate the shards of a task."""
 
 from contextlib import suppress
 
@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._inputs.sparse_format import checked_sparse
 
-__all__ = ["import_dask", "list_of_shards"]
+__all__ = ["arrays_of_shard", "import_dask", "list_of_shards"]
 
 
 def import_dask():
@@ -29,50 +29,64 @@ def import_dask():
 
 def list_of_shards(X, y, sample_weight):
     """Return the arguments of `partial_fit_shards` as a list of one or more shards."""
-    per_sample = {"y": y, "sample_weight": sample_weight}
     if isinstance(X, import_dask().array.Array):
-        return _blocks(X, per_sample)
-    if not isinstance(X, (list, tuple)) or not len(X):
-        got = "an empty one" if isinstance(X, (list, tuple)) else type(X).__name__
-        raise TypeError(
-            f"X must be a dask array or a list of one or more shards; got {got}. For a dask frame "
-            "pass X.to_dask_array(lengths=True); for samples in memory there is partial_fit."
-        )
-    for name, value in per_sample.items():
+        return _row_blocks(X, y, sample_weight)
+    if not isinstance(X, (list, tuple)):
+        raise _no_shards(type(X).__name__)
+    if len(X) == 0:
+        raise _no_shards("an empty one")
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(
                 f"{name} must be None where X is a list of shards, each of which brings its "
                 f"own; got {type(value).__name__}."
             )
     for shard in X:
-        for part in shard if isinstance(shard, (list, tuple)) else ():
-            # Delayed objects have every attribute.
-            if hasattr(type(part), "to_dask_array"):
-                raise TypeError(
-                    f"X must hold shards of delayed objects; got a dask {type(part).__name__}, "
-                    "which has several partitions. Pass a shard for each, from to_delayed()."
-                )
+        if isinstance(shard, (list, tuple)):
+            _check_is_no_frame(shard)
     return list(X)
 
 
-def _blocks(X, per_sample):
-    """Return the corresponding row blocks of dask arrays."""
-    if per_sample["y"] is None:
+def _no_shards(received):
+    """Return the error for an argument that is neither a dask array nor a list of shards."""
+    return TypeError(
+        f"X must be a dask array or a list of one or more shards; got {received}. For a dask frame "
+        "pass X.to_dask_array(lengths=True); for samples in memory there is partial_fit."
+    )
+
+
+def _check_is_no_frame(shard):
+    """Raise if a member of a shard is a dask frame."""
+    for member in shard:
+        # Delayed objects have every attribute, but their class has not.
+        if hasattr(type(member), "to_dask_array"):
+            raise TypeError(
+                f"X must hold shards of delayed objects; got a dask {type(member).__name__}, "
+                "which has several partitions. Pass a shard for each, from to_delayed()."
+            )
+
+
+def _row_blocks(X, y, sample_weight):
+    """Return the corresponding row blocks of dask arrays as a list of shards."""
+    if y is None:
         raise ValueError(
             "requires y to be passed, but the target y is None: the labels of X are needed."
         )
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions; got a dask array of {X.ndim}.")
     if sparse.issparse(X._meta):
-        # Blocks of columns are joined without a check of their indices.
+        # dask joins the columns of sparse blocks without a check of their indices.
         X = X.map_blocks(checked_sparse, "X", dtype=X.dtype, meta=X._meta)
     X = X.rechunk({1: -1})
-    columns = [_aligned(X, array, name) for name, array in per_sample.items() if array is not None]
-    return list(zip(X.to_delayed().ravel(), *(c.to_delayed() for c in columns), strict=True))
+    sample_blocks = X.to_delayed().ravel()
+    blocks = [sample_blocks, _aligned_blocks(X, y, "y")]
+    if sample_weight is not None:
+        blocks.append(_aligned_blocks(X, sample_weight, "sample_weight"))
+    return list(zip(*blocks, strict=True))
 
 
-def _aligned(X, array, name):
-    """Return a one-dimensional dask array with the row blocks of X."""
+def _aligned_blocks(X, array, name):
+    """Return the blocks of a one-dimensional dask array, divided like the rows of X."""
     if not isinstance(array, import_dask().array.Array) or array.ndim != 1:
         raise TypeError(
             f"{name} must be a dask array of one dimension where X is a dask array; got "
@@ -80,10 +94,27 @@ def _aligned(X, array, name):
             f"{name}.to_dask_array(lengths=True)."
         )
     try:
-        return array.rechunk((X.chunks[0],))
+        aligned = array.rechunk((X.chunks[0],))
     except ValueError as error:
         raise ValueError(
             f"{name} must have as many samples as X, and as many blocks where sizes are not "
             f"known; got {array.shape[0]} in {len(array.chunks[0])} blocks, and X has {X.shape[0]} "
             f"in {len(X.chunks[0])}."
         ) from error
+    return aligned.to_delayed()
+
+
+def arrays_of_shard(shard):
+    """Return the samples, the labels and the weights or None of a computed shard."""
+    if not isinstance(shard, (list, tuple)):
+        raise _malformed_shard(type(shard).__name__)
+    if len(shard) == 2:
+        return *shard, None
+    if len(shard) == 3:
+        return tuple(shard)
+    raise _malformed_shard(f"{type(shard).__name__} of {len(shard)}")
+
+
+def _malformed_shard(received):
+    """Return the error for a computed shard that is no pair or triple."""
+    return TypeError(f"a shard must be (X, y) or (X, y, sample_weight); got {received}.")

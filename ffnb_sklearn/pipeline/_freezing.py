@@ -1,4 +1,4 @@
-"""Warning of transformers that learn from the first task of a stream alone."""
+"""Warn of transformers that learn from the first task of a stream alone."""
 
 import warnings
 
@@ -25,12 +25,11 @@ class FrozenTransformerWarning(UserWarning):
 
 def warn_of_frozen(steps):
     """Warn once of all (name, transformer) steps that will be fitted to the first task alone."""
-    learners = [
-        f"{name!r} ({type(part).__name__})"
-        for name, step in steps
-        for part in _parts(step)
-        if _learns(part)
-    ]
+    learners = []
+    for name, step in steps:
+        for transformer in _elementary_transformers(step):
+            if _learns(transformer):
+                learners.append(f"{name!r} ({type(transformer).__name__})")
     if not learners:
         return
     warnings.warn(
@@ -44,28 +43,29 @@ def warn_of_frozen(steps):
     )
 
 
-def _parts(transformer):
-    """Yield the parts of a composite transformer, however deep, or the transformer itself."""
+def _elementary_transformers(transformer):
+    """Yield the elementary transformers in a transformer, which may be nested at any depth."""
     if isinstance(transformer, Pipeline):
-        parts = transformer.steps
+        entries = transformer.steps
     elif isinstance(transformer, FeatureUnion):
-        parts = transformer.transformer_list
+        entries = transformer.transformer_list
     elif isinstance(transformer, ColumnTransformer):
-        parts = [*transformer.transformers, ("remainder", transformer.remainder)]
+        entries = [*transformer.transformers, ("remainder", transformer.remainder)]
     else:
         yield transformer
         return
-    for part in parts:
-        yield from _parts(part[1])
+    for entry in entries:
+        # An entry of a ColumnTransformer also holds its columns.
+        yield from _elementary_transformers(entry[1])
 
 
 def _learns(transformer):
-    """Return whether the fit of a transformer without parts depends on the samples."""
+    """Return whether the fit of an elementary transformer depends on the samples."""
     if not hasattr(transformer, "fit") or isinstance(transformer, FrozenEstimator):
         return False
     if getattr(transformer, "frozen_on_purpose", False):
         return False
-    # Other classes have no tags.
+    # Classes that are not derived from BaseEstimator may have no tags.
     if isinstance(transformer, BaseEstimator) and not get_tags(transformer).requires_fit:
         return False
     if isinstance(transformer, _BY_WIDTH):
@@ -78,6 +78,9 @@ def _is_declared(transformer):
     """Return whether parameters declare all that an encoder, vectorizer or imputer would learn."""
     if getattr(transformer, "use_idf", False):
         return False
-    given = [getattr(transformer, name, None) for name in ("categories", "vocabulary")]
-    has_values = any(value is not None and not isinstance(value, str) for value in given)
-    return has_values or getattr(transformer, "strategy", None) == "constant"
+    for name in ("categories", "vocabulary"):
+        value = getattr(transformer, name, None)
+        # A text such as "auto" lets the transformer learn the values.
+        if value is not None and not isinstance(value, str):
+            return True
+    return getattr(transformer, "strategy", None) == "constant"

@@ -1,18 +1,20 @@
 """A pipeline that learns task by task."""
 
 from copy import copy
-from functools import wraps
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
+from joblib import Memory
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._base.transactions import exclusive, learned_in_copies
+from .._base.copies import learned_in_copies
 from .._inputs.arrays import in_memory
+from .._inputs.locks import exclusive
 from ._fingerprint import give_same_output
 from ._freezing import warn_of_frozen
 
@@ -34,34 +36,9 @@ def _last_step_has(method):
     return check
 
 
-def _inherited(name, call):
-    """Make a method of `Pipeline` that calls ``call(pipeline, inherited, *args, **kwargs)``."""
-    inherited = getattr(Pipeline, name)
-
-    @available_if(lambda pipeline: hasattr(super(ContinualPipeline, pipeline), name))
-    @wraps(inherited)
-    def method(self, X, *args, **kwargs):
-        return call(self, inherited, in_memory(X, "X"), *args, **kwargs)
-
-    return method
-
-
-def _of_one_state(pipeline, inherited, *args, **kwargs):
-    """Read the steps once, whatever other threads learn."""
-    return inherited(copy(pipeline), *args, **kwargs)
-
-
-@exclusive
-def _in_copies(pipeline, inherited, *args, **kwargs):
-    """Fit copies of all steps, then replace the steps at once."""
-
-    def fit(draft):
-        result = inherited(draft, *args, **kwargs)
-        return pipeline if result is draft else result
-
-    pipeline._check()
-    # No call may follow the exchange of the steps.
-    return learned_in_copies(pipeline, [step for *_, step in pipeline._iter()], fit)
+def _pipeline_has(method):
+    """Make an `available_if` check whether `Pipeline` offers a method for these steps."""
+    return lambda pipeline: hasattr(super(ContinualPipeline, pipeline), method)
 
 
 class ContinualPipeline(Pipeline):
@@ -131,17 +108,31 @@ class ContinualPipeline(Pipeline):
     # extra arguments of `fit`, such as a validation set, and `partial_fit` takes no such arguments.
     transform_input = None
     _parameter_constraints: ClassVar[dict] = {
-        name: Pipeline._parameter_constraints[name] for name in ("steps", "memory", "verbose")
+        "steps": Pipeline._parameter_constraints["steps"],
+        "memory": Pipeline._parameter_constraints["memory"],
+        "verbose": Pipeline._parameter_constraints["verbose"],
     }
 
-    def __init__(self, steps, *, memory=None, verbose=False):
+    def __init__(
+        self,
+        steps: list[tuple[str, Any]],
+        *,
+        memory: str | Memory | None = None,
+        verbose: bool = False,
+    ) -> None:
         self.steps = steps
         self.memory = memory
         self.verbose = verbose
 
     @available_if(_last_step_has("partial_fit"))
     @exclusive
-    def partial_fit(self, X, y=None, classes=None, **params):
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Learn one more batch or task.
 
         Parameters
@@ -175,58 +166,75 @@ class ContinualPipeline(Pipeline):
         FrozenTransformerWarning
             At the first call, if a transformer learns from the samples of this call alone.
         """
-        self._check()
+        self._check_steps()
         X = in_memory(X, "X")
         routed = self._route(params)
-        is_first = not self.__sklearn_is_fitted__()
-        changed = [step for _, _, step in self._iter()] if is_first else [self[-1]]
-        if is_first:
-            warn_of_frozen(self.steps[:-1])
-        last_params = dict(routed[self.steps[-1][0]]["partial_fit"])
+        last_name, _ = self.steps[-1]
+        last_params = dict(routed[last_name]["partial_fit"])
         if classes is not None:
             last_params["classes"] = classes
+        if self.__sklearn_is_fitted__():
 
-        def learn(draft):
-            draft[-1].partial_fit(draft._mapped(X, y, routed, is_first), y, **last_params)
+            def learn(draft):
+                features = draft._apply_transformers(X, routed)
+                draft[-1].partial_fit(features, y, **last_params)
 
-        learned_in_copies(self, changed, learn)
+            learned_in_copies(self, [self[-1]], learn)
+        else:
+
+            def learn_first(draft):
+                features = draft._fit_and_transform(X, y, routed)
+                draft[-1].partial_fit(features, y, **last_params)
+
+            warn_of_frozen(self.steps[:-1])
+            self._change_all_steps(learn_first)
         return self
 
-    def _check(self):
+    def _check_steps(self):
         """Raise unless the parameters and the steps are valid."""
         self._validate_params()
         self._validate_steps()
 
-    def _mapped(self, X, y, routed, is_first):
-        """Apply the transformers to X, after fitting them if this is the first task."""
+    def _transformers(self):
+        """Return all steps but the last, without those that pass rows through."""
+        return [transformer for _, _, transformer in self._iter(with_final=False)]
+
+    def _fit_and_transform(self, X, y, routed):
+        """Fit the transformers to the first task, and apply them to it."""
         for _, name, transformer in self._iter(with_final=False):
             params = routed[name]
-            if is_first and hasattr(transformer, "fit_transform"):
+            if hasattr(transformer, "fit_transform"):
                 X = transformer.fit_transform(X, y, **params["fit_transform"])
-                continue
-            if is_first:
+            else:
                 transformer.fit(X, y, **params["fit"])
-            X = transformer.transform(X, **params["transform"])
+                X = transformer.transform(X, **params["transform"])
+        return X
+
+    def _apply_transformers(self, X, routed):
+        """Apply the transformers to a later task."""
+        for _, name, transformer in self._iter(with_final=False):
+            X = transformer.transform(X, **routed[name]["transform"])
         return X
 
     def _route(self, params):
         """Sort the arguments of `partial_fit` by step and method."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "partial_fit", **params)
-        methods = ("fit", "fit_transform", "transform", "partial_fit")
-        routed = {name: Bunch(**{m: {} for m in methods}) for name, _ in self.steps}
+        routed = {}
+        for name, _ in self.steps:
+            routed[name] = Bunch(fit={}, fit_transform={}, transform={}, partial_fit={})
         for key, value in params.items():
             name, separator, argument = key.partition("__")
             if not separator or name not in routed:
                 raise ValueError(
-                    f"partial_fit takes arguments of the steps as 'step__name' with a step "
+                    "partial_fit takes arguments of the steps as 'step__name' with a step "
                     f"of {list(routed)}; got {key!r}."
                 )
             for method in ("fit", "fit_transform", "partial_fit"):
                 routed[name][method][argument] = value
         return routed
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return which metadata each step receives, also in `partial_fit`.
 
         Returns
@@ -235,21 +243,283 @@ class ContinualPipeline(Pipeline):
             As of :class:`sklearn.pipeline.Pipeline`, with `partial_fit`.
         """
         router = super().get_metadata_routing()
-        for name, pair in router:
-            is_last = name == self.steps[-1][0]
-            for callee in ("partial_fit",) if is_last else ("fit", "fit_transform", "transform"):
-                pair.mapping.add(caller="partial_fit", callee=callee)
+        last_name, _ = self.steps[-1]
+        for name, route in router:
+            methods = ["fit", "fit_transform", "transform"]
+            if name == last_name:
+                methods = ["partial_fit"]
+            for method in methods:
+                route.mapping.add(caller="partial_fit", callee=method)
         return router
 
     def _change_last_step(self, method, *args):
         """Call a method that changes the last step, on a copy of it."""
+
+        def change(draft):
+            change_step = getattr(draft[-1], method)
+            change_step(*args)
+
         check_is_fitted(self)
-        learned_in_copies(self, [self[-1]], lambda draft: getattr(draft[-1], method)(*args))
+        learned_in_copies(self, [self[-1]], change)
         return self
+
+    @exclusive
+    def fit(self, X: Any, y: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit every step anew.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.fit`.
+
+        Returns
+        -------
+        self : ContinualPipeline
+            The fitted pipeline. It is unchanged if an error is raised.
+        """
+        self._check_steps()
+        X = in_memory(X, "X")
+
+        def learn(draft):
+            Pipeline.fit(draft, X, y, **params)
+            return self
+
+        return self._change_all_steps(learn)
+
+    @available_if(_pipeline_has("fit_transform"))
+    @exclusive
+    def fit_transform(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
+        """Fit every step anew, and transform X with all steps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.fit_transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_transformed_features)
+            Rows that the last step has transformed.
+        """
+        self._check_steps()
+        X = in_memory(X, "X")
+
+        def learn(draft):
+            return Pipeline.fit_transform(draft, X, y, **params)
+
+        return self._change_all_steps(learn)
+
+    @available_if(_pipeline_has("fit_predict"))
+    @exclusive
+    def fit_predict(self, X: Any, y: ArrayLike | None = None, **params: Any) -> NDArray[Any]:
+        """Fit every step anew, and predict with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.fit_predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Result of `fit_predict` of the last step.
+        """
+        self._check_steps()
+        X = in_memory(X, "X")
+
+        def learn(draft):
+            return Pipeline.fit_predict(draft, X, y, **params)
+
+        return self._change_all_steps(learn)
+
+    def _change_all_steps(self, learn):
+        """Let a function of a pipeline change copies of all steps, then replace all steps at once.
+
+        Return the result of the function.
+        """
+        steps = [step for _, _, step in self._iter()]
+        # No call may follow the exchange of the steps.
+        return learned_in_copies(self, steps, learn)
+
+    def _snapshot(self):
+        """Return a copy that keeps its steps, even if another thread learns in this pipeline."""
+        return copy(self)
+
+    @available_if(_pipeline_has("predict"))
+    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Transform X, and predict with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predictions of the last step.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.predict(self._snapshot(), X, **params)
+
+    @available_if(_pipeline_has("predict_proba"))
+    def predict_proba(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Transform X, and compute probabilities with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities of the classes.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.predict_proba(self._snapshot(), X, **params)
+
+    @available_if(_pipeline_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Transform X, and compute logarithms of probabilities with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms of the probabilities of the classes.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.predict_log_proba(self._snapshot(), X, **params)
+
+    @available_if(_pipeline_has("decision_function"))
+    def decision_function(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Transform X, and compute decision values with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Decision values of the last step.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.decision_function(self._snapshot(), X, **params)
+
+    @available_if(_pipeline_has("score_samples"))
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Transform X, and score each row with the last step.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Scores of the last step.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.score_samples(self._snapshot(), X)
+
+    @available_if(_pipeline_has("score"))
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> float:
+        """Transform X, and score the last step on it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        y : array-like of shape (n_samples,), default=None
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, passed to `score` of the last step unless they are None.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.score`.
+
+        Returns
+        -------
+        float
+            Score of the last step, such as the accuracy of a classifier.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.score(self._snapshot(), X, y, sample_weight, **params)
+
+    @available_if(_pipeline_has("transform"))
+    def transform(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Transform X with all steps.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_transformed_features)
+            Transformed rows.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.transform(self._snapshot(), X, **params)
+
+    @available_if(_pipeline_has("inverse_transform"))
+    def inverse_transform(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Undo the transformation with all steps, from the last to the first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_transformed_features)
+            Rows that the last step has transformed.
+        **params : dict
+            Arguments of the steps, as in :meth:`sklearn.pipeline.Pipeline.inverse_transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows, as the first step takes them.
+        """
+        X = in_memory(X, "X")
+        return Pipeline.inverse_transform(self._snapshot(), X, **params)
 
     @available_if(_last_step_has("forget"))
     @exclusive
-    def forget(self, classes):
+    def forget(self, classes: ArrayLike) -> Self:
         """Forget classes in the last step.
 
         Parameters
@@ -266,7 +536,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_last_step_has("decay"))
     @exclusive
-    def decay(self, factor, classes=None):
+    def decay(self, factor: float, classes: ArrayLike | None = None) -> Self:
         """Let the samples that the last step has learned so far count less.
 
         Parameters
@@ -285,7 +555,7 @@ class ContinualPipeline(Pipeline):
 
     @available_if(_last_step_has("merge"))
     @exclusive
-    def merge(self, other):
+    def merge(self, other: Self) -> Self:
         """Merge what another pipeline has learned into the last step.
 
         Parameters
@@ -313,26 +583,21 @@ class ContinualPipeline(Pipeline):
         # Another thread may replace its steps meanwhile: read them once.
         other = copy(other)
         check_is_fitted(other)
-        own, others = ([step for *_, step in p._iter(with_final=False)] for p in (self, other))
-        if len(own) != len(others) or not all(map(give_same_output, own, others)):
+        transformers = self._transformers()
+        other_transformers = other._transformers()
+        has_same_length = len(transformers) == len(other_transformers)
+        if not has_same_length or not all(map(give_same_output, transformers, other_transformers)):
             raise ValueError(
                 "other must have the same fitted transformers as this pipeline; they differ in "
-                f"number, type, parameters or state: {own} and {others}. Share them, for "
-                "example as sklearn.frozen.FrozenEstimator."
+                f"number, type, parameters or state: {transformers} and {other_transformers}. "
+                "Share them, for example as sklearn.frozen.FrozenEstimator."
             )
         return self._change_last_step("merge", other[-1])
 
 
-for _name in ("fit", "fit_transform", "fit_predict"):
-    setattr(ContinualPipeline, _name, _inherited(_name, _in_copies))
-for _name in (
-    *("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples"),
-    *("score", "transform", "inverse_transform"),
-):
-    setattr(ContinualPipeline, _name, _inherited(_name, _of_one_state))
-
-
-def make_continual_pipeline(*steps, memory=None, verbose=False):
+def make_continual_pipeline(
+    *steps: Any, memory: str | Memory | None = None, verbose: bool = False
+) -> ContinualPipeline:
     """Construct a `ContinualPipeline` whose steps are named after their types.
 
     Parameters
@@ -357,4 +622,5 @@ def make_continual_pipeline(*steps, memory=None, verbose=False):
     >>> list(make_continual_pipeline(Normalizer(), GaussianNB()).named_steps)
     ['normalizer', 'gaussiannb']
     """
-    return ContinualPipeline(make_pipeline(*steps).steps, memory=memory, verbose=verbose)
+    named_steps = make_pipeline(*steps).steps
+    return ContinualPipeline(named_steps, memory=memory, verbose=verbose)

@@ -1,8 +1,9 @@
-"""The memory that one file may take when it is loaded: one budget for all its parts.
+"""The memory that a file may take when it is loaded: a budget that all its parts share.
 
-The budget pays for all that takes more memory than it has bytes in the file: the values of JSON
-texts, labels of unequal lengths, what is drawn from a seed or follows from sizes, and the arrays of
-skops, at each reference. It does not pay for the arrays of the file, because each is read once.
+The budget counts everything that takes more memory than bytes in the file: the values of JSON
+texts, labels of unequal lengths, arrays that are drawn from a seed or whose shapes follow from
+parameters, and the arrays of skops at each reference. It does not count the arrays of the file,
+because each is read once.
 """
 
 import io
@@ -17,10 +18,11 @@ _PER_FILE_BYTE = 4
 
 # Bytes per character of a JSON text, which is decoded and cut into strings. A single character
 # outside of Latin-1 widens all characters of a string.
-_PER_CHARACTER, _PER_WIDE_CHARACTER = 2, 8
+_PER_CHARACTER = 2
+_PER_WIDE_CHARACTER = 8
 
-# Bytes per value, and the characters before values: a value is an empty container, say, and what is
-# created from it.
+# Bytes per value, such as an empty container and the object that is created from it. Each value
+# follows one of these characters.
 _PER_VALUE = 64
 _BEFORE_VALUES = b"[{,:"
 
@@ -31,18 +33,18 @@ _ARCHIVE_MARK = b"PK"
 
 
 class Budget:
-    """Memory in bytes that the parts of a file of a given size share."""
+    """Memory in bytes that the parts of a file share."""
 
     def __init__(self, file_size):
         self._total = _ALLOWANCE + _PER_FILE_BYTE * file_size
         self._remaining = self._total
 
-    def spend(self, n_bytes, what):
+    def spend(self, n_bytes, name):
         """Take memory for a part of the file; raise `ValueError` if too little remains."""
         if not 0 <= n_bytes <= self._remaining:
             spent = self._total - self._remaining
             raise ValueError(
-                f"{what} would take {n_bytes:.3g} bytes of memory, beside {spent:.3g} for other "
+                f"{name} would take {n_bytes:.3g} bytes of memory, beside {spent:.3g} for other "
                 f"parts; all parts of the file may take {self._total:.3g}"
             )
         self._remaining -= n_bytes
@@ -50,35 +52,45 @@ class Budget:
 
 def spend_on_text(budget, text):
     """Take the memory of the values of a JSON text, before it is read."""
-    n_values = sum(text.count(character) for character in _BEFORE_VALUES)
-    is_wide = not text.isascii() or b"\\u" in text
-    per_character = _PER_WIDE_CHARACTER if is_wide else _PER_CHARACTER
-    budget.spend(per_character * len(text) + _PER_VALUE * n_values, "the JSON text")
+    per_character = _PER_CHARACTER
+    if not text.isascii() or b"\\u" in text:
+        per_character = _PER_WIDE_CHARACTER
+    n_values = 0
+    for character in _BEFORE_VALUES:
+        n_values += text.count(character)
+    n_bytes = per_character * len(text) + _PER_VALUE * n_values
+    budget.spend(n_bytes, "the JSON text")
 
 
 def spend_on_skops(budget, data):
-    """Take the memory of an estimator in the bytes of skops, before it is read.
+    """Take the memory of an estimator in the bytes of skops, before it is read."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        text_size = archive.getinfo(_SKOPS_TEXT).file_size
+        budget.spend(text_size, "the JSON text of skops")
+        text = archive.read(_SKOPS_TEXT)
+        spend_on_text(budget, text)
+        _spend_on_arrays(budget, archive, json.loads(text))
+
+
+def _spend_on_arrays(budget, archive, content):
+    """Take the memory of the arrays to which the JSON of skops refers.
 
     skops reads the bytes of an array once per reference, unless references have the same number.
     """
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        budget.spend(archive.getinfo(_SKOPS_TEXT).file_size, "the JSON text of skops")
-        text = archive.read(_SKOPS_TEXT)
-        spend_on_text(budget, text)
-        sizes = {}
-        seen = set()
-        for number, name in _references(json.loads(text)):
-            if name not in sizes:
-                sizes[name] = _size_in_memory(archive, name)
-            if number not in seen:
-                budget.spend(sizes[name], "the arrays of skops")
-            if number:
-                seen.add(number)
+    sizes = {}
+    read_numbers = set()
+    for number, name in _references(content):
+        if name not in sizes:
+            sizes[name] = _size_in_memory(archive, name)
+        if number not in read_numbers:
+            budget.spend(sizes[name], "the arrays of skops")
+        if number:
+            read_numbers.add(number)
 
 
-def _references(value):
+def _references(content):
     """Yield the number and the file name of each reference to an array in the JSON of skops."""
-    open_values = [value]
+    open_values = [content]
     while open_values:
         value = open_values.pop()
         if isinstance(value, dict):
@@ -90,11 +102,17 @@ def _references(value):
 
 
 def _size_in_memory(archive, name):
-    """Return the size of a member, or of what it unpacks to: sparse arrays are archives."""
+    """Return the size of a member of an archive, with its arrays if it is an archive itself.
+
+    skops stores a sparse array as an archive of dense arrays.
+    """
     size = archive.getinfo(name).file_size
     with archive.open(name) as member:
-        is_archive = member.read(len(_ARCHIVE_MARK)) == _ARCHIVE_MARK
-    if is_archive:
-        with zipfile.ZipFile(io.BytesIO(archive.read(name))) as parts:
-            size += sum(part.file_size for part in parts.infolist())
+        first_bytes = member.read(len(_ARCHIVE_MARK))
+    if first_bytes != _ARCHIVE_MARK:
+        return size
+    data = archive.read(name)
+    with zipfile.ZipFile(io.BytesIO(data)) as inner_archive:
+        for info in inner_archive.infolist():
+            size += info.file_size
     return size

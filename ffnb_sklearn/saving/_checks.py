@@ -1,8 +1,9 @@
-"""Numbers of an estimator that belong together, and limits on those that allocate memory.
+"""Check that the numbers of an estimator belong together, and limit the memory that they allocate.
 
-`load` makes these checks, and `save` makes them by reading what it has written. A forged file that
-passes them predicts anything, or raises an error when it is used; it runs no code, does not crash
-the interpreter, and takes no more memory than the budget of the file.
+`load` makes these checks, and `save` makes them when it reads the file that it has written. An
+estimator from a forged file that passes them may predict any label, or raise an error when it is
+used. It runs no code, does not crash the interpreter, and takes no more memory than the budget of
+the file.
 """
 
 import math
@@ -21,13 +22,14 @@ from ._schema import NETWORKS
 
 __all__ = ["check_estimator", "check_parameters", "is_path", "restrict"]
 
-# Values of parameters in a file: a cache holds pickles, and other inputs are paths.
-_ONLY = {"memory": None, "input": "content"}
+# Values that these parameters must have in a file. A cache holds pickles, and the other values of
+# `input` are for paths.
+_REQUIRED_VALUES = {"memory": None, "input": "content"}
 
 # Largest number of features.
 _MOST_FEATURES = 1 << 24
 
-# Largest values of parameters that allocate memory before a sample confirms them.
+# Largest values of parameters that allocate memory before they are compared with a sample.
 _LARGEST = {
     "degree": 1 << 6,
     "n_bins": 1 << 16,
@@ -43,156 +45,224 @@ _LARGEST = {
     "_n_out_full": _MOST_FEATURES,
 }
 
-# Bytes of memory that the first use takes: a feature of a random projection, a pair of positions
-# and chunks of a skeleton, whose distances have indices and names, a label in a few copies per byte
-# of the longest label, and an entry of the pairings of a network.
-_PER_PROJECTED, _PER_PAIR, _PER_LABEL_BYTE, _PER_PAIRING = 64, 8, 4, 8
+# Bytes of memory that the first use takes, per feature of a random projection.
+_PER_PROJECTED = 64
+
+# Bytes per pair of positions and chunks of a skeleton: a distance has indices and a name.
+_PER_PAIR = 8
+
+# Bytes per label and byte of the longest label, for a few copies of the labels.
+_PER_LABEL_BYTE = 4
+
+# Bytes per entry of the pairings of a network.
+_PER_PAIRING = 8
 
 # Largest integer in the arguments of a network of this package, and their largest sum.
-_LARGEST_ARGUMENT, _LARGEST_SUM = 1 << 10, 1 << 14
+_LARGEST_ARGUMENT = 1 << 10
+_LARGEST_SUM = 1 << 14
 
 # Values of attributes that start processes or threads, which are not taken from a file.
 _SEQUENTIAL = {"n_jobs": None, "n_threads": None, "_n_threads": 1}
 
 
-def _require(holds, what, expected):
+def _require(condition, name, expected):
     """Raise `ValueError` unless a condition holds."""
-    if not holds:
-        raise ValueError(f"{what} must be {expected} in a file")
+    if not condition:
+        raise ValueError(f"{name} must be {expected} in a file")
 
 
 def is_path(estimator, name, value):
     """Return whether a parameter is a path, which a file cannot hold."""
-    constraints = getattr(estimator, "_parameter_constraints", {}).get(name, ())
-    return os.PathLike in [*constraints] and isinstance(value, str | os.PathLike)
+    constraints = getattr(estimator, "_parameter_constraints", {})
+    may_be_path = os.PathLike in [*constraints.get(name, ())]
+    return may_be_path and isinstance(value, str | os.PathLike)
 
 
 def check_parameters(estimator):
     """Raise `ValueError` unless a file may hold the parameters of an estimator.
 
-    Attributes that are no parameters have the same limits: some estimators hand them to others.
+    Attributes that are not parameters have the same limits, because some estimators pass them on as
+    parameters of other estimators.
     """
-    for name, value in vars(estimator).items():
-        what = f"{name} of {type(estimator).__name__}"
-        if name in _ONLY:
-            holds = isinstance(value, str | None) and value == _ONLY[name]
-            _require(holds, what, repr(_ONLY[name]))
-        if name in _LARGEST and not isinstance(value, str | None):
-            _require(np.max(value) <= _LARGEST[name], what, f"at most {_LARGEST[name]}")
+    for attribute, value in vars(estimator).items():
+        name = f"{attribute} of {type(estimator).__name__}"
+        if attribute in _REQUIRED_VALUES:
+            required = _REQUIRED_VALUES[attribute]
+            is_required = isinstance(value, str | None) and value == required
+            _require(is_required, name, repr(required))
+        if attribute in _LARGEST and not isinstance(value, str | None):
+            largest = _LARGEST[attribute]
+            _require(np.max(value) <= largest, name, f"at most {largest}")
 
 
 def restrict(estimator):
-    """Set what a file may not choose: numbers of processes, and whether texts are paths."""
+    """Set the values that a file may not choose: numbers of processes, and texts as paths."""
     attributes = vars(estimator)
-    attributes.update({name: _SEQUENTIAL[name] for name in _SEQUENTIAL.keys() & attributes.keys()})
+    for name, value in _SEQUENTIAL.items():
+        if name in attributes:
+            attributes[name] = value
     if isinstance(estimator, TorchFeatureExtractor):
         attributes["_is_from_file"] = True
 
 
 def check_estimator(estimator, budget):
-    """Raise `ValueError` unless a file may hold an estimator, one of `ESTIMATORS`."""
+    """Raise `ValueError` unless a file may hold an estimator, which is in `ESTIMATORS`."""
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
     check_parameters(estimator)
-    fitted = vars(estimator)
+    attributes = vars(estimator)
     for name in ("n_features_in_", "n_features_out_"):
-        _require(fitted.get(name, 0) <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
+        n_features = attributes.get(name, 0)
+        _require(n_features <= _MOST_FEATURES, name, f"at most {_MOST_FEATURES}")
     if isinstance(estimator, ClassIncrementalClassifier) and estimator._state is not None:
         _check_state(estimator._state, budget)
-    if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in fitted:
+    if isinstance(estimator, TorchFeatureExtractor) and "state_dict_" in attributes:
         _check_extractor(estimator, budget)
-    if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in fitted:
+    if isinstance(estimator, SkeletonDescriptor) and "frame_shape_" in attributes:
         n_positions = estimator.n_chunks * math.prod(estimator.frame_shape_)
         budget.spend(_PER_PAIR * n_positions**2, "n_chunks times frame_shape_")
 
 
-def _spend_on_labels(budget, arrays):
-    """Take the memory of labels in one array, in which all are as long as the longest."""
-    n_labels = sum(len(labels) for labels in arrays)
-    sizes = [labels.itemsize for labels in arrays]
-    for labels in arrays:
-        if labels.dtype == object:
-            sizes += [4 * len(label) for label in labels]
-    longest = max(sizes, default=0)
-    budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
-
-
 def _check_state(state, budget):
     """Raise unless the parts of the learned state of a classifier belong together."""
-    n_features, projection = state.n_features_in, state.projection
+    _check_inputs(state, budget)
+    _check_labels(state, budget)
+    if isinstance(state.model, NaiveNetwork):
+        _check_naive_network(state)
+    else:
+        _check_model(state)
+
+
+def _check_inputs(state, budget):
+    """Raise unless the projection has the features of the state; take its memory."""
+    n_features = state.n_features_in
+    projection = state.projection
     _require(n_features <= _MOST_FEATURES, "n_features_in", f"at most {_MOST_FEATURES}")
     if projection is not None:
         fits = projection.n_columns <= n_features == projection.n_features
         _require(fits, "projection", f"that of {n_features} features")
         budget.spend(_PER_PROJECTED * n_features, f"the projection of {n_features} features")
-    _spend_on_labels(budget, [state.classes, *state.task_classes])
-    for labels in (state.arrived, state.classes, *state.task_classes):
+
+
+def _check_labels(state, budget):
+    """Raise unless labels are different and of one kind, and `classes` is sorted and complete."""
+    arrays = [state.classes, *state.task_classes]
+    _spend_on_labels(budget, arrays)
+    for labels in [state.arrived, *arrays]:
         converted = check_labels(labels, state.arrived, "labels")
         _require(converted.dtype == labels.dtype, "labels", "int64, strings or booleans")
-        _require(0 < len(labels) == len(np.unique(labels)), "labels", "different")
-    in_tasks = np.sort(np.concatenate(state.task_classes))
-    _require(np.array_equal(in_tasks, np.sort(state.arrived)), "task_classes", "those that arrived")
-    is_superset = np.isin(state.arrived, state.classes).all()
+        n_different = len(np.unique(labels))
+        _require(0 < len(labels) == n_different, "labels", "different")
+    is_complete = np.isin(state.arrived, state.classes).all()
     is_sorted = np.array_equal(np.sort(state.classes), state.classes)
-    _require(is_superset and is_sorted, "classes", "sorted, with all that arrived")
+    _require(is_complete and is_sorted, "classes", "sorted, with all that arrived")
 
-    model, row = state.model, torch.zeros((1, state.n_inputs), dtype=torch.float64)
-    # The bands multiply the row, and raise unless they fit it and each other.
-    if isinstance(model, NaiveNetwork):
-        _require(model.scores(row).shape[1] == len(state.arrived), "outputs", "one per class")
-        return
+
+def _spend_on_labels(budget, arrays):
+    """Take the memory of an array of all labels, in which each label is as long as the longest."""
+    n_labels = 0
+    longest = 0
+    for labels in arrays:
+        n_labels += len(labels)
+        longest = max(longest, labels.itemsize)
+        if labels.dtype == object:
+            n_characters = max(map(len, labels), default=0)
+            longest = max(longest, 4 * n_characters)
+    budget.spend(_PER_LABEL_BYTE * longest * n_labels, f"{n_labels} labels of {longest} bytes")
+
+
+def _check_naive_network(state):
+    """Raise unless the layers of a naive network fit the inputs, the classes and each other."""
+    row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
+    # The layers multiply the row, and raise unless they fit it and each other.
+    n_outputs = state.model.scores(row).shape[1]
+    _require(n_outputs == len(state.arrived), "outputs", "one per class")
+
+
+def _check_model(state):
+    """Raise unless the bands and the moments fit the inputs, the classes and each other."""
+    model = state.model
     _require(model.features.n_inputs == state.n_inputs, "n_inputs", f"{state.n_inputs}")
+    row = torch.zeros((1, state.n_inputs), dtype=torch.float64)
+    # The bands multiply the row, and raise unless they fit it and each other.
     n_features = model.features(row).shape[1]
     _require(len(model.moments) == len(state.arrived), "moments", "one per class")
-    for one in model.moments:
-        widths = {one.columns(slice(None)).shape[1], len(one.mean), len(one.residual)}
-        _require(widths == {n_features}, "moments", f"those of {n_features} features")
-        weights = (one.weight, one.weight_norm)
-        counts = min(weights) > 0.0 and math.isfinite(max(weights)) and (one.residual >= 0.0).all()
-        _require(counts, "moments", "positive")
+    for moments in model.moments:
+        _check_moments(moments, n_features)
+
+
+def _check_moments(moments, n_features):
+    """Raise unless the moments of a class have all features and positive weights."""
+    n_columns = moments.columns(slice(None)).shape[1]
+    widths = {n_columns, len(moments.mean), len(moments.residual)}
+    _require(widths == {n_features}, "moments", f"those of {n_features} features")
+    weights = (moments.weight, moments.weight_norm)
+    has_weight = min(weights) > 0.0 and math.isfinite(max(weights))
+    is_positive = has_weight and (moments.residual >= 0.0).all()
+    _require(is_positive, "moments", "positive")
 
 
 def _check_extractor(extractor, budget):
     """Raise unless the sizes of a fitted network belong together."""
-    shape, widths = extractor.input_shape_, getattr(extractor, "layer_widths_", None)
-    if shape is not None:
-        _require(math.prod(shape) == extractor.n_features_in_, "input_shape_", "that of the rows")
-        shift = getattr(extractor.views, "shift", 0)
-        _require(shift <= max(shape), "views", "a shift of at most the size of an image")
-    holds = is_state(extractor.state_dict_)
-    _require(holds, "state_dict_", "a mapping of names to arrays of numbers")
-    if widths is not None:
-        is_sum = sum(widths.values()) == extractor.n_features_out_
-        _require(is_sum, "n_features_out_", "the sum of layer_widths_")
-        axes = getattr(extractor, "layer_axes_", {})
-        _require(axes.keys() == widths.keys(), "layer_axes_", "the axes of the layers")
+    if extractor.input_shape_ is not None:
+        _check_input_shape(extractor)
+    has_arrays = is_state(extractor.state_dict_)
+    _require(has_arrays, "state_dict_", "a mapping of names to arrays of numbers")
+    if getattr(extractor, "layer_widths_", None) is not None:
+        _check_layers(extractor)
     network = NETWORKS.get(extractor.backbone, extractor.backbone)
     if network in NETWORKS.values():
         _check_weights(extractor, network, budget)
 
 
+def _check_input_shape(extractor):
+    """Raise unless the shape of an image has the size of a row, and views stay in the image."""
+    shape = extractor.input_shape_
+    n_values = math.prod(shape)
+    _require(n_values == extractor.n_features_in_, "input_shape_", "that of the rows")
+    shift = getattr(extractor.views, "shift", 0)
+    _require(shift <= max(shape), "views", "a shift of at most the size of an image")
+
+
+def _check_layers(extractor):
+    """Raise unless the widths and the axes of the layers belong to the columns."""
+    widths = extractor.layer_widths_
+    n_columns = sum(widths.values())
+    _require(n_columns == extractor.n_features_out_, "n_features_out_", "the sum of layer_widths_")
+    axes = getattr(extractor, "layer_axes_", {})
+    _require(axes.keys() == widths.keys(), "layer_axes_", "the axes of the layers")
+
+
 def _check_weights(extractor, network, budget):
-    """Raise unless the weights are those of a network, without allocating memory for them."""
+    """Raise unless the weights have the shapes of a network; allocate no memory for the network."""
     arguments = extractor.backbone_params or {}
-    values = [value for name, value in arguments.items() if name != "random_state"]
-    sizes = [np.abs(np.ravel(value)) for value in values if not isinstance(value, str | None)]
-    numbers = np.concatenate([[0], *sizes])
-    holds = numbers.max() <= _LARGEST_ARGUMENT and numbers.sum() <= _LARGEST_SUM
-    limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
-    _require(holds, f"backbone_params of {network.__name__}", limits)
+    _check_sizes(arguments, network)
     if network is SkeletonGCN:
         n_pairings = arguments.get("n_pairings", 0)
         n_bytes = _PER_PAIRING * n_pairings * arguments["n_nodes"] ** 2
         budget.spend(n_bytes, f"backbone_params with {n_pairings} pairings")
-    # Some weights are drawn on the CPU in any case.
+    # Tensors on the device "meta" have no values. Some weights are drawn on the CPU in any case.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         module = network(**arguments)
-    heads = [extractor.head] if isinstance(extractor.head, str) else extractor.head or []
-    prefixes = tuple(f"{head}." for head in heads)
-    expected = {
-        name: tuple(one.shape)
-        for name, one in module.state_dict().items()
-        if not name.startswith(prefixes)
-    }
-    found = {name: np.shape(one) for name, one in extractor.state_dict_.items()}
-    _require(found == expected, "state_dict_", "that of the backbone with backbone_params")
+    head_names = extractor.head or []
+    if isinstance(head_names, str):
+        head_names = [head_names]
+    head_prefixes = tuple(f"{name}." for name in head_names)
+    expected_shapes = {}
+    for name, tensor in module.state_dict().items():
+        if not name.startswith(head_prefixes):
+            expected_shapes[name] = tuple(tensor.shape)
+    shapes = {name: np.shape(array) for name, array in extractor.state_dict_.items()}
+    _require(shapes == expected_shapes, "state_dict_", "that of the backbone with backbone_params")
+
+
+def _check_sizes(arguments, network):
+    """Raise unless the numbers in the arguments of a network are small."""
+    sizes = [np.zeros(1)]
+    for name, value in arguments.items():
+        if name != "random_state" and not isinstance(value, str | None):
+            sizes.append(np.abs(np.ravel(value)))
+    sizes = np.concatenate(sizes)
+    are_small = sizes.max() <= _LARGEST_ARGUMENT and sizes.sum() <= _LARGEST_SUM
+    limits = f"integers of at most {_LARGEST_ARGUMENT}, and {_LARGEST_SUM} in sum"
+    _require(are_small, f"backbone_params of {network.__name__}", limits)

@@ -1,6 +1,6 @@
 """The types of the fields of the dataclasses in a file.
 
-A field that does not take part in comparisons is a cache, and is in no file.
+A field that does not take part in comparisons is a cache, which a file does not hold.
 """
 
 from dataclasses import fields
@@ -11,32 +11,55 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["fits", "stored_fields"]
+__all__ = ["field_types", "fits"]
 
 
 @cache
-def stored_fields(made):
+def field_types(dataclass):
     """Return the types of the fields of a dataclass that a file holds, by name."""
-    hints = get_type_hints(made)
-    return {one.name: hints[one.name] for one in fields(made) if one.init and one.compare}
+    hints = get_type_hints(dataclass)
+    types = {}
+    for field in fields(dataclass):
+        if field.init and field.compare:
+            types[field.name] = hints[field.name]
+    return types
 
 
 def fits(value, hint):
     """Return whether a value has the type of a field; floating-point arrays must be finite."""
-    made, parts = get_origin(hint) or hint, get_args(hint)
-    if hasattr(made, "__value__"):
-        # An alias with a name, as `NDArray` is since NumPy 2.5.
-        return fits(value, made.__value__[parts])
-    if made in (Union, UnionType):
-        return any(fits(value, part) for part in parts)
-    if made is Literal:
-        return value in parts
-    if made in (int, float):
-        kind = Integral if made is int else Real
-        return isinstance(value, kind) and not isinstance(value, bool)
-    if made is tuple:
-        return isinstance(value, tuple) and all(fits(one, parts[0]) for one in value if parts)
-    if made is np.ndarray and isinstance(value, np.ndarray):
-        has_kind = not parts or value.dtype.kind == np.dtype(get_args(parts[1])[0]).kind
-        return has_kind and (value.dtype.kind not in "fc" or bool(np.isfinite(value).all()))
-    return made in (Any, object) or isinstance(value, made)
+    origin = get_origin(hint) or hint
+    arguments = get_args(hint)
+    if hasattr(origin, "__value__"):
+        # A named alias, which `NDArray` is since NumPy 2.5.
+        return fits(value, origin.__value__[arguments])
+    if origin in (Any, object):
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, argument) for argument in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if origin is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if not isinstance(value, origin):
+        return False
+    if origin is tuple and arguments:
+        # The hint is `tuple[item, ...]`.
+        item = arguments[0]
+        return all(fits(element, item) for element in value)
+    if origin is np.ndarray:
+        return _fits_array(value, arguments)
+    return True
+
+
+def _fits_array(array, arguments):
+    """Return whether an array is finite and has the kind of numbers that a hint may name."""
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
+        return False
+    if not arguments:
+        return True
+    # The hint is `np.ndarray[shape, np.dtype[scalar]]`.
+    _, dtype = arguments
+    (scalar,) = get_args(dtype)
+    return array.dtype.kind == np.dtype(scalar).kind

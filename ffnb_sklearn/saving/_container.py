@@ -1,8 +1,8 @@
-"""The container of a model file: a ZIP archive of one JSON text and arrays, with a digest.
+"""The container of a model file: a ZIP archive of a JSON text and arrays, with a digest.
 
 The archive holds `model.json`, then `arrays/0.npy`, `arrays/1.npy` and so on in NumPy's format,
 uncompressed. Its comment, at the end of the file, is a mark and the SHA-256 of all bytes before the
-digest. Every version of the package must read this container, so that an older version can
+digest. Every version of the package must read this container. An older version can therefore
 distinguish a newer file, whose version is in the JSON text, from a damaged file.
 """
 
@@ -37,7 +37,7 @@ class ModelFileError(ValueError):
 def write_container(file, content, arrays):
     """Write a container to an empty file that is open for reading and writing."""
     with zipfile.ZipFile(file, "w") as archive:
-        # Members without a time of their own have a fixed date.
+        # A `ZipInfo` without a time has a fixed date, so equal estimators have equal files.
         archive.writestr(zipfile.ZipInfo(_TEXT), json.dumps(content))
         for index, array in enumerate(arrays):
             info = zipfile.ZipInfo(_array_name(index))
@@ -56,49 +56,64 @@ def read_container(file, budget):
     Raise `ModelFileError` if the file is not a container, if any bit has changed, or if the text
     takes more memory than the budget.
     """
-    with _opened(file, budget) as (archive, content):
-        names = map(_array_name, range(len(archive.infolist()) - 1))
-        return content, [_read_array(archive, name) for name in names]
+    with _open_container(file, budget) as (archive, content):
+        # All members but the JSON text are arrays.
+        n_arrays = len(archive.infolist()) - 1
+        arrays = [_read_array(archive, index) for index in range(n_arrays)]
+        return content, arrays
 
 
 def reread_container(file, budget):
     """Return the content of the JSON text of a file that has been written.
 
-    Raise `ModelFileError` if the bytes of the file are not those that were written. No memory is
-    allocated for the arrays: the archive has a check sum of each, made as it was written.
+    Raise `ModelFileError` if the bytes of the file differ from the bytes that were written. No
+    memory is allocated for the arrays: the check sums in the archive were computed from the arrays
+    in memory.
     """
-    with _opened(file, budget) as (archive, content):
+    with _open_container(file, budget) as (archive, content):
         if archive.testzip() is not None:
             raise ModelFileError("the file differs from what was written.")
         return content
 
 
 @contextmanager
-def _opened(file, budget):
-    """Open the archive in a file, once its digest is verified; yield it with its content."""
-    size = file.seek(0, 2)
-    n_end = len(_MARK) + _DIGEST_LENGTH
-    file.seek(max(0, size - n_end))
-    end = file.read()
-    if len(end) < n_end or not end.startswith(_MARK):
-        raise ModelFileError(
-            "the file is cut short, or was not written by ffnb_sklearn.save: its end lacks the "
-            "digest."
-        )
-    if _digest(file) != end[len(_MARK) :]:
-        raise ModelFileError("the file is damaged: its digest does not fit its content.")
+def _open_container(file, budget):
+    """Verify the digest of a file, then yield the archive and the content of the JSON text."""
+    _verify_digest(file)
+    file_size = file.seek(0, 2)
     try:
         with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            is_plain = all(one.compress_type == zipfile.ZIP_STORED for one in members)
-            if not is_plain or sum(one.file_size for one in members) > size:
-                raise ModelFileError("the archive is compressed, or larger than the file.")
+            _check_is_stored(archive, file_size)
             yield archive, _read_text(archive, budget)
     except (ModelFileError, MemoryError):
         raise
     except Exception as error:
         # A forged archive with a valid digest can raise an error of nearly any kind.
         raise ModelFileError("the file is a damaged archive.") from error
+
+
+def _verify_digest(file):
+    """Raise `ModelFileError` unless a file ends with the mark and the digest of its bytes."""
+    length = len(_MARK) + _DIGEST_LENGTH
+    file_size = file.seek(0, 2)
+    file.seek(max(0, file_size - length))
+    comment = file.read()
+    if len(comment) < length or not comment.startswith(_MARK):
+        raise ModelFileError(
+            "the file is cut short, or was not written by ffnb_sklearn.save: its end lacks the "
+            "digest."
+        )
+    if _digest(file) != comment[len(_MARK) :]:
+        raise ModelFileError("the file is damaged: its digest does not fit its content.")
+
+
+def _check_is_stored(archive, file_size):
+    """Raise `ModelFileError` if members of an archive would expand when they are read."""
+    members = archive.infolist()
+    is_compressed = any(info.compress_type != zipfile.ZIP_STORED for info in members)
+    members_size = sum(info.file_size for info in members)
+    if is_compressed or members_size > file_size:
+        raise ModelFileError("the archive is compressed, or larger than the file.")
 
 
 def _read_text(archive, budget):
@@ -112,27 +127,33 @@ def _read_text(archive, budget):
 
 
 def _array_name(index):
+    """Return the name of an array in the archive."""
     return f"arrays/{index}.npy"
 
 
 def _digest(file):
-    """Return the SHA-256 of a file without its last 64 bytes, and seek to these."""
-    digest, n_left = hashlib.sha256(), file.seek(0, 2) - _DIGEST_LENGTH
+    """Return the SHA-256 of a file without its last 64 bytes, and seek to these bytes."""
+    digest = hashlib.sha256()
+    n_remaining = file.seek(0, 2) - _DIGEST_LENGTH
     file.seek(0)
-    while n_left:
-        chunk = file.read(min(_CHUNK, n_left))
+    while n_remaining:
+        n_bytes = min(_CHUNK, n_remaining)
+        chunk = file.read(n_bytes)
         digest.update(chunk)
-        n_left -= len(chunk)
+        n_remaining -= len(chunk)
     return digest.hexdigest().encode()
 
 
-def _read_array(archive, name):
-    """Read one array; no memory is allocated before its size is that of the member."""
+def _read_array(archive, index):
+    """Return an array; allocate no memory before its size is compared with that of the member."""
+    name = _array_name(index)
+    member_size = archive.getinfo(name).file_size
     with archive.open(name) as member:
         npy.read_magic(member)
         shape, _, dtype = npy.read_array_header_1_0(member)
-        n_bytes = member.tell() + math.prod(shape) * dtype.itemsize
-        if dtype.kind not in KINDS or n_bytes != archive.getinfo(name).file_size:
+        header_size = member.tell()
+        array_size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS or header_size + array_size != member_size:
             raise ModelFileError(f"{name} must be an array of as many bytes as the member.")
         member.seek(0)
         array = npy.read_array(member, allow_pickle=False)

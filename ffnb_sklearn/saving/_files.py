@@ -1,6 +1,8 @@
 """Save an estimator to a file, and load it."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol, Self
 
 import numpy
 import sklearn
@@ -13,13 +15,23 @@ from ._budget import Budget
 from ._checks import restrict
 from ._codec import Reader, Writer
 from ._container import ModelFileError, read_container, reread_container, write_container
-from ._parts import estimators_in
+from ._parts import nested_estimators
 from ._schema import FORMAT, UPGRADES
 
 __all__ = ["load", "save"]
 
 
-def save(estimator, path):
+class Estimator(Protocol):
+    """Methods that every estimator of scikit-learn has."""
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """Return the parameters."""
+
+    def set_params(self, **params: object) -> Self:
+        """Set parameters; return the estimator."""
+
+
+def save(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     """Save an estimator to a file that can be loaded without running code.
 
     The file holds the parameters and the learned state, as JSON and arrays with a SHA-256 digest.
@@ -32,7 +44,7 @@ def save(estimator, path):
         `SkeletonDescriptor`; scikit-learn's `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
         `Normalizer`, `HashingVectorizer`, `FeatureHasher` and `FrozenEstimator`; or a `Pipeline` or
         `ContinualPipeline` of these. If skops is installed, any other estimator of scikit-learn
-        too. The estimator may be fitted or not, and is not changed.
+        too. The estimator may be fitted or unfitted, and is not changed.
     path : str or path
         File to write. An existing file is replaced.
 
@@ -52,10 +64,10 @@ def save(estimator, path):
 
     Notes
     -----
-    The file holds what was learned, and nothing that follows from it: the first prediction after
-    loading solves the classifier again. Metadata requests and paths are not saved: the
+    The file holds what was learned, and nothing that can be computed from it: the first prediction
+    after loading solves the classifier again. Metadata requests and paths are not saved: the
     `weights` of a fitted `TorchFeatureExtractor` are None after loading if they were a path. Steps
-    that share a random generator have generators of their own after loading.
+    that share a random generator have separate generators after loading.
 
     Examples
     --------
@@ -94,40 +106,45 @@ def _check_written(file, writer):
     try:
         budget = Budget(file.tell())
         content = reread_container(file, budget)
-        # The arrays are those in memory, which the check sums have compared with the file.
+        # The check sums have compared the arrays in the file with these arrays in memory.
         reader = Reader(writer.arrays, writer.factories, writer.types, budget)
-        _estimator_of(content, reader)
+        _read_estimator(content, reader)
     except ModelFileError as error:
         raise ValueError(
             f"the estimator cannot be saved, because load would refuse its file: {error}"
         ) from error
 
 
-def load(path, *, factories=None, trusted=()):
+def load(
+    path: str | os.PathLike[str],
+    *,
+    factories: Mapping[str, Callable[..., torch.nn.Module] | str] | None = None,
+    trusted: Collection[str | type] = (),
+) -> Estimator:
     """Load an estimator that `save` has written, without running code from the file.
 
-    The digest is verified first, then every part is checked before an object is created from it.
+    The digest is verified first. Then every part is checked before an object is created from it.
 
     Parameters
     ----------
     path : str or path
         File to read.
     factories : dict of str to callable or str, default=None
-        Values of `backbone` for `TorchFeatureExtractor`, by the dotted name in the file. They are
-        needed because a factory is code, and the file holds no code. `ConvNet` and `SkeletonGCN`
-        need no entry.
+        Values of `backbone` for `TorchFeatureExtractor`, by the dotted name in the file. A factory
+        is code, and the file holds no code. `ConvNet` and `SkeletonGCN` need no entry.
     trusted : list of str or type, default=()
         Types and functions that steps stored with skops may have, beyond those that skops trusts
-        and a few of scikit-learn. Only pass what the error for a file names, and only if you trust
-        its author: loading imports these types and gives them the file's content.
+        and a few of scikit-learn. Only pass the names in the error for a file, and only if you
+        trust its author: loading imports these types and gives them the file's content.
 
     Returns
     -------
     estimator
         Estimator with the same parameters and learned state, including random states. On the same
         machine with the same versions, its predictions and its further learning match those of the
-        saved estimator bit for bit. Only `n_jobs` of its steps is None, and a
-        `TorchFeatureExtractor` takes paths of images as `pathlib.Path` objects, and not as texts.
+        saved estimator bit for bit. There are two differences: `n_jobs` of its steps is None, and a
+        `TorchFeatureExtractor` accepts paths of images as `pathlib.Path` objects, but not as texts.
+        A type checker needs ``isinstance(estimator, FFNBClassifier)`` before ``predict``.
 
     Raises
     ------
@@ -148,19 +165,27 @@ def load(path, *, factories=None, trusted=()):
         )
     if not isinstance(trusted, list | tuple | set):
         raise TypeError(f"trusted must be a list of types or of their names; got {trusted!r}.")
-    names = {one if isinstance(one, str) else f"{one.__module__}.{one.__name__}" for one in trusted}
+    trusted_names = {_dotted_name(trusted_type) for trusted_type in trusted}
     with open(path, "rb") as file:
         try:
-            budget = Budget(file.seek(0, 2))
+            file_size = file.seek(0, 2)
+            budget = Budget(file_size)
             content, arrays = read_container(file, budget)
-            reader = Reader(arrays, dict(factories or {}), names, budget)
-            return _estimator_of(content, reader)
+            reader = Reader(arrays, dict(factories or {}), trusted_names, budget)
+            return _read_estimator(content, reader)
         except ModelFileError as error:
             raise ModelFileError(f"{str(path)!r}: {error}") from error
 
 
-def _estimator_of(content, reader):
-    """Return the estimator in a container."""
+def _dotted_name(trusted_type: str | type) -> str:
+    """Return the name of a type with its module."""
+    if isinstance(trusted_type, str):
+        return trusted_type
+    return f"{trusted_type.__module__}.{trusted_type.__name__}"
+
+
+def _read_estimator(content, reader):
+    """Return the estimator in the content of a container."""
     try:
         version = content["format"]
         if version > FORMAT:
@@ -169,11 +194,12 @@ def _estimator_of(content, reader):
                 "that this version of ffnb_sklearn reads. Version "
                 f"{content['written_by']['ffnb_sklearn']:.40} has written it."
             )
-        estimator = reader.read(_upgraded(content["estimator"], version, reader.arrays))
+        content = _upgrade(content["estimator"], version, reader.arrays)
+        estimator = reader.read(content)
         if not isinstance(estimator, BaseEstimator):
             raise ValueError("the file must hold an estimator")
-        for part in estimators_in(estimator):
-            restrict(part)
+        for nested in nested_estimators(estimator):
+            restrict(nested)
         return estimator
     except (ModelFileError, ImportError, MemoryError):
         raise
@@ -182,11 +208,12 @@ def _estimator_of(content, reader):
         raise ModelFileError(f"{reader.path} cannot be read ({reason}).") from error
 
 
-def _upgraded(estimator, version, arrays):
+def _upgrade(content, version, arrays):
     """Return the JSON of an estimator in the present format."""
     while version != FORMAT:
         if version not in UPGRADES:
             raise ValueError(f"the format must be {FORMAT}")
-        estimator = UPGRADES[version](estimator, arrays)
+        upgrade = UPGRADES[version]
+        content = upgrade(content, arrays)
         version += 1
-    return estimator
+    return content

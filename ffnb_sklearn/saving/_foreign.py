@@ -1,7 +1,7 @@
-"""Estimators of other packages, stored with skops, which compares types before it creates objects.
+"""Estimators of other packages, stored with skops, which checks types before it creates objects.
 
-skops stores an estimator as JSON and arrays, and names the type of each object. Loading creates an
-object only if skops trusts its type, it is in the list below, or the caller of `load` trusts it.
+skops stores an estimator as JSON and arrays, and names the type of each object. Loading only
+creates objects of types that skops, the list below or the caller of `load` trusts.
 """
 
 import io
@@ -13,7 +13,7 @@ from ..backbones import TorchFeatureExtractor
 from ..backbones._network import is_state
 from ._checks import check_parameters, is_path
 from ._container import ModelFileError
-from ._parts import estimators_in
+from ._parts import nested_estimators
 
 __all__ = ["read_foreign", "write_foreign"]
 
@@ -32,92 +32,95 @@ _TRUSTED = {
     "sklearn.impute._iterative._ImputerTriplet",
 }
 
-# Arguments that no dictionary of arguments in a file may set: they open files or start processes.
+# Arguments that open files or start processes. No dictionary of arguments in a file may set them.
 _FORBIDDEN_ARGUMENTS = {"input", "memory", "n_jobs"}
 
 
-def _skops(where, name):
-    """Return skops; raise if it is not installed."""
+def _import_skops(path, name):
+    """Return the module `skops.io`; raise if skops is not installed."""
     try:
         import skops.io
     except ImportError as error:
         raise ImportError(
-            f"{where} is an instance of {name:.80}, which is stored with skops. Install it: "
+            f"{path} is an instance of {name:.80}, which is stored with skops. Install it: "
             "pip install skops"
         ) from error
     return skops.io
 
 
-def write_foreign(estimator, where):
-    """Return the bytes of an estimator of another package."""
+def write_foreign(estimator, path):
+    """Return the bytes of an estimator of another package; `path` leads to it, for messages."""
     name = type(estimator).__name__
-    skops = _skops(where, name)
+    skops = _import_skops(path, name)
     try:
         data = skops.dumps(estimator)
-        # A function without a name, say, is only noticed when it is loaded.
+        # Some values only fail when they are loaded, such as a function without a name.
         loaded = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
     except Exception as error:
         raise TypeError(
-            f"{where} cannot be saved: skops cannot store this {name}: {error}"
+            f"{path} cannot be saved: skops cannot store this {name}: {error}"
         ) from error
-    _check_parts(loaded)
+    _check_nested_estimators(loaded)
     return data
 
 
-def read_foreign(data, where, name, trusted):
-    """Return an estimator of another package from its bytes."""
-    skops = _skops(where, name)
+def read_foreign(data, path, name, trusted):
+    """Return an estimator of another package from its bytes; `path` leads to it, for messages."""
+    skops = _import_skops(path, name)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
-            raise ValueError("the bytes of skops must be uncompressed")
-    unknown = set(skops.get_untrusted_types(data=data)) - _TRUSTED - trusted
-    if unknown:
+        for info in archive.infolist():
+            if info.compress_type != zipfile.ZIP_STORED:
+                raise ValueError("the bytes of skops must be uncompressed")
+    untrusted = set(skops.get_untrusted_types(data=data)) - _TRUSTED - trusted
+    if untrusted:
+        names = sorted(untrusted)
         raise ModelFileError(
-            f"{where} has types that are not trusted: {', '.join(sorted(unknown))[:500]}. Call "
-            f"load(path, trusted={sorted(unknown)!r:.500}) if you trust these types and the "
-            "author of the file."
+            f"{path} has types that are not trusted: {', '.join(names)[:500]}. Call "
+            f"load(path, trusted={names!r:.500}) if you trust these types and the author of the "
+            "file."
         )
     estimator = skops.loads(data, trusted=sorted(_TRUSTED | trusted))
     if not isinstance(estimator, BaseEstimator):
         raise ValueError("skops must hold an estimator")
-    _check_parts(estimator)
+    _check_nested_estimators(estimator)
     return estimator
 
 
-def _check_parts(estimator):
-    """Raise `ValueError` unless a file may hold an estimator and all those in it."""
-    for part in estimators_in(estimator):
-        _check_names(part)
-        check_parameters(part)
-        _check_arguments(part)
-        if isinstance(part, TorchFeatureExtractor):
-            _check_extractor(part)
+def _check_nested_estimators(estimator):
+    """Raise `ValueError` unless a file may hold an estimator and all estimators inside it."""
+    for nested in nested_estimators(estimator):
+        _check_names(nested)
+        check_parameters(nested)
+        _check_arguments(nested)
+        if isinstance(nested, TorchFeatureExtractor):
+            _check_extractor(nested)
 
 
 def _check_names(estimator):
     """Raise if an attribute hides a method, a property or a constant of the class.
 
-    A file could replace the method that returns the names of the parameters, say. The parameters
-    themselves may hide constants, as in `LassoLars`.
+    For example, a file could replace the method that returns the names of the parameters. The
+    parameters themselves may hide constants, as in `LassoLars`.
     """
-    kind = type(estimator)
-    of_class = set().union(*map(vars, kind.__mro__)) - {*kind._get_param_names()}
-    hidden = of_class & vars(estimator).keys()
+    estimator_class = type(estimator)
+    class_names = set()
+    for base in estimator_class.__mro__:
+        class_names |= vars(base).keys()
+    class_names -= set(estimator_class._get_param_names())
+    hidden = class_names & vars(estimator).keys()
     if hidden:
         raise ValueError(
-            f"attributes of {kind.__name__} must not hide those of its class in a file: "
+            f"attributes of {estimator_class.__name__} must not hide those of its class in a file: "
             f"{', '.join(map(str, hidden))}"
         )
 
 
 def _check_arguments(estimator):
-    """Raise if a dictionary of arguments for another function or estimator names a rule's."""
+    """Raise if arguments for another function or estimator include a forbidden argument."""
     for name, value in vars(estimator).items():
         if not str(name).startswith("param_") and not str(name).endswith(("_params", "_args")):
             continue
-        grids = value if isinstance(value, list | tuple) else [value]
-        keys = {str(key) for grid in grids if isinstance(grid, dict) for key in grid}
-        forbidden = {key for key in keys if key.rpartition("__")[2] in _FORBIDDEN_ARGUMENTS}
+        forbidden = _forbidden_keys(value)
         if forbidden:
             raise ValueError(
                 f"{name} of {type(estimator).__name__} must not set "
@@ -125,15 +128,32 @@ def _check_arguments(estimator):
             )
 
 
+def _forbidden_keys(arguments):
+    """Return the keys that set a forbidden argument in a dictionary, or in a list of them."""
+    if not isinstance(arguments, list | tuple):
+        arguments = [arguments]
+    forbidden = set()
+    for dictionary in arguments:
+        if not isinstance(dictionary, dict):
+            continue
+        for key in map(str, dictionary):
+            # The names of estimators come before the name of a nested argument.
+            argument = key.rpartition("__")[2]
+            if argument in _FORBIDDEN_ARGUMENTS:
+                forbidden.add(key)
+    return forbidden
+
+
 def _check_extractor(extractor):
-    """Raise if an extractor inside of a step of skops names a path or code."""
-    for name, value in vars(extractor).items():
+    """Raise if an extractor inside a step of skops names a path or code."""
+    attributes = vars(extractor)
+    for name, value in attributes.items():
         if is_path(extractor, name, value):
             raise ValueError(f"{name} of TorchFeatureExtractor must not be a path in a file")
-    if isinstance(vars(extractor).get("backbone"), str):
+    if isinstance(attributes.get("backbone"), str):
         raise ValueError(
             "backbone of TorchFeatureExtractor must be the factory itself, not its dotted name, in "
             "a step that is stored with skops"
         )
-    if not is_state(vars(extractor).get("state_dict_", {})):
+    if not is_state(attributes.get("state_dict_", {})):
         raise ValueError("state_dict_ of TorchFeatureExtractor must map names to arrays of numbers")

@@ -1,33 +1,34 @@
-"""The estimators in an estimator: steps, fitted parts, and parts of these."""
+"""The estimators inside an estimator: steps and fitted attributes, on all levels."""
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-__all__ = ["estimators_in"]
+__all__ = ["nested_estimators"]
 
-# Largest number of estimators in one another. Nested pipelines ask each other for their methods: a
-# row takes 20 ms with 8 levels, and 2.7 times as long with each further level.
+# Largest depth of nested estimators. Pipelines ask each other for their methods: a prediction
+# takes 20 ms with 8 levels, and 2.7 times as long with each further level.
 _MOST_LEVELS = 8
 
-# Largest number of objects in an estimator, where repeated objects count each time: a short file
-# can repeat an estimator ten times in each of eight levels.
+# Largest number of objects in an estimator. Repeated objects count each time, because a short file
+# can repeat an estimator ten times on each of eight levels.
 _MOST_OBJECTS = 1 << 20
 
+# Types of objects that hold no estimators.
 _PLAIN = str | bytes | bool | int | float | complex | np.generic | None
 
 
-def estimators_in(estimator):
-    """Yield an estimator and all those in its attributes, in each place where they occur.
+def nested_estimators(estimator):
+    """Yield an estimator and all estimators in its attributes, in each place where they occur.
 
     The attributes themselves are read, because a file chooses what `get_params` returns. Raise
     `ValueError` if estimators are nested too deeply or too often.
     """
-    waiting = [(estimator, 0)]
+    open_values = [(estimator, 0)]
     n_objects = 0
-    # Each object is read once, because a short file can repeat a long list many times.
-    found = {}
-    while waiting:
-        value, level = waiting.pop()
+    # The members of each object are listed once, because a short file can repeat a long list often.
+    members_by_id = {}
+    while open_values:
+        value, level = open_values.pop()
         n_objects += 1
         if n_objects > _MOST_OBJECTS:
             raise ValueError(f"estimators must hold at most {_MOST_OBJECTS} objects in a file")
@@ -38,12 +39,18 @@ def estimators_in(estimator):
                     f"estimators must be nested at most {_MOST_LEVELS} levels deep in a file"
                 )
             yield value
-        if id(value) not in found:
-            found[id(value)] = [part for part in _parts(value) if not isinstance(part, _PLAIN)]
-        waiting += [(part, level) for part in found[id(value)]]
+        if id(value) not in members_by_id:
+            members_by_id[id(value)] = _open_members(value)
+        for member in members_by_id[id(value)]:
+            open_values.append((member, level))
 
 
-def _parts(value):
+def _open_members(value):
+    """Return the members of an object that can hold estimators."""
+    return [member for member in _members(value) if not isinstance(member, _PLAIN)]
+
+
+def _members(value):
     """Return the objects that an estimator, a container or an array of objects holds directly."""
     if isinstance(value, BaseEstimator):
         return vars(value).values()

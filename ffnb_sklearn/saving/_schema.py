@@ -1,11 +1,11 @@
 """The names in a model file: this table is the written schema of the format.
 
-Each entry gives the name of a class in files, the class, and the names in files of what it holds,
-beside their names in Python. A name of Python may change: then the right column changes, and files
-stay as they are. A new field of a class gets a line here. Names in files never change within a
-format; CONTRIBUTING.md says how to change the format.
+Each entry gives the name of a class in files, the class, and the names of its fields: in files on
+the left, in Python on the right. If a name changes in Python, the right column changes and files
+stay the same. A new field of a class gets a line here. Names in files never change within a format;
+CONTRIBUTING.md explains how to change the format.
 
-The values themselves are written by `_codec`, whose docstring lists the other kinds of values.
+`_codec` writes the values themselves; its docstring lists the other kinds of values.
 """
 
 from typing import NamedTuple
@@ -55,26 +55,27 @@ __all__ = [
 # Format of the files that `save` writes.
 FORMAT = 1
 
-# Functions by the number of the format that they read. A function takes the JSON of the estimator
-# and the list of arrays, and returns the JSON of the next format; it may append arrays.
+# Functions that convert a format to the next format, by the number of the format that they read.
+# A function takes the JSON of the estimator and the list of arrays, to which it may append arrays,
+# and returns the JSON of the next format.
 UPGRADES = {}
 
 
 class RecordNames(NamedTuple):
     """A dataclass, and the names of its fields: in files on the left, in Python on the right."""
 
-    made: type
+    python_class: type
     fields: dict
 
 
 class EstimatorNames(NamedTuple):
     """An estimator, and the names of its parameters and of its fitted attributes.
 
-    None stands for the public names of scikit-learn, as they are: parameters, and attributes whose
-    names end with an underscore.
+    None stands for the public names of scikit-learn, which are equal in files and in Python:
+    parameters, and attributes whose names end with an underscore.
     """
 
-    made: type
+    python_class: type
     parameters: dict | None
     fitted: dict | None
 

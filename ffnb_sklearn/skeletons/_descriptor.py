@@ -1,19 +1,25 @@
 """Fixed-length rows from skeleton sequences of any length."""
 
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ffnb_sklearn._base.transactions import COLUMNS, columns_of, replace_fitted
+from ffnb_sklearn._base.copies import replace_fitted
+from ffnb_sklearn._inputs.tables import COLUMNS, columns_of
 from ffnb_sklearn.skeletons._blocks import BLOCK_SCALES, describe
 
-# Largest plausible numbers of persons and of coordinates (a position and a rotation). The data sets
-# of skeletons have at least 13 joints, which exceeds both: axes in another order are noticed.
-_MOST_PERSONS, _MOST_COORDINATES = 12, 7
+# Largest plausible numbers of persons and of coordinates (a position and a rotation). Skeletons of
+# data sets have at least 13 joints, which exceeds both numbers, so axes in another order raise an
+# error.
+_MOST_PERSONS = 12
+_MOST_COORDINATES = 7
 
 
 class SkeletonDescriptor(TransformerMixin, BaseEstimator):
@@ -91,6 +97,7 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import ArrayLike, NDArray
     >>> from ffnb_sklearn.skeletons import SkeletonDescriptor
     >>> rng = np.random.default_rng(0)
     >>> sequences = [rng.normal(size=(n_frames, 21, 3)) for n_frames in (5, 40)]
@@ -98,7 +105,8 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     (2, 504)
     """
 
-    # Read by `ContinualPipeline`. The transformer learns nothing except the shape of a frame.
+    # `ContinualPipeline` reads this attribute and issues no warning: the transformer learns nothing
+    # except the shape of a frame.
     frozen_on_purpose = True
 
     _parameter_constraints = {  # noqa: RUF012
@@ -110,8 +118,14 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     }
 
     def __init__(
-        self, *, blocks=tuple(BLOCK_SCALES), n_chunks=8, root=0, persons="auto", frame_shape=None
-    ):
+        self,
+        *,
+        blocks: Sequence[str] = tuple(BLOCK_SCALES),
+        n_chunks: int = 8,
+        root: int = 0,
+        persons: str = "auto",
+        frame_shape: Sequence[int] | None = None,
+    ) -> None:
         self.blocks = blocks
         self.n_chunks = n_chunks
         self.root = root
@@ -119,7 +133,7 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
         self.frame_shape = frame_shape
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Sequence[ArrayLike] | ArrayLike, y: None = None) -> Self:
         """Check the parameters and record the shape of a frame; nothing else is learned.
 
         Parameters
@@ -145,13 +159,16 @@ n_persons, n_joints, n_dims)
         """
         sequences = self._check_sequences(X, reset=True)
         shape = sequences[0].shape[1:]
-        self._widths(shape)
+        # Raise for parameters that do not fit the frames.
+        self._block_widths(shape)
+        attributes = {"frame_shape_": shape}
         # A list of sequences has no columns.
-        columns = {} if self.frame_shape is None else columns_of(X)
-        replace_fitted(self, COLUMNS, {**columns, "frame_shape_": shape})
+        if self.frame_shape is not None:
+            attributes |= columns_of(X)
+        replace_fitted(self, COLUMNS, attributes)
         return self
 
-    def transform(self, X):
+    def transform(self, X: Sequence[ArrayLike] | ArrayLike) -> NDArray[np.float64]:
         """Compute the rows of the sequences.
 
         Parameters
@@ -171,11 +188,15 @@ n_persons, n_joints, n_dims)
             not finite, or if a parameter that has been changed since does not fit the frames.
         """
         check_is_fitted(self)
-        self._widths(self.frame_shape_)
+        self._block_widths(self.frame_shape_)
         sequences = self._check_sequences(X, reset=False)
-        return np.stack([np.concatenate(describe(frames, self)) for frames in sequences])
+        rows = []
+        for frames in sequences:
+            blocks = describe(frames, self)
+            rows.append(np.concatenate(blocks))
+        return np.stack(rows)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Name the columns after their blocks.
 
         Parameters
@@ -189,8 +210,11 @@ n_persons, n_joints, n_dims)
             Names such as `joints0` or `distances41`.
         """
         check_is_fitted(self)
-        widths = zip(self.blocks, self._widths(self.frame_shape_), strict=True)
-        return np.array([f"{block}{i}" for block, n in widths for i in range(n)], dtype=object)
+        widths = self._block_widths(self.frame_shape_)
+        names: list[str] = []
+        for block, width in zip(self.blocks, widths, strict=True):
+            names.extend(f"{block}{number}" for number in range(width))
+        return np.array(names, dtype=np.object_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -198,7 +222,7 @@ n_persons, n_joints, n_dims)
         tags.input_tags.three_d_array = self.frame_shape is None
         return tags
 
-    def _widths(self, shape):
+    def _block_widths(self, shape):
         """Return the numbers of columns of the blocks; raise for parameters that do not fit."""
         blocks = list(self.blocks)
         names = set(map(str, blocks))
@@ -206,11 +230,13 @@ n_persons, n_joints, n_dims)
             raise ValueError(
                 f"blocks must be different names among {sorted(BLOCK_SCALES)}, got {blocks}."
             )
-        if self.root >= shape[1]:
+        n_joints = shape[1]
+        if self.root >= n_joints:
             raise ValueError(
-                f"root must be the index of one of {shape[1]} joints, got {self.root}."
+                f"root must be the index of one of {n_joints} joints, got {self.root}."
             )
-        widths = [columns.size for columns in describe(np.zeros((1, *shape)), self)]
+        frame = np.zeros((1, *shape))
+        widths = [block.size for block in describe(frame, self)]
         if not any(widths):
             raise ValueError(f"blocks {tuple(blocks)} have no columns for frames of shape {shape}.")
         return widths
@@ -218,46 +244,64 @@ n_persons, n_joints, n_dims)
     def _check_sequences(self, X, *, reset):
         """Return the sequences as float64 arrays of shape (n_frames, n_persons, n_joints, d)."""
         if self.frame_shape is not None:
-            if reset:
-                rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
-            else:
-                rows = validate_data(self, X, dtype=np.float64, reset=False)
-            shape = tuple(self.frame_shape)
-            if rows.shape[1] % np.prod(shape):
-                raise ValueError(
-                    f"The number of columns must be a multiple of prod(frame_shape) = "
-                    f"{np.prod(shape)}, got {rows.shape[1]}."
-                )
-            X = rows.reshape(len(rows), -1, *shape)
+            X = self._split_rows(X, reset=reset)
         if len(X) == 0:
             raise ValueError("X must hold at least one sequence, got an empty list.")
-        sequences = [_check_sequence(i, sequence) for i, sequence in enumerate(X)]
-        expected = sequences[0].shape[1:] if reset else self.frame_shape_
-        for i, frames in enumerate(sequences):
-            if frames.shape[1:] != expected:
+        sequences = [_check_sequence(number, sequence) for number, sequence in enumerate(X)]
+        expected_shape = sequences[0].shape[1:]
+        if not reset:
+            expected_shape = self.frame_shape_
+        for number, frames in enumerate(sequences):
+            shape = frames.shape[1:]
+            if shape != expected_shape:
                 raise ValueError(
-                    f"Sequence {i} has frames of shape {frames.shape[1:]} (persons, joints, "
-                    f"coordinates), expected {expected}."
+                    f"Sequence {number} has frames of shape {shape} (persons, joints, "
+                    f"coordinates), expected {expected_shape}."
                 )
         return sequences
 
+    def _split_rows(self, X, *, reset):
+        """Validate a table of flattened sequences, and split its rows into frames."""
+        if reset:
+            rows = check_array(X, dtype=np.float64, estimator=self, input_name="X")
+        else:
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
+        n_values = np.prod(self.frame_shape)
+        if rows.shape[1] % n_values:
+            raise ValueError(
+                "The number of columns must be a multiple of prod(frame_shape) = "
+                f"{n_values}, got {rows.shape[1]}."
+            )
+        return rows.reshape(len(rows), -1, *self.frame_shape)
 
-def _check_sequence(i, sequence):
+
+def _check_sequence(number, sequence):
     """Return one sequence as a float64 array of 4 dimensions."""
-    options = {"ensure_2d": False, "allow_nd": True, "ensure_min_samples": 0, "order": "C"}
-    frames = check_array(sequence, dtype=np.float64, input_name=f"Sequence {i}", **options)
-    given = frames.shape
-    frames = frames[:, np.newaxis] if frames.ndim == 3 else frames
-    if (
-        frames.ndim != 4
-        or 0 in given
-        or frames.shape[1] > _MOST_PERSONS
-        or frames.shape[3] > _MOST_COORDINATES
-    ):
+    frames = check_array(
+        sequence,
+        dtype=np.float64,
+        order="C",
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_min_samples=0,
+        input_name=f"Sequence {number}",
+    )
+    shape = frames.shape
+    if frames.ndim == 3:
+        frames = frames[:, np.newaxis]
+    if not _has_plausible_axes(frames.shape):
         raise ValueError(
-            f"Sequence {i} must have the axes (n_frames, n_joints, n_dims) or (n_frames, "
+            f"Sequence {number} must have the axes (n_frames, n_joints, n_dims) or (n_frames, "
             "n_persons, n_joints, n_dims), with at least one frame and at most "
-            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got the shape {given}. "
+            f"{_MOST_PERSONS} persons and {_MOST_COORDINATES} coordinates; got the shape {shape}. "
             "Transpose arrays that have another order of axes."
         )
     return frames
+
+
+def _has_plausible_axes(shape):
+    """Return whether a shape may be (n_frames, n_persons, n_joints, n_dims)."""
+    if len(shape) != 4 or 0 in shape:
+        return False
+    _, n_persons, _, n_dims = shape
+    return n_persons <= _MOST_PERSONS and n_dims <= _MOST_COORDINATES

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, validate_params
 
 from .. import metrics
-from .._inputs.arrays import in_memory
-from ._learner import StreamLearner
-from ._tasks import SPLIT_CONSTRAINTS, check_labels, deal_classes, samples_of_tasks
+from .._inputs.tasks import SPLIT_CONSTRAINTS, classes_of_tasks, samples_of_tasks
+from ._learner import StreamLearner, check_stream
 
 __all__ = ["StreamResult", "evaluate_stream"]
 
@@ -39,17 +39,18 @@ class StreamResult:
         The clone that learned the stream.
     """
 
-    accuracy_matrix: np.ndarray
-    accuracies: np.ndarray
+    accuracy_matrix: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
     task_classes: list[np.ndarray]
-    n_test_per_task: np.ndarray
-    fit_seconds: np.ndarray
-    state_bytes: np.ndarray
+    n_test_per_task: NDArray[np.int64]
+    fit_seconds: NDArray[np.float64]
+    state_bytes: NDArray[np.float64]
     estimator: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return a line with the stream and its results."""
-        n_tasks, n_classes = len(self.task_classes), sum(map(len, self.task_classes))
+        n_tasks = len(self.task_classes)
+        n_classes = sum(map(len, self.task_classes))
         return (
             f"StreamResult of {type(self.estimator).__name__}, {n_tasks} tasks, {n_classes} "
             f"classes: accuracy {self.final_accuracy:.1%} at the end and "
@@ -57,17 +58,19 @@ class StreamResult:
         )
 
     @property
-    def final_accuracy(self):
+    def final_accuracy(self) -> float:
         """Accuracy over all test samples after the last task (the "last" of most tables)."""
-        return float(self.accuracies[-1])
+        accuracy = self.accuracies[-1]
+        return float(accuracy)
 
     @property
-    def average_incremental_accuracy(self):
+    def average_incremental_accuracy(self) -> float:
         """See :func:`ffnb_sklearn.metrics.average_incremental_accuracy`."""
-        return metrics.average_incremental_accuracy(self.accuracy_matrix, self.n_test_per_task)
+        task_sizes = self.n_test_per_task
+        return metrics.average_incremental_accuracy(self.accuracy_matrix, task_sizes)
 
     @property
-    def forgetting(self):
+    def forgetting(self) -> float:
         """See :func:`ffnb_sklearn.metrics.forgetting`."""
         return metrics.forgetting(self.accuracy_matrix)
 
@@ -99,10 +102,10 @@ def evaluate_stream(
 ):
     """Train a clone of any estimator with `partial_fit` on each task, and score it after each task.
 
-    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. An
-    estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn do,
-    gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
-    require them and still refuses new labels in later calls.
+    A plain scikit-learn ``Pipeline`` has no `partial_fit`, but ``ContinualPipeline`` does. If the
+    first call of `partial_fit` requires ``classes=``, as in scikit-learn, it gets every label of
+    `y`. Pass ``declare_classes=True`` for an estimator that does not require them and still refuses
+    new labels in later calls.
 
     Parameters
     ----------
@@ -155,41 +158,51 @@ def evaluate_stream(
     >>> bool(result.forgetting > 0.5)  # the second task wipes out the first
     True
     """
-    X, y = indexable(in_memory(X, "X"), check_labels(y, "y"))
-    X_test, y_test = indexable(in_memory(X_test, "X_test"), check_labels(y_test, "y_test"))
-    groups = deal_classes(y, classes_per_task, first_task_classes, class_order, random_state)
-    tasks = samples_of_tasks(y, groups, "y")
-    test_tasks = samples_of_tasks(y_test, groups, "y_test")
-    n_test = np.array([len(task) for task in test_tasks])
-    for group, task in zip(groups, test_tasks, strict=True):
-        if not len(task):
-            raise ValueError(f"y_test holds no sample of the task with the classes {group}.")
+    X, y = check_stream(X, y, "X", "y")
+    X_test, y_test = check_stream(X_test, y_test, "X_test", "y_test")
+    task_classes = classes_of_tasks(
+        y, classes_per_task, first_task_classes, class_order, random_state
+    )
+    tasks = samples_of_tasks(y, task_classes, "y")
+    test_tasks = samples_of_tasks(y_test, task_classes, "y_test")
+    n_test = np.array([len(samples) for samples in test_tasks])
+    if not n_test.all():
+        classes = task_classes[n_test.argmin()]
+        raise ValueError(f"y_test holds no sample of the task with the classes {classes}.")
 
     n_tasks = len(tasks)
     n_correct = np.full((n_tasks, n_tasks), np.nan)
-    fit_seconds, state_bytes, accuracies = np.empty((3, n_tasks))
+    accuracies = np.empty(n_tasks)
+    fit_seconds = np.empty(n_tasks)
+    state_bytes = np.empty(n_tasks)
     learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_stream")
-    for i, task in enumerate(tasks):
-        X_task, y_task = _safe_indexing(X, task), y[task]
-        if i == 0:
-            fit_seconds[i] = learner.learn_first(X_task, y_task)
-        else:
-            fit_seconds[i] = learner.learn(X_task, y_task, f"task {i + 1} of {n_tasks}")
+    for i, samples in enumerate(tasks):
+        X_task = _safe_indexing(X, samples)
+        name = f"task {i + 1} of {n_tasks}"
+        fit_seconds[i] = learner.learn(X_task, y[samples], name, is_first=i == 0)
         # Measured before the estimator predicts, because a prediction may fill caches.
         state_bytes[i] = learner.pickled_size()
-        n_scored = n_tasks if score_future else i + 1
-        samples = np.concatenate(test_tasks[:n_scored])
-        predicted = column_or_1d(learner.estimator.predict(_safe_indexing(X_test, samples)))
-        starts = np.cumsum(n_test[:n_scored]) - n_test[:n_scored]
-        n_correct[i, :n_scored] = np.add.reduceat(predicted == y_test[samples], starts, dtype=float)
-        accuracies[i] = n_correct[i, : i + 1].sum() / n_test[: i + 1].sum()
+        n_learned = i + 1
+        n_scored = n_tasks if score_future else n_learned
+        n_correct[i, :n_scored] = _n_correct(learner, X_test, y_test, test_tasks[:n_scored])
+        accuracies[i] = n_correct[i, :n_learned].sum() / n_test[:n_learned].sum()
 
     return StreamResult(
         accuracy_matrix=n_correct / n_test,
         accuracies=accuracies,
-        task_classes=groups,
+        task_classes=task_classes,
         n_test_per_task=n_test,
         fit_seconds=fit_seconds,
         state_bytes=state_bytes,
         estimator=learner.estimator,
     )
+
+
+def _n_correct(learner, X, y, tasks):
+    """Return the number of samples of each task that the estimator predicts correctly."""
+    # A single prediction for all tasks is faster than a prediction for each task.
+    samples = np.concatenate(tasks)
+    predictions, _ = learner.predict(_safe_indexing(X, samples))
+    is_correct = predictions == y[samples]
+    ends = np.cumsum([len(task) for task in tasks])
+    return [task_is_correct.sum() for task_is_correct in np.split(is_correct, ends[:-1])]

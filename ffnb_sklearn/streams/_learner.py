@@ -1,4 +1,4 @@
-"""An estimator that learns a stream part by part, with the time and the size of each part."""
+"""An estimator that learns a stream in parts, with the time and the size after each part."""
 
 import inspect
 import pickle
@@ -6,12 +6,24 @@ import time
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import column_or_1d, indexable
 
-__all__ = ["StreamLearner", "timed"]
+from .._inputs.arrays import in_memory
+from .._inputs.tasks import labels_of_samples
+
+__all__ = ["StreamLearner", "check_stream"]
+
+
+def check_stream(X, y, X_name, y_name):
+    """Return samples in a form whose rows can be selected, and their labels as an array."""
+    samples = in_memory(X, X_name)
+    labels = labels_of_samples(y, y_name)
+    samples, labels = indexable(samples, labels)
+    return samples, labels
 
 
 class StreamLearner:
-    """A clone of an estimator that declares its classes at the first call if it has to.
+    """A clone of an estimator that declares the classes at the first call if this is necessary.
 
     Parameters
     ----------
@@ -30,24 +42,15 @@ class StreamLearner:
         self.classes = classes
         self.declare_classes = declare_classes
         self.caller = caller
-        self.takes_classes = "classes" in inspect.signature(estimator.partial_fit).parameters
+        signature = inspect.signature(estimator.partial_fit)
+        self.takes_classes = "classes" in signature.parameters
 
-    def learn_first(self, X, y):
-        """Learn the first part of the stream; return the seconds that it took."""
-        if not self.declare_classes:
-            try:
-                return timed(self.estimator.partial_fit, X, y)[1]
-            except Exception as error:
-                if not self.takes_classes or "classes" not in str(error):
-                    raise
-            self.declare_classes = True
-            self.estimator = clone(self.estimator)
-        return timed(self.estimator.partial_fit, X, y, classes=self.classes)[1]
-
-    def learn(self, X, y, part):
-        """Learn a later part, such as "task 2 of 5"; return the seconds that it took."""
+    def learn(self, X, y, part, *, is_first):
+        """Learn a part of the stream, such as "task 2 of 5"; return the seconds that it took."""
+        if is_first:
+            return self._learn_first(X, y)
         try:
-            return timed(self.estimator.partial_fit, X, y)[1]
+            _, seconds = _timed(self.estimator.partial_fit, X, y)
         except Exception as error:
             if self.takes_classes and not self.declare_classes:
                 error.add_note(
@@ -55,18 +58,40 @@ class StreamLearner:
                     f"declare_classes=True to {self.caller}."
                 )
             raise
+        return seconds
+
+    def _learn_first(self, X, y):
+        """Learn the first part; declare the classes if the estimator requires them."""
+        if not self.declare_classes:
+            try:
+                _, seconds = _timed(self.estimator.partial_fit, X, y)
+                return seconds
+            except Exception as error:
+                if not self.takes_classes or "classes" not in str(error):
+                    raise
+            self.declare_classes = True
+            self.estimator = clone(self.estimator)
+        _, seconds = _timed(self.estimator.partial_fit, X, y, classes=self.classes)
+        return seconds
+
+    def predict(self, X):
+        """Return the predicted labels, and the seconds that the prediction took."""
+        predictions, seconds = _timed(self.estimator.predict, X)
+        return column_or_1d(predictions), seconds
 
     def pickled_size(self):
         """Return the number of bytes of the pickled estimator, NaN if it cannot be pickled."""
         try:
-            return len(pickle.dumps(self.estimator, protocol=pickle.HIGHEST_PROTOCOL))
+            pickled = pickle.dumps(self.estimator, protocol=pickle.HIGHEST_PROTOCOL)
         except (pickle.PicklingError, AttributeError, TypeError):
             # For example a lambda among the parameters, which should not end a long run.
             return np.nan
+        return len(pickled)
 
 
-def timed(call, *args, **kwargs):
-    """Make a call; return its result, and the seconds that it took."""
+def _timed(function, *args, **kwargs):
+    """Call a function; return its result, and the seconds that it took."""
     start = time.perf_counter()
-    result = call(*args, **kwargs)
-    return result, time.perf_counter() - start
+    result = function(*args, **kwargs)
+    seconds = time.perf_counter() - start
+    return result, seconds

@@ -5,16 +5,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, validate_params
 
-from .._inputs.arrays import in_memory
-from ._learner import StreamLearner, timed
-from ._tasks import check_labels
+from ._learner import StreamLearner, check_stream
 
 __all__ = ["PrequentialResult", "evaluate_prequential", "windowed_means"]
 
-# Number of times that a run measures the size of the estimator.
+# Number of points of the stream at which the size of the estimator is measured.
 _N_SIZES = 10
 
 
@@ -29,7 +28,7 @@ class PrequentialResult:
     is_correct : ndarray of shape (n_tested,), dtype=bool
         Whether each tested sample was predicted correctly, in the order of the stream.
     batch_size : int
-        Number of samples of a batch, and of the samples that were learned without a test.
+        Number of samples of a batch; the samples of the first batch were not tested.
     window : int
         Number of samples of the windowed accuracy.
     predict_seconds : ndarray of shape (n_batches - 1,)
@@ -45,16 +44,16 @@ class PrequentialResult:
         The clone that learned the stream.
     """
 
-    is_correct: np.ndarray
+    is_correct: NDArray[np.bool_]
     batch_size: int
     window: int
-    predict_seconds: np.ndarray
-    fit_seconds: np.ndarray
-    state_samples: np.ndarray
-    state_bytes: np.ndarray
+    predict_seconds: NDArray[np.float64]
+    fit_seconds: NDArray[np.float64]
+    state_samples: NDArray[np.int64]
+    state_bytes: NDArray[np.float64]
     estimator: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Return a line with the stream and its results."""
         return (
             f"PrequentialResult of {type(self.estimator).__name__}, {len(self.is_correct)} samples "
@@ -63,25 +62,30 @@ class PrequentialResult:
         )
 
     @property
-    def accuracy(self):
+    def accuracy(self) -> float:
         """Share of the tested samples that were predicted correctly."""
-        return float(self.is_correct.mean())
+        accuracy = self.is_correct.mean()
+        return float(accuracy)
 
     @property
-    def running_accuracy(self):
+    def running_accuracy(self) -> NDArray[np.float64]:
         """Accuracy over all samples tested so far, after each tested sample."""
-        return windowed_means(self.is_correct, len(self.is_correct))
+        n_tested = len(self.is_correct)
+        return windowed_means(self.is_correct, n_tested)
 
     @property
-    def windowed_accuracy(self):
+    def windowed_accuracy(self) -> NDArray[np.float64]:
         """Accuracy over the last `window` tested samples, or over fewer at the beginning."""
         return windowed_means(self.is_correct, self.window)
 
     @property
-    def rows_per_second(self):
+    def rows_per_second(self) -> float:
         """Tested samples per second of predicting and learning them."""
-        seconds = self.predict_seconds.sum() + self.fit_seconds[1:].sum()
-        return float(len(self.is_correct) / seconds)
+        # The first batch was not tested, so its time does not count.
+        fit_seconds = self.fit_seconds[1:]
+        seconds = self.predict_seconds.sum() + fit_seconds.sum()
+        n_tested = len(self.is_correct)
+        return float(n_tested / seconds)
 
 
 @validate_params(
@@ -95,15 +99,15 @@ class PrequentialResult:
     prefer_skip_nested_validation=True,
 )
 def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_classes=False):
-    """Predict each batch with a clone of any estimator with `partial_fit`, then learn the batch.
+    """Let a clone of any estimator with `partial_fit` predict each batch, then learn the batch.
 
     Every sample is a test sample once, before it is a training sample, so no samples are set aside
     (prequential evaluation, or test-then-train [1]_). The first batch is learned without a test.
     A sample whose label was in no earlier batch counts as wrong.
 
-    An estimator whose first call of `partial_fit` requires ``classes=``, as those of scikit-learn
-    do, gets every label of `y` there. Pass ``declare_classes=True`` for an estimator that does not
-    require them and still refuses new labels in later calls.
+    If the first call of `partial_fit` requires ``classes=``, as in scikit-learn, it gets every
+    label of `y`. Pass ``declare_classes=True`` for an estimator that does not require them and
+    still refuses new labels in later calls.
 
     Parameters
     ----------
@@ -154,7 +158,7 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
     >>> result.is_correct.shape
     (140,)
     """
-    X, y = indexable(in_memory(X, "X"), check_labels(y, "y"))
+    X, y = check_stream(X, y, "X", "y")
     n_samples = len(y)
     if n_samples <= batch_size:
         raise ValueError(
@@ -163,8 +167,9 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
         )
     starts = np.arange(0, n_samples, batch_size)
     n_batches = len(starts)
-    batch_of_label = _first_batches(y, batch_size)
-    measured = np.unique(np.linspace(0, n_batches - 1, _N_SIZES).round().astype(int))
+    first_batches = _first_batches(y, batch_size)
+    points = np.linspace(0, n_batches - 1, _N_SIZES).round()
+    measured_batches = np.unique(points.astype(int))
 
     is_correct = np.zeros(n_samples, dtype=bool)
     predict_seconds = np.empty(n_batches - 1)
@@ -172,18 +177,17 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
     state_bytes = []
     learner = StreamLearner(estimator, np.unique(y), declare_classes, "evaluate_prequential")
     for i, start in enumerate(starts):
-        rows = np.arange(start, min(start + batch_size, n_samples))
-        X_batch = _safe_indexing(X, rows)
-        y_batch = y[rows]
-        if i == 0:
-            fit_seconds[i] = learner.learn_first(X_batch, y_batch)
-        else:
-            predicted, predict_seconds[i - 1] = timed(learner.estimator.predict, X_batch)
+        samples = np.arange(start, min(start + batch_size, n_samples))
+        X_batch = _safe_indexing(X, samples)
+        y_batch = y[samples]
+        if i > 0:
+            predictions, predict_seconds[i - 1] = learner.predict(X_batch)
             # A declared label may be guessed before it has been learned.
-            was_learned = batch_of_label[rows] < i
-            is_correct[rows] = was_learned & (column_or_1d(predicted) == y_batch)
-            fit_seconds[i] = learner.learn(X_batch, y_batch, f"batch {i + 1} of {n_batches}")
-        if i in measured:
+            was_learned = first_batches[samples] < i
+            is_correct[samples] = was_learned & (predictions == y_batch)
+        name = f"batch {i + 1} of {n_batches}"
+        fit_seconds[i] = learner.learn(X_batch, y_batch, name, is_first=i == 0)
+        if i in measured_batches:
             state_bytes.append(learner.pickled_size())
 
     return PrequentialResult(
@@ -192,7 +196,7 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
         window=window,
         predict_seconds=predict_seconds,
         fit_seconds=fit_seconds,
-        state_samples=np.minimum((measured + 1) * batch_size, n_samples),
+        state_samples=np.minimum((measured_batches + 1) * batch_size, n_samples),
         state_bytes=np.array(state_bytes, dtype=float),
         estimator=learner.estimator,
     )
@@ -201,13 +205,15 @@ def evaluate_prequential(estimator, X, y, *, batch_size=1, window=1000, declare_
 def windowed_means(values, window):
     """Return the mean of the last `window` values at each position, of fewer at the beginning."""
     sums = np.cumsum(values, dtype=float)
-    n_values = np.minimum(np.arange(1, len(sums) + 1), window)
-    sums_of_windows = sums.copy()
-    sums_of_windows[window:] -= sums[:-window]
-    return sums_of_windows / n_values
+    sums_before_window = np.zeros_like(sums)
+    sums_before_window[window:] = sums[:-window]
+    positions = np.arange(1, len(sums) + 1)
+    n_values = np.minimum(positions, window)
+    return (sums - sums_before_window) / n_values
 
 
 def _first_batches(y, batch_size):
-    """Return the number of the batch that brings the label of each sample."""
+    """Return the number of the first batch that has the label of each sample."""
     _, first_samples, codes = np.unique(y, return_index=True, return_inverse=True)
-    return first_samples[codes] // batch_size
+    first_batches = first_samples // batch_size
+    return first_batches[codes]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from ffnb_sklearn.backbones import ConvNet, TorchFeatureExtractor, _readout
-from ffnb_sklearn.backbones._readout import Arithmetic
+from ffnb_sklearn.backbones._readout import training_arithmetic, transform_arithmetic
 from tests.backbones.small_networks import X, Y, small
 
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(24, 3, 8, 8), dtype=np.uint8)
@@ -108,7 +108,9 @@ def arithmetic(monkeypatch, trained=None, **parameters):
     monkeypatch.setattr(_readout, "resolve_device", torch.device)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     values = {"mixed_precision": "auto", "device": "cpu", "dtype": "float32", **parameters}
-    return Arithmetic.of(SimpleNamespace(**values), trained)
+    if trained is None:
+        return transform_arithmetic(SimpleNamespace(**values))
+    return training_arithmetic(SimpleNamespace(**values), trained)
 
 
 @pytest.mark.parametrize(

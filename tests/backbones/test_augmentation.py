@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ffnb_sklearn.backbones import FlipCrop, ImageTransform, Jitter
-from ffnb_sklearn.backbones._augmentation import augmented
+from ffnb_sklearn.backbones._augmentation import augment_batch
 
 IMAGES = torch.arange(1.0, 40 * 2 * 3 * 5 + 1).reshape(40, 2, 3, 5)
 
@@ -114,10 +114,10 @@ def test_hooks_draw_from_their_generator_alone_and_leave_the_batch_as_it_was(hoo
 
 
 def test_values_of_the_parameter():
-    assert augmented(None, IMAGES, seeded()) is IMAGES
+    assert augment_batch(None, IMAGES, seeded()) is IMAGES
     expected = FlipCrop()(IMAGES, seeded())
-    assert torch.equal(augmented("flip-crop", IMAGES, seeded()), expected)
-    assert torch.equal(augmented(lambda batch, _: batch + 1, IMAGES, seeded()), IMAGES + 1)
+    assert torch.equal(augment_batch("flip-crop", IMAGES, seeded()), expected)
+    assert torch.equal(augment_batch(lambda batch, _: batch + 1, IMAGES, seeded()), IMAGES + 1)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_values_of_the_parameter():
 )
 def test_a_hook_that_returns_something_else(hook, message):
     with pytest.raises(ValueError, match=message):
-        augmented(hook, IMAGES, seeded())
+        augment_batch(hook, IMAGES, seeded())
 
 
 def test_cutout_draws_beside_its_generator_whatever_the_default_device():

@@ -9,8 +9,8 @@ import torch
 from numpy.testing import assert_array_equal
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from ffnb_sklearn.backbones import image_files
-from ffnb_sklearn.backbones._images import ImageSource, as_source
+from ffnb_sklearn.backbones import TorchFeatureExtractor, image_files
+from ffnb_sklearn.backbones._images import ImageSource, image_source
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, size=(5, 6, 7, 3), dtype=np.uint8)
@@ -66,7 +66,7 @@ FORMS = {
 @pytest.mark.parametrize("shape", [None, (3, 6, 7)])
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_give_the_same_rows(form, shape):
-    source = as_source(FORMS[form], shape)
+    source = image_source(FORMS[form], shape)
     assert source.shape == ROWS.shape
     assert len(source) == 5
     assert source.input_shape == (3, 6, 7)
@@ -80,22 +80,22 @@ def test_forms_give_the_same_rows(form, shape):
 def test_pictures_and_files(files):
     names = np.array([str(path) for path in files])
     for form in (pictures(), files, [str(path) for path in files], names, Pairs(pictures())):
-        assert_array_equal(as_source(form)[:], ROWS)
+        assert_array_equal(image_source(form)[:], ROWS)
 
 
 def test_grey_images():
     grey = BYTES[..., 0]
     for form in (pictures(grey), Pairs(pictures(grey))):
-        source = as_source(form)
+        source = image_source(form)
         assert source.input_shape == (1, 6, 7)
         assert_array_equal(source[:], grey.reshape(5, -1))
     for form in (grey, list(grey), torch.from_numpy(grey), grey[:, None], grey[..., None]):
-        assert_array_equal(as_source(form, (1, 6, 7))[:], grey.reshape(5, -1))
+        assert_array_equal(image_source(form, (1, 6, 7))[:], grey.reshape(5, -1))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64, bool])
 def test_other_numbers(dtype):
-    source = as_source(FIRST.astype(dtype))
+    source = image_source(FIRST.astype(dtype))
     assert source.values == "number"
     assert source[:].dtype in (np.float32, np.float64)
     assert_array_equal(source[:], ROWS.astype(dtype))
@@ -103,12 +103,12 @@ def test_other_numbers(dtype):
 
 def test_half_precision_of_torch():
     images = torch.from_numpy(FIRST).to(torch.bfloat16).requires_grad_()
-    assert_array_equal(as_source(images)[:], images.detach().float().reshape(5, -1))
+    assert_array_equal(image_source(images)[:], images.detach().float().reshape(5, -1))
 
 
 def test_images_of_any_number_of_axes_are_taken_in_the_shape_that_is_given():
     nodes = RNG.normal(size=(4, 21, 24))
-    assert_array_equal(as_source(nodes, (21, 24))[:], nodes.reshape(4, -1))
+    assert_array_equal(image_source(nodes, (21, 24))[:], nodes.reshape(4, -1))
 
 
 @pytest.mark.parametrize(
@@ -116,23 +116,23 @@ def test_images_of_any_number_of_axes_are_taken_in_the_shape_that_is_given():
     [ROWS, ROWS.tolist(), torch.from_numpy(ROWS), [ROWS[0], ROWS[1]], np.ones(3), [1.0, 2.0], None],
 )
 def test_rows_are_no_images(rows):
-    assert as_source(rows) is None
+    assert image_source(rows) is None
 
 
 def test_a_column_of_a_table_and_a_list_of_pairs(files):
     pandas = pytest.importorskip("pandas")
     for images in (pandas.Series(files), [(image, 0) for image in BYTES], pandas.Series([*BYTES])):
-        assert_array_equal(as_source(images)[:], ROWS)
+        assert_array_equal(image_source(images)[:], ROWS)
 
 
 def test_a_loader_is_no_data_set():
     with pytest.raises(TypeError, match="and no loader; got an instance of DataLoader"):
-        as_source(DataLoader(Pairs(BYTES)))
+        image_source(DataLoader(Pairs(BYTES)))
 
 
 def test_only_what_is_asked_for_is_read():
     data = Pairs(list(BYTES))
-    source = as_source(data)
+    source = image_source(data)
     data.read.clear()
     source[2:4]
     assert data.read == [2, 3]
@@ -183,7 +183,7 @@ def test_folders_without_images(tmp_path):
 )
 def test_what_cannot_be_used(images, shape, error, message):
     with pytest.raises(error, match=message):
-        as_source(images, shape)[:]
+        image_source(images, shape)[:]
 
 
 def test_a_data_set_without_positions():
@@ -192,14 +192,14 @@ def test_a_data_set_without_positions():
             return iter([])
 
     with pytest.raises(TypeError, match=r"X must be a data set with a length.*of Stream"):
-        as_source(Stream())
+        image_source(Stream())
 
 
 def test_values_that_are_not_finite():
     images = FIRST.astype(np.float32)
     images[3, 0, 0, 0] = np.nan
     for form in (images, list(images)):
-        source = as_source(form)
+        source = image_source(form)
         assert source[:3].shape == (3, 126)
         with pytest.raises(ValueError, match=r"finite values; X\[3\] has NaN or infinity"):
             source[2:5]
@@ -211,19 +211,19 @@ def test_modes_are_converted_where_nothing_is_lost(mode, shape):
     image = pytest.importorskip("PIL.Image")
     mixed = [*pictures()[:2], *(one.convert(mode) for one in pictures()[2:])]
     expected = [np.asarray(one.convert("RGB")) for one in mixed]
-    assert_array_equal(as_source(mixed, shape)[:], as_source(np.stack(expected))[:])
+    assert_array_equal(image_source(mixed, shape)[:], image_source(np.stack(expected))[:])
     if mode == "LA":
         clear = image.new("LA", (7, 6), (9, 100))
         with pytest.raises(ValueError, match=r"X\[1\] .* 3 \(colour\); got 4 \(colour and transp"):
-            as_source([mixed[0], clear], shape)[:]
+            image_source([mixed[0], clear], shape)[:]
 
 
 def test_modes_that_lose_something():
     image = pytest.importorskip("PIL.Image")
     clear = pictures(mode="RGBA")[0]
     clear.putpixel((0, 0), (1, 2, 3, 254))
-    assert as_source([clear]).input_shape == (4, 6, 7)
-    assert_array_equal(as_source([clear, *pictures()])[1:].reshape(5, 4, 6, 7)[:, :3], FIRST)
+    assert image_source([clear]).input_shape == (4, 6, 7)
+    assert_array_equal(image_source([clear, *pictures()])[1:].reshape(5, 4, 6, 7)[:, :3], FIRST)
     for images, shape, message in (
         ([clear], (3, 6, 7), r"X\[0\] must .* network, 3 \(colour\); got 4 \(colour and transpar"),
         (
@@ -239,10 +239,10 @@ def test_modes_that_lose_something():
         (pictures(), (2, 6, 7), r"network, 2 \(unusual\); got 3 \(colour\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            as_source(images, shape)[:]
+            image_source(images, shape)[:]
     for mode in ("CMYK", "I;16", "F"):
         with pytest.raises(ValueError, match=f"a grey or colour image of .*got mode {mode}"):
-            as_source([image.new(mode, (7, 6))])
+            image_source([image.new(mode, (7, 6))])
 
 
 def test_damaged_and_missing_files(files, tmp_path):
@@ -252,11 +252,11 @@ def test_damaged_and_missing_files(files, tmp_path):
         with pytest.raises(
             ValueError, match=r"X\[2\], the file '.*2\.png', must be a grey or colour image"
         ):
-            as_source(files)[:]
+            image_source(files)[:]
     with pytest.raises(FileNotFoundError, match=r"nowhere\.png"):
-        as_source([tmp_path / "nowhere.png"])
+        image_source([tmp_path / "nowhere.png"])
     with pytest.raises(IsADirectoryError):
-        as_source([tmp_path])
+        image_source([tmp_path])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such paths")
@@ -269,7 +269,7 @@ def test_pipes_and_devices_are_no_images(kind, files, tmp_path):
         path.symlink_to("/dev/zero")
     message = rf"X\[1\], the file '.*0\.jpg', must be a regular file; it is {kind}"
     with pytest.raises(ValueError, match=message):
-        as_source([files[0], path])[:]
+        image_source([files[0], path])[:]
 
 
 def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):
@@ -281,7 +281,7 @@ def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):
     with pytest.raises(
         ValueError, match=r"X\[0\], the file '.*picture\.png', must be .* image.*PNG"
     ):
-        as_source([path])
+        image_source([path])
     assert started == []
 
 
@@ -291,7 +291,7 @@ def test_only_the_documented_formats_are_tried(tmp_path, monkeypatch):
 def test_every_documented_format_is_read(tmp_path, suffix):
     path = tmp_path / f"grey{suffix}"
     pictures(np.full((1, 6, 7), 200, np.uint8))[0].save(path)
-    assert_array_equal(np.abs(as_source([path])[:].astype(int) - 200) <= 1, True)
+    assert_array_equal(np.abs(image_source([path])[:].astype(int) - 200) <= 1, True)
 
 
 def test_images_are_turned_upright(tmp_path):
@@ -302,10 +302,10 @@ def test_images_are_turned_upright(tmp_path):
     path = tmp_path / "turned.png"
     upright.transpose(image.Transpose.ROTATE_90).save(path, exif=exif)
     for form in ([path], [image.open(path)]):
-        assert_array_equal(as_source(form)[:], ROWS[:1])
+        assert_array_equal(image_source(form)[:], ROWS[:1])
     # Malformed data have no orientation.
     upright.info["exif"] = b"Exif\0\0nothing"
-    assert_array_equal(as_source([upright])[:], ROWS[:1])
+    assert_array_equal(image_source([upright])[:], ROWS[:1])
 
 
 def test_pillow_is_needed_for_files_alone(monkeypatch, files):
@@ -316,7 +316,7 @@ def test_pillow_is_needed_for_files_alone(monkeypatch, files):
     with pytest.raises(
         ImportError, match=r"PIL cannot be imported: .*; install it: .* pip install pillow"
     ):
-        as_source(files)
+        image_source(files)
 
 
 # ---- other sizes and other channels
@@ -335,33 +335,33 @@ def test_photographs_of_any_size_are_scaled_and_cut(tmp_path):
     paths = [tmp_path / f"{k}.png" for k in range(4)]
     for path, array in zip(paths, arrays, strict=True):
         image.fromarray(array).save(path)
-    expected = as_source(arrays, (3, 8, 8), 10)[:]
+    expected = image_source(arrays, (3, 8, 8), 10)[:]
     assert expected.shape == (4, 192)
     assert expected.dtype == np.uint8
-    assert_array_equal(as_source(paths, (3, 8, 8), 10)[:], expected)
-    assert_array_equal(as_source([image.open(one) for one in paths], (3, 8, 8), 10)[:], expected)
+    assert_array_equal(image_source(paths, (3, 8, 8), 10)[:], expected)
+    assert_array_equal(image_source([image.open(one) for one in paths], (3, 8, 8), 10)[:], expected)
     first = [torch.from_numpy(one).movedim(-1, 0) for one in arrays]
-    assert_array_equal(as_source(first, (3, 8, 8), 10)[:], expected)
+    assert_array_equal(image_source(first, (3, 8, 8), 10)[:], expected)
     # An image of the right size is scaled like the others.
-    assert_array_equal(as_source(np.stack([arrays[2]] * 2), (3, 8, 8), 10)[:], expected[[2, 2]])
+    assert_array_equal(image_source(np.stack([arrays[2]] * 2), (3, 8, 8), 10)[:], expected[[2, 2]])
     # The centre has the mean colour, and an axis of n pixels loses the same share on both sides.
     pixels = expected.reshape(4, 3, 8, 8).astype(float)
     assert np.abs(pixels[:, :2].mean(axis=(2, 3)) - 100).max() < 12
-    assert as_source(arrays, None, 10).input_shape == (3, 10, 10)
+    assert image_source(arrays, None, 10).input_shape == (3, 10, 10)
 
 
 def test_scaling_has_no_aliases_and_keeps_what_has_the_size():
     stripes = np.zeros((1, 3, 64, 64))
     stripes[..., ::2] = 1.0
-    small = as_source(stripes, (3, 8, 8), 8)[:]
+    small = image_source(stripes, (3, 8, 8), 8)[:]
     assert np.abs(small - 0.5).max() < 0.03
-    assert_array_equal(as_source(BYTES, (3, 6, 6), 6)[:], FIRST[..., :6].reshape(5, -1))
+    assert_array_equal(image_source(BYTES, (3, 6, 6), 6)[:], FIRST[..., :6].reshape(5, -1))
 
 
 @pytest.mark.parametrize("side", [1, 3])
 def test_one_image_without_an_axis_of_samples_is_no_set_of_images(side):
     with pytest.raises(ValueError, match=rf"shape \(9, {side}\)"):
-        as_source(np.zeros((9, 9, side)), (3, 8, 8), 8)[:]
+        image_source(np.zeros((9, 9, side)), (3, 8, 8), 8)[:]
 
 
 @pytest.mark.parametrize("resize", [None, 7])
@@ -370,13 +370,14 @@ def test_grey_and_opaque_images_become_those_of_a_colour_network(resize):
     grey = BYTES[..., 0]
     for form in (grey, grey[:, None], grey[..., None], list(grey), list(torch.from_numpy(grey))):
         expected = np.repeat(grey[:, None], 3, axis=1)
-        assert_array_equal(as_source(form, shape, resize)[:], as_source(expected, shape, resize)[:])
+        expected_rows = image_source(expected, shape, resize)[:]
+        assert_array_equal(image_source(form, shape, resize)[:], expected_rows)
     opaque = np.concatenate([BYTES, np.full_like(BYTES[..., :1], 255)], axis=-1)
-    expected = as_source(BYTES, shape, resize)[:]
+    expected = image_source(BYTES, shape, resize)[:]
     for form in (opaque, opaque.transpose(0, 3, 1, 2), list(opaque)):
-        assert_array_equal(as_source(form, shape, resize)[:], expected)
-    expected = as_source(BYTES / 255, shape, resize)[:]
-    assert_array_equal(as_source(opaque / 255, shape, resize)[:], expected)
+        assert_array_equal(image_source(form, shape, resize)[:], expected)
+    expected = image_source(BYTES / 255, shape, resize)[:]
+    assert_array_equal(image_source(opaque / 255, shape, resize)[:], expected)
 
 
 def test_channels_that_cannot_be_converted_are_named():
@@ -384,6 +385,24 @@ def test_channels_that_cannot_be_converted_are_named():
     message = r"X.* channels are those of the network, 3 \(colour\); got 4 \(colour and transparen"
     for form in (clear, list(clear)):
         with pytest.raises(ValueError, match=message):
-            as_source(form, (3, 6, 7))[:]
+            image_source(form, (3, 6, 7))[:]
     with pytest.raises(ValueError, match=r"network, 1 \(grey\); got 3 \(colour\), which cannot"):
-        as_source(BYTES, (1, 6, 7))[:]
+        image_source(BYTES, (1, 6, 7))[:]
+
+
+def test_fit_transform_validates_the_images_once():
+    class Counted(list):
+        """Images that count how often the first image is read."""
+
+        n_reads = 0
+
+        def __getitem__(self, index):
+            self.n_reads += index == 0
+            return super().__getitem__(index)
+
+    images = Counted(BYTES)
+    network = torch.nn.Flatten()
+    features = TorchFeatureExtractor(network, weights={}).fit_transform(images)
+    assert_array_equal(features, BYTES.transpose(0, 3, 1, 2).reshape(len(BYTES), -1))
+    # Whether it is an image, its shape, the probe and the features.
+    assert images.n_reads == 4

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from torch import nn
 
 from ffnb_sklearn.backbones import from_efficientnet_lite, from_timm
-from ffnb_sklearn.backbones._images import as_source
+from ffnb_sklearn.backbones._images import image_source
 from ffnb_sklearn.saving import load, save
 
 RNG = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def test_scaling_of_a_configuration(created, monkeypatch, configuration, expecte
         monkeypatch.setitem(Network.pretrained_cfg, name, value)
     extractor = from_timm("small")
     assert (extractor.resize, extractor.crop_mode, extractor.interpolation) == expected
-    source = as_source(
+    source = image_source(
         IMAGES,
         extractor.input_shape,
         expected[0],

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
-from ffnb_sklearn.backbones._readout import _pooled, read_layers
+from ffnb_sklearn.backbones._readout import _pool, read_layers
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -119,12 +119,12 @@ def test_outputs_are_pooled_over_all_axes_but_the_channels(shape, axis):
     values = random(*shape)
     rows = values.movedim(axis, 1).flatten(2)
     assert rows.shape[1] == 6
-    assert_allclose(_pooled(values, "mean", axis), rows.mean(dim=2), atol=1e-6)
-    assert_allclose(_pooled(values, "max", axis), rows.amax(dim=2))
+    assert_allclose(_pool(values, "mean", axis), rows.mean(dim=2), atol=1e-6)
+    assert_allclose(_pool(values, "max", axis), rows.amax(dim=2))
 
 
 def test_rows_are_copied():
     rows = random(2, 6)
-    pooled = _pooled(rows, "mean", 1)
+    pooled = _pool(rows, "mean", 1)
     rows.zero_()
     assert pooled.abs().min() > 0

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from ffnb_sklearn.backbones import TorchFeatureExtractor
-from ffnb_sklearn.backbones._resizing import FILTERS, resized
+from ffnb_sklearn.backbones._resizing import FILTERS, resize_images
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(0)
@@ -41,11 +41,13 @@ def test_images_are_scaled_as_by_pillow(interpolation, crop_mode, resize, size, 
     image = RNG.integers(256, size=(*sides, 3), dtype=np.uint8)
     picture = Image.fromarray(image)
     expected = expected_of(picture, resize, size, crop_mode, interpolation)
-    found = resized(image.transpose(2, 0, 1)[None], resize, size, crop_mode, interpolation, MEAN)
+    found = resize_images(
+        image.transpose(2, 0, 1)[None], resize, size, crop_mode, interpolation, MEAN
+    )
     assert found.dtype == np.uint8
     # Pillow rounds the weights, which decides about halves.
     assert np.abs(found[0].astype(int) - expected).max() <= 1
-    floats = resized(
+    floats = resize_images(
         image.transpose(2, 0, 1)[None] / 255, resize, size, crop_mode, interpolation, 0.0
     )
     assert floats.dtype == np.float64
@@ -55,13 +57,13 @@ def test_images_are_scaled_as_by_pillow(interpolation, crop_mode, resize, size, 
 @pytest.mark.parametrize("interpolation", FILTERS)
 def test_a_constant_image_stays_constant(interpolation):
     images = np.full((2, 1, 30, 7), 0.3)
-    assert_allclose(resized(images, (9, 9), (9, 5), "center", interpolation), 0.3, rtol=1e-12)
+    assert_allclose(resize_images(images, (9, 9), (9, 5), "center", interpolation), 0.3, rtol=1e-12)
 
 
 def test_thin_images_take_little_memory():
     image = np.zeros((1, 3, 1, 200_000), dtype=np.uint8)
     for crop_mode in ("center", "border", "squash"):
-        assert resized(image, (256, 256), (224, 224), crop_mode).shape == (1, 3, 224, 224)
+        assert resize_images(image, (256, 256), (224, 224), crop_mode).shape == (1, 3, 224, 224)
 
 
 def extractor(**parameters):

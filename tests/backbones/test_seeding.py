@@ -5,23 +5,23 @@ import pytest
 import torch
 
 from ffnb_sklearn.backbones import _readout, _seeding
-from ffnb_sklearn.backbones._seeding import derived_seeds, seeded_torch
+from ffnb_sklearn.backbones._seeding import derive_seeds, seed_torch
 
 
 def test_seeds_belong_to_a_part():
-    seeds = [tuple(derived_seeds(seed, part, 2)) for seed in (0, 1) for part in range(5)]
+    seeds = [tuple(derive_seeds(seed, part, 2)) for seed in (0, 1) for part in range(5)]
     assert len(set(seeds)) == 10
     assert all(type(one) is int for pair in seeds for one in pair)
-    assert derived_seeds(7, 3, 2) == derived_seeds(7, 3, 2)
+    assert derive_seeds(7, 3, 2) == derive_seeds(7, 3, 2)
 
 
 def test_the_generator_is_given_back_also_after_an_error():
     state = torch.get_rng_state()
-    with seeded_torch(5):
+    with seed_torch(5):
         first = torch.rand(3)
-    with seeded_torch(5):
+    with seed_torch(5):
         assert torch.equal(torch.rand(3), first)
-    with pytest.raises(RuntimeError), seeded_torch(5):
+    with pytest.raises(RuntimeError), seed_torch(5):
         torch.rand(3, 2) @ torch.rand(3)
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -31,11 +31,11 @@ def test_a_second_thread_waits_for_the_generator():
 
     def second():
         begun.set()
-        with seeded_torch(7):
+        with seed_torch(7):
             drawn.append(torch.rand(3))
 
     thread = Thread(target=second)
-    with seeded_torch(5), seeded_torch(6):
+    with seed_torch(5), seed_torch(6):
         thread.start()
         begun.wait()
         thread.join(timeout=0.05)
@@ -50,7 +50,7 @@ def test_a_process_forked_beside_a_training_takes_its_own_locks():
     held, done = Event(), Event()
 
     def train():
-        with seeded_torch(5), _readout._HOOKS.held:
+        with seed_torch(5), _readout._HOOKS.held:
             held.set()
             done.wait()
 

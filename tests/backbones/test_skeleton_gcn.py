@@ -13,7 +13,7 @@ from ffnb_sklearn.backbones import (
     skeleton_nodes,
     tree_adjacency,
 )
-from ffnb_sklearn.backbones._skeleton_gcn import _pairings
+from ffnb_sklearn.backbones._skeleton_gcn import _pairing_matrices
 
 RNG = np.random.default_rng(0)
 NODES = torch.tensor(RNG.normal(size=(6, 5, 12)))
@@ -186,7 +186,7 @@ def test_skeletons_are_trees(name, n_joints, n_bones):
 
 @pytest.mark.parametrize("n_nodes", [2, 5, 6])
 def test_all_shifts_meet_every_pair(n_nodes):
-    shifts = _pairings(n_nodes, n_nodes // 2)
+    shifts = _pairing_matrices(n_nodes, n_nodes // 2)
     assert_array_equal(shifts.sum(axis=2), 0)
     met = (shifts < 0).any(axis=0)
     assert (met | met.T).sum() == n_nodes * (n_nodes - 1)

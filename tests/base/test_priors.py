@@ -91,7 +91,8 @@ def test_predictions_have_the_largest_score_and_probability(head):
 @pytest.mark.parametrize("head", HEADS)
 def test_uniform_priors_leave_the_scores_as_they_are(head):
     model = near(classifier=head)
-    scores = ClassIncrementalClassifier._scores(model, model._state, NEAR_X)
+    samples = model._samples(model._state, NEAR_X)
+    scores = ClassIncrementalClassifier._scores(model, model._state, samples)
     assert_array_equal(model.decision_function(NEAR_X), scores)
 
 

@@ -20,7 +20,7 @@ def test_the_total_covariance_is_that_of_dense_matrices():
     ridge = 0.4 * float(gaussians.ridge_unit()) * np.diag(gaussians.penalties.numpy())
     expected = np.linalg.inv(within + from_centre.T @ np.diag(shares) @ from_centre + ridge)
 
-    total = InverseTotal.of(gaussians, 0.4)
+    total = InverseTotal.from_gaussians(gaussians, gaussians.shared_covariance(1.0, 0.4))
 
     x = np.random.default_rng(0).normal(size=(5, 3))
     lengths = np.einsum("ij,jk,ik->i", x, expected, x)

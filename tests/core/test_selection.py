@@ -1,18 +1,27 @@
 """Choice of energies, shrinkage and ridge from the moments of the classes."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits, make_circles, make_gaussian_quantiles
+from scipy.special import log_softmax
+from scipy.stats import multivariate_normal
+from sklearn.datasets import (
+    load_digits,
+    make_circles,
+    make_classification,
+    make_gaussian_quantiles,
+)
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core.features.feature_map import (
     Band,
+    Blocks,
     FeatureMap,
     classifier_blocks,
     classifier_columns,
@@ -24,7 +33,14 @@ from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import LeftOutSamples
 from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.model import Task, empty_model
-from ffnb_sklearn.core.selection import Choice, choose, separation_energy, with_choice
+from ffnb_sklearn.core.selection import (
+    Choice,
+    GaussianDensities,
+    choose,
+    left_out_distances,
+    separation_energy,
+    with_choice,
+)
 from ffnb_sklearn.core.solution import solve
 from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU, SETTINGS
@@ -165,30 +181,12 @@ def test_shrinkage_and_ridge_are_the_formulas_on_dense_matrices():
 
     choice = choice_of(model)
 
+    assert choice.candidate == "pooled"
     assert_allclose(choice.shrinkage, error / distance, rtol=1e-9)
     # Without a skip connection there is one block, and all penalties are equal.
     effective_rank = np.trace(pooled) ** 2 / np.sum(pooled**2)
     growth = (12.0 * effective_rank / (n.sum() - len(n))) ** 2
     assert_allclose(choice.epsilon / choice.shrinkage, 0.7 * (1.0 + growth), rtol=1e-9)
-
-
-def own_factor_of(X, labels):
-    """The factor of own covariances in curved features, from dense matrices."""
-    model = learnt(X, labels, replace(OPEN, **GAUSSIAN))
-    gaussians, blocks = classes_of(model)
-    gaussians = with_choice(gaussians, blocks, Choice(choice_of(model).input_energy, 1.0, 1.0))
-    n, means = gaussians.weights.numpy(), gaussians.means.numpy()
-    scatters = np.array([part.T.numpy() @ part.numpy() for part in gaussians.parts()])
-    ridge = 0.7 * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
-    half = np.linalg.cholesky(np.linalg.inv(scatters.sum(axis=0) / n.sum() + ridge))
-    errors = []
-    for scatter, size in zip(scatters, n, strict=True):
-        one = half.T @ scatter @ half / size
-        errors.append((np.trace(one) ** 2 + np.sum(one**2)) / size)
-    gaps = np.sum(((means[:, None] - means) @ half) ** 2, axis=2)
-    np.fill_diagonal(gaps, np.inf)
-    error = np.average(errors, weights=n)
-    return 1.0 / (1.0 + (error / np.mean(gaps.min(axis=1)) ** 2) ** 2)
 
 
 @pytest.mark.usefixtures("not_gaussian")
@@ -198,50 +196,55 @@ def test_distances_in_curved_features_keep_half_of_the_own_covariance(n):
     pairs, distances = chosen(*samples, classifier="ovo"), chosen(*samples, **GAUSSIAN)
 
     assert pairs.input_energy == distances.input_energy
-    own = own_factor_of(*samples)
-    expected = 1.0 - own * (1.0 - min(pairs.shrinkage, 0.5))
-    assert_allclose(distances.shrinkage, expected, rtol=1e-9)
+    assert distances.shrinkage == min(pairs.shrinkage, 0.5)
+    assert_allclose(distances.epsilon, pairs.epsilon * (1.0 + pairs.shrinkage), rtol=1e-12)
 
 
-@pytest.mark.usefixtures("not_gaussian")
-def test_classes_that_overlap_share_their_covariance():
-    rng = np.random.default_rng(6)
-    labels = np.repeat([0, 1], 300)
-    noise = rng.standard_t(4, (len(labels), D)) * rng.uniform(0.5, 2.0, D)
-
-    # Without inputs there is one block, whatever separates the classes.
-    overlapping, apart = (
-        chosen(
-            noise + distance * labels[:, None] * (np.arange(D) < 2),
-            labels,
-            skip_connection=False,
-            **GAUSSIAN,
-        )
-        for distance in (0.1, 8.0)
-    )
-
-    assert overlapping.shrinkage > 0.9
-    assert apart.shrinkage < 0.51
+def nuisance_samples(n_classes, n, d, n_signal, n_nuisance, size, seed=0):
+    """Class means in some directions, and large noise in others; learned and new samples."""
+    rng = np.random.default_rng(seed)
+    axes = np.linalg.qr(rng.standard_normal((d, d))).Q
+    means = np.zeros((n_classes, d))
+    means[:, :n_signal] = rng.standard_normal((n_classes, n_signal))
+    y = np.repeat(np.arange(n_classes), n)
+    samples = []
+    for _ in range(2):
+        noise = 0.3 * rng.standard_normal((len(y), d))
+        nuisance = size * rng.standard_normal((len(y), n_nuisance))
+        noise[:, n_signal : n_signal + n_nuisance] += nuisance
+        samples.append((means[y] + noise) @ axes)
+    return *samples, y
 
 
-@pytest.mark.usefixtures("not_gaussian")
-def test_a_tiny_class_does_not_make_all_others_overlap():
-    X, labels = curved_samples(0, 100)
-    few = np.flatnonzero(labels == 0)[:3]
-    kept = np.concatenate([few, np.flatnonzero(labels > 0)])
+@pytest.mark.parametrize("sizes", [(120, 5, 104, 40, 20, 6.0), (200, 5, 128, 60, 20, 8.0)], ids=str)
+@pytest.mark.parametrize("shrinkage", ["auto", 1.0])
+def test_a_small_ridge_tells_classes_apart_in_spite_of_nuisance_directions(sizes, shrinkage):
+    X, X_new, y = nuisance_samples(*sizes)
+    clf = FFNBClassifier(**SMALL, shrinkage=shrinkage).set_params(shared_band_size=50)
 
-    with_few = chosen(X[kept], labels[kept], **GAUSSIAN)
-    without = chosen(X[labels > 0], labels[labels > 0] - 1, **GAUSSIAN)
+    choice = solved_choice(clf.fit(X, y))
 
-    assert with_few.shrinkage < without.shrinkage + 0.2
+    # The score of the largest ridge is below 0.25.
+    assert choice.candidate == "pooled"
+    assert choice.epsilon < 0.3
+    assert clf.score(X_new, y) > 0.95
 
 
-def test_classes_of_the_same_samples_share_their_covariance():
-    X = np.random.default_rng(7).standard_normal((50, D))
+@pytest.mark.parametrize("changes", [{"epsilon": 0.9}, {"classifier": "ova"}], ids=str)
+def test_a_fixed_ridge_is_no_candidate(changes):
+    X, _, y = nuisance_samples(100, 5, 64, 20, 10, 6.0)
+    clf = FFNBClassifier(**SMALL, **changes).fit(X, y)
 
-    choice = chosen(np.concatenate([X, X]), np.repeat([0, 1], 50), **GAUSSIAN)
+    assert solved_choice(clf).epsilon == changes.get("epsilon", 0.3)
 
-    assert choice.shrinkage == 1.0
+
+@pytest.mark.parametrize("n_samples", [400, 1700])
+def test_digits_keep_the_large_ridge(n_samples):
+    X, y = load_digits(return_X_y=True)
+    choice = solved_choice(FFNBClassifier(**SMALL).fit(X[:n_samples], y[:n_samples]))
+
+    assert choice.candidate == "pooled"
+    assert choice.epsilon > 0.1
 
 
 def test_few_samples_get_a_larger_ridge():
@@ -301,7 +304,7 @@ def test_draws_follow_the_seed():
         gaussians, blocks = classes_of(model, seed=seed)
         gaussians = with_choice(gaussians, blocks, Choice(1.0, 1.0, 0.7))
         base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
-        entropies.append(left_out.cross_entropy(base, base.solve(left_out.means))[0])
+        entropies.append(left_out.cross_entropy(left_out.metric(base))[0])
 
     assert entropies[0] == entropies[1] != entropies[2]
     assert_allclose(entropies[2], entropies[0], rtol=0.1)
@@ -440,7 +443,7 @@ def test_gaussian_classes_get_their_own_covariances_in_the_inputs(n):
     assert clf.score(X_new, y_new) > quadratic.score(X_new, y_new) - 0.01
     probabilities = clf.predict_proba(X_new)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y_new
-    assert abs(confidence.mean() - right.mean()) < 0.05
+    assert abs(confidence.mean() - right.mean()) < 0.06
 
 
 OTHERS = {
@@ -513,6 +516,155 @@ def test_a_common_factor_on_the_weights_leaves_gaussian_classes_gaussian():
     assert solved_choice(whole).temperature is not None
 
 
+# Densities of Gaussian classes.
+
+
+def three_classes(n, *, gap=1.0, common=0.0, seed=0):
+    """Three classes with covariances of their own in 12 dimensions."""
+    rng = np.random.default_rng(3)
+    means = gap * rng.standard_normal((3, 12))
+    mixing = common * np.eye(12) + rng.standard_normal((3, 12, 12))
+    y = np.repeat(np.arange(3), n)
+    noise = np.random.default_rng([7, seed]).standard_normal((len(y), 12))
+    return np.einsum("ni,nij->nj", noise, mixing[y]) + means[y], y
+
+
+def inputs_of(X, y, rank=None):
+    moments = []
+    for c in range(int(y.max()) + 1):
+        rows = torch.as_tensor(X[y == c])
+        moments.append(moments_of([(rows, rows.new_ones(len(rows)))], rank))
+    inputs = ClassGaussians.from_moments(moments, np.arange(X.shape[1]), device=CPU)
+    return inputs.weigh_blocks(Blocks(X.shape[1], 0), 1.0)
+
+
+def densities_of(X, y, rank=None):
+    left_out = LeftOutSamples(inputs_of(X, y, rank))
+    base = left_out.gaussians.shared_covariance(1.0, 0.7)
+    return GaussianDensities(left_out, X.shape[1], left_out.metric(base))
+
+
+def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
+    """Log-loss of samples that are really left out of their class; B has all samples."""
+    scatter = sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y))
+    shared = scatter / len(y)
+    shared += ridge * float(gaussians.pooled_variance()) * np.diag(gaussians.penalties)
+    losses = []
+
+    def log_density(x, part):
+        covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
+        return multivariate_normal.logpdf(x, part.mean(axis=0), covariance)
+
+    for i in range(len(y)):
+        kept = np.arange(len(y)) != i
+        logits = np.array([log_density(X[i], X[kept & (y == c)]) for c in np.unique(y)])
+        losses.append(-log_softmax(logits / temperature)[y[i]])
+    return np.mean(losses)
+
+
+def test_the_distance_of_a_left_out_sample_is_that_of_the_refitted_gaussian():
+    # The samples lie at the mean plus and minus multiples of the axes, and have one leverage.
+    n, shrinkage = 8, 0.3
+    X = 2.0 * np.concatenate([np.eye(4), -np.eye(4)]) @ np.diag([1.0, 2.0, 3.0, 4.0])
+    shared = shrinkage * np.diag([2.0, 1.0, 3.0, 2.0])
+    covariance = np.cov(X.T, bias=True)
+    expected = []
+    for i in range(n):
+        deviation = X[i] * n / (n - 1)
+        # The scatter without the sample, over n - 1 of its n samples.
+        scatter = n * covariance - np.outer(X[i], X[i]) * n / (n - 1)
+        refitted = (1.0 - shrinkage) * scatter / (n - 1) + shared
+        expected.append(deviation @ np.linalg.solve(refitted, deviation))
+        expected[-1] += np.linalg.slogdet(refitted)[1]
+
+    arguments = (torch.as_tensor(array) for array in (X[[0, 4]], covariance))
+    found = left_out_distances(
+        *arguments, torch.tensor(8.0).double(), shrinkage, torch.as_tensor(shared)
+    )
+
+    assert_allclose(found, np.array(expected)[[0, 4]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [15, 25])
+def test_the_cross_entropy_of_densities_is_that_of_real_left_out_samples(n):
+    found, real, grid = [], [], []
+    for seed in range(4):
+        # Covariances that overlap, so that the cross-entropy is no matter of single samples.
+        X, y = three_classes(n, gap=0.8, common=8.0, seed=seed)
+        gaussians = inputs_of(X, y)
+        choice = densities_of(X, y)
+        found.append(choice.entropy)
+        values = choice.shrinkage, choice.ridge, choice.temperature
+        real.append(density_loss(X, y, gaussians, *values))
+        points = product((1.0, 0.1, 0.01), (0.01, 3.0), (1.0,))
+        grid.append([density_loss(X, y, gaussians, *one) for one in points])
+
+    assert np.mean(found) == pytest.approx(np.mean(real), rel=0.25)
+    assert np.mean(real) < np.mean(grid, axis=0).min() + 0.05
+
+
+def test_covariances_are_pooled_as_far_as_they_agree():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+    equal = rng.standard_normal((180, 12)) + np.eye(3, 12)[y]
+
+    assert densities_of(equal, y).shrinkage == 1.0
+    assert densities_of(*three_classes(60)).shrinkage < 0.1
+
+
+def test_classes_far_apart_share_their_covariance():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
+
+    found = densities_of(rng.standard_normal((180, 12)) + 1e3 * np.eye(3, 12)[y], y)
+
+    assert found.entropy == 0.0
+    assert found.shrinkage == 1.0
+
+
+def test_few_samples_of_round_classes_shrink_their_covariances_towards_the_identity():
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 16)
+    scales = np.array([0.5, 1.0, 2.0])[y, None]
+
+    found = densities_of(scales * rng.standard_normal((48, 12)), y)
+
+    assert found.shrinkage < 1.0
+    assert found.ridge == 3.0
+
+
+def test_the_temperature_grows_where_covariances_are_uncertain():
+    few, many = (densities_of(*three_classes(n, gap=0.2)) for n in (20, 2000))
+
+    assert few.temperature > 1.5 * many.temperature
+
+
+def test_samples_of_a_large_class_near_rare_ones_do_not_raise_the_temperature():
+    X, y = make_classification(
+        2400, 10, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1,
+        weights=[0.02, 0.05, 0.93], flip_y=0.0, class_sep=1.2, random_state=2,
+    )  # fmt: skip
+
+    assert densities_of(X, y).temperature <= 1.0
+
+
+@pytest.mark.parametrize("unit", [1e-70, 1e70])
+def test_order_and_unit_of_gaussian_classes_play_no_part(unit):
+    X, y = three_classes(30)
+    expected = densities_of(X, y)
+
+    for rows, labels in [(unit * X, y), (X, np.array([2, 0, 1])[y]), (X, np.array([1, 2, 0])[y])]:
+        found = densities_of(rows, labels)
+        assert (found.shrinkage, found.ridge) == (expected.shrinkage, expected.ridge)
+        assert_allclose(found.entropy, expected.entropy, rtol=1e-6)
+
+
+def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
+    X, y = three_classes(100)
+
+    whole, truncated = (densities_of(X, y, rank) for rank in (None, 11))
+
+    assert (truncated.shrinkage, truncated.ridge) == (whole.shrinkage, whole.ridge)
+    assert_allclose(truncated.entropy, whole.entropy, rtol=0.3)
+
+
 # Penalties of the blocks.
 
 RNG = np.random.default_rng(0)
@@ -537,7 +689,7 @@ def stacked(features, samples=ROWS, *, skip_connection=True, n_classes=3):
 def penalties(features, samples=ROWS, *, pooled=True, **how):
     gaussians, blocks = stacked(features, samples, **how)
     energy = separation_energy(gaussians, blocks) if pooled else None
-    return gaussians.with_penalties(blocks, energy).penalties.numpy()
+    return gaussians.weigh_blocks(blocks, energy).penalties.numpy()
 
 
 def spreads(values):

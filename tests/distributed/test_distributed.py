@@ -145,12 +145,16 @@ def test_each_shard_is_made_once_per_pass():
 def test_only_few_numbers_reach_the_caller(monkeypatch):
     from ffnb_sklearn.distributed import _partial_fit as module
 
-    gathered, map_reduce = [], module._map_reduce
-    monkeypatch.setattr(
-        module, "_map_reduce", lambda *of: gathered.append(map_reduce(*of)) or gathered[-1]
-    )
+    gathered = []
+    map_reduce = module.map_reduce
+
+    def recorded_map_reduce(job, shards):
+        gathered.append(map_reduce(job, shards))
+        return gathered[-1]
+
+    monkeypatch.setattr(module, "map_reduce", recorded_map_reduce)
     partial_fit_shards(estimator(rank=2, scale=False), shards(X, CODES))
-    assert {one.factor.shape for one in gathered[0].model.moments} == {(2, 7 + 10)}
+    assert {moments.factor.shape for moments in gathered[-1].model.moments} == {(2, 7 + 10)}
 
 
 def test_rank_auto_is_that_of_one_machine(monkeypatch):

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.distributed import _partial_fit, partial_fit_shards
+from ffnb_sklearn.distributed import _map_reduce, partial_fit_shards
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 
 RNG = np.random.default_rng(0)
@@ -212,7 +212,7 @@ def test_two_clients_lose_no_task_of_one_estimator(cluster):
 
 
 def test_a_cluster_without_workers_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(_partial_fit, "_PATIENCE", 0.05)
+    monkeypatch.setattr(_map_reduce, "_PATIENCE", 0.05)
     model = estimator().partial_fit(X[CODES < 2], CODES[CODES < 2])
     expected = model.predict_proba(X)
     settings = {"temporary-directory": str(tmp_path)}

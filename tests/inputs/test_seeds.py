@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier
-from ffnb_sklearn._base.base import ClassIncrementalClassifier
-from ffnb_sklearn._base.transactions import exclusive
+from ffnb_sklearn._base.state import State
+from ffnb_sklearn._inputs.locks import exclusive
 from ffnb_sklearn._inputs.seeds import advance, next_seed
 from ffnb_sklearn.backbones import TorchFeatureExtractor, _pretraining
 from ffnb_sklearn.distributed import partial_fit_shards
@@ -38,10 +38,10 @@ def shards(estimator):
 
 
 CALLS = [
-    (FFNBClassifier, fit, (ClassIncrementalClassifier, "_after_task")),
-    (FFNBClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
-    (FFNBClassifier, shards, (ClassIncrementalClassifier, "_after_task")),
-    (NaiveIncrementalClassifier, partial_fit, (ClassIncrementalClassifier, "_after_task")),
+    (FFNBClassifier, fit, (State, "after_task")),
+    (FFNBClassifier, partial_fit, (State, "after_task")),
+    (FFNBClassifier, shards, (State, "after_task")),
+    (NaiveIncrementalClassifier, partial_fit, (State, "after_task")),
     (extractor, fit, (_pretraining._Training, "run_epoch")),
 ]
 

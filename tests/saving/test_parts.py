@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from ffnb_sklearn import ContinualPipeline, load, save
 from ffnb_sklearn.exceptions import ModelFileError
-from ffnb_sklearn.saving._parts import estimators_in
+from ffnb_sklearn.saving._parts import nested_estimators
 from tests.saving.model_files import classifier, closed, load_bytes, opened, saved
 from tests.separated_classes import CODES, X
 
@@ -44,7 +44,7 @@ PLACES = {
 def test_an_estimator_is_found_in_any_attribute(place):
     outer = BaseEstimator()
     vars(outer).update({"_get_param_names": list, "fitted_": PLACES[place]})
-    found = list(estimators_in(outer))
+    found = list(nested_estimators(outer))
     assert found[0] is outer
     assert found.count(INNER) == 1
 
@@ -53,11 +53,11 @@ def test_a_repeated_estimator_counts_in_each_place():
     inner = PCA()
     for _ in range(3):
         inner = FeatureUnion([("a", inner)] * 10)
-    assert sum(isinstance(one, PCA) for one in estimators_in(inner)) == 1000
+    assert sum(isinstance(one, PCA) for one in nested_estimators(inner)) == 1000
     for _ in range(4):
         inner = FeatureUnion([("a", inner)] * 10)
     with pytest.raises(ValueError, match="estimators must hold at most 1048576 objects"):
-        list(estimators_in(inner))
+        list(nested_estimators(inner))
 
 
 def nested(wrap, n_levels):

@@ -3,7 +3,8 @@
 import pickle
 from dataclasses import replace
 from enum import Enum, IntEnum
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import pytest
@@ -540,3 +541,10 @@ def test_fields_may_be_annotated_with_a_named_alias():
     assert fits(np.zeros(2), alias)
     assert not fits(np.zeros(2, dtype=int), alias)
     assert not fits(np.array([np.nan]), alias)
+
+
+@pytest.mark.parametrize("function", [save, load])
+def test_arguments_and_results_have_types(function):
+    types = get_type_hints(function)
+    assert types.keys() == {*signature(function).parameters, "return"}
+    assert Any not in types.values()

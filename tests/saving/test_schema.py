@@ -12,7 +12,7 @@ from ffnb_sklearn import FFNBClassifier, TorchFeatureExtractor, load, make_conti
 from ffnb_sklearn.backbones import ConvNet, FlipCrop, Jitter, MirrorShift
 from ffnb_sklearn.exceptions import ModelFileError
 from ffnb_sklearn.saving import _schema
-from ffnb_sklearn.saving._classes import stored_fields
+from ffnb_sklearn.saving._classes import field_types
 from ffnb_sklearn.saving._codec import Writer
 from ffnb_sklearn.saving._schema import ESTIMATORS, RECORDS, UPGRADES, RecordNames
 from tests.saving.model_files import (
@@ -111,13 +111,13 @@ def test_keys_of_files_are_the_recorded_keys(tmp_path):
 
 def unnamed(names):
     """Return the fields of a dataclass and the attributes in its names that are not in both."""
-    return set(stored_fields(names.made)) ^ set(names.fields.values())
+    return set(field_types(names.python_class)) ^ set(names.fields.values())
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_table_names_each_stored_field(name):
     assert not unnamed(RECORDS[name])
-    assert name == RECORDS[name].made.__name__
+    assert name == RECORDS[name].python_class.__name__
 
 
 def test_a_field_that_is_renamed_or_added_is_noticed():
@@ -131,7 +131,7 @@ def test_a_field_that_is_renamed_or_added_is_noticed():
 @pytest.mark.parametrize("name", sorted(OWN))
 def test_table_names_each_parameter_of_an_estimator(name):
     names = ESTIMATORS[name]
-    assert set(names.parameters.values()) == set(names.made._get_param_names())
+    assert set(names.parameters.values()) == set(names.python_class._get_param_names())
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")

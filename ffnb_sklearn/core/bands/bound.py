@@ -78,8 +78,9 @@ def forgetting_bound(model: Model, X: torch.Tensor) -> ForgettingBound:
     """
     null_spaces = open_axes(model, X.device)
     n_layers = len(null_spaces)
-    newest_bands = model.features.bands[-n_layers:]
-    older_bands = model.features.bands[:-n_layers]
+    bands = model.features.bands
+    newest_bands = bands[-n_layers:]
+    older_bands = bands[:-n_layers]
     layers = []
     bound = 0.0
     for band, null_space in zip(newest_bands, null_spaces, strict=True):
@@ -142,21 +143,25 @@ def _energy_products(
     products = []
     outputs = old_layers[0][:, :0]
     for draft, leaf, old_layer in zip(drafts, steps, old_layers, strict=True):
-        rows = draft.open_axes.project(leaf) / draft.reach
+        steps_in_axes = draft.open_axes.project(leaf)
+        rows = as_array(steps_in_axes / draft.reach)
+        band = Band(draft.layer, rows, activation, scale=draft.scale)
         below = torch.cat([old_layer, outputs], dim=1)
-        alpha = (draft.scale * rows).square().sum()
-        beta = draft.open_axes.project(below).square().sum()
-        products.append(float(alpha * beta))
-        band = Band(draft.layer, as_array(rows), activation, scale=draft.scale)
+        beta_coordinates = draft.open_axes.project(below)
+        alpha = _energy_of_rows(band)
+        beta = float(beta_coordinates.square().sum())
+        products.append(alpha * beta)
         outputs = band(below)
     return products
 
 
 def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
     """Return the axes open to the newest band of each layer, from the moments of older classes."""
-    older_model = replace(model, moments=model.moments[: -model.n_newest])
+    older_moments = model.moments[: -model.n_newest]
+    older_model = replace(model, moments=older_moments)
+    dims_of_newest_task = model.null_space_dims[-1]
     null_spaces = []
-    for layer, n_residual in enumerate(model.null_space_dims[-1]):
+    for layer, n_residual in enumerate(dims_of_newest_task):
         past = layer_past(older_model, layer, device).principal
         n_kept = past.width - n_residual
         null_spaces.append(NullSpace(past, n_kept))
@@ -166,20 +171,28 @@ def open_axes(model: Model, device: torch.device) -> list[NullSpace]:
 def _energy_of_rows(band: Band) -> float:
     """Return the squared norm of the rows of a band, with the scale of its outputs."""
     rows = band.scale * band.weights
-    return float((rows**2).sum())
+    squares = rows**2
+    return float(squares.sum())
 
 
 def _energy_of_layer(bands: Sequence[Band], layer: int) -> float:
     """Return the squared norm of the rows of the bands of a layer."""
-    return sum(_energy_of_rows(band) for band in bands if band.layer == layer)
+    energy = 0.0
+    for band in bands:
+        if band.layer == layer:
+            energy += _energy_of_rows(band)
+    return energy
 
 
 def _drift(band: Band, below: torch.Tensor) -> float:
     """Return the squared norm of the change of a band's outputs, which were silent before."""
     response = band.response(below)
-    silence = band.output(torch.zeros_like(response))
-    change = band.output(response) - silence
-    return float(change.square().sum())
+    no_response = torch.zeros_like(response)
+    output = band.output(response)
+    silent_output = band.output(no_response)
+    change = output - silent_output
+    squares = change.square()
+    return float(squares.sum())
 
 
 def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> float:
@@ -187,12 +200,15 @@ def _energy_seen(band: Band, null_space: NullSpace, below: torch.Tensor) -> floa
 
     Rows lie in the residual axes up to rounding, unless older classes have had samples since.
     """
+    norm = torch.linalg.vector_norm
+    kept_axes = null_space.kept.T
     rows = as_tensor(band.weights, device=below.device)
-    norm_of_rows = torch.linalg.vector_norm(rows)
-    norm_in_kept_axes = torch.linalg.vector_norm(rows @ null_space.kept.T)
-    share_in_kept_axes = (norm_in_kept_axes / norm_of_rows).nan_to_num()
-    norm_residual = torch.linalg.vector_norm(null_space.project(below))
-    norm_kept = torch.linalg.vector_norm(below @ null_space.kept.T)
-    norm_seen = norm_residual + share_in_kept_axes * norm_kept
-    rounding = ENERGY_ROUNDING * below.square().sum()
-    return float(norm_seen.square() + rounding)
+    rows_in_kept_axes = rows @ kept_axes
+    inputs_in_kept_axes = below @ kept_axes
+    inputs_in_residual_axes = null_space.project(below)
+    share_in_kept_axes = norm(rows_in_kept_axes) / norm(rows)
+    seen_in_kept_axes = share_in_kept_axes.nan_to_num() * norm(inputs_in_kept_axes)
+    seen = norm(inputs_in_residual_axes) + seen_in_kept_axes
+    input_energy = below.square().sum()
+    rounding = ENERGY_ROUNDING * input_energy
+    return float(seen.square() + rounding)

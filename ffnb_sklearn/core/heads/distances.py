@@ -21,6 +21,7 @@ of the American Statistical Association 84(405), 1989).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,9 +35,9 @@ from .gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples
 from .modules import DistanceScores
-from .screening import is_exact, screened
+from .screening import is_exact, score_errors
 
-__all__ = ["GaussianDistances", "fit_distances"]
+__all__ = ["GaussianDistances", "fit_distances", "solve_distances"]
 
 # Temperature a of the own axes of a class: with 0 to 2000 random features, the mean cross-entropy
 # on hold-outs of 16 sets is within 0.02 of that of the best factor of each.
@@ -106,28 +107,21 @@ class GaussianDistances(Head):
         """Return the distances with some classes solved again, under the same B and temperature."""
         if self.base is None:
             return None
-        device = gaussians.means.device
-        means = gaussians.means - as_tensor(self.centre, device=device)
-        new_planes = self.base.solve(means)
-        new_offsets = -0.5 * torch.linalg.vecdot(new_planes, means)
-        new_rows, new_shifts, halves = _own_axes(gaussians, self.base, self.shrinkage, means)
-        if self.is_normal:
-            new_offsets -= halves
-        new_lengths = gaussians.lengths if len(new_rows) else (0,) * len(numbers)
-
+        means = gaussians.means - as_tensor(self.centre, device=gaussians.means.device)
+        solution = _solve_classes(gaussians, self.base, self.shrinkage, means, self.is_normal)
         planes = self.planes.copy()
-        planes[list(numbers)] = as_array(new_planes)
+        planes[list(numbers)] = solution.planes
         offsets = self.offsets.copy()
-        offsets[list(numbers)] = as_array(new_offsets)
+        offsets[list(numbers)] = solution.offsets
         lengths = list(self.lengths)
-        rows = _blocks(self.rows, self.lengths)
-        shifts = _blocks(self.shifts, self.lengths)
-        solved_rows = _blocks(as_array(new_rows), new_lengths)
-        solved_shifts = _blocks(as_array(new_shifts), new_lengths)
+        rows = _split(self.rows, self.lengths)
+        shifts = _split(self.shifts, self.lengths)
+        new_rows = _split(solution.rows, solution.lengths)
+        new_shifts = _split(solution.shifts, solution.lengths)
         for position, number in enumerate(numbers):
-            lengths[number] = new_lengths[position]
-            rows[number] = solved_rows[position]
-            shifts[number] = solved_shifts[position]
+            lengths[number] = solution.lengths[position]
+            rows[number] = new_rows[position]
+            shifts[number] = new_shifts[position]
         return replace(
             self,
             planes=planes,
@@ -144,9 +138,10 @@ class GaussianDistances(Head):
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        linear, own = self.terms(self.centred(x))
-        scores = linear.add_(own, alpha=0.5)
-        temperatures = own.gather(1, scores.argmax(1, keepdim=True)).mul_(self.own_temperature)
+        linear, squares = self.terms(self.centred(x))
+        scores = linear.add_(squares, alpha=0.5)
+        nearest = scores.argmax(1, keepdim=True)
+        temperatures = squares.gather(1, nearest).mul_(self.own_temperature)
         return scores.div_(temperatures.add_(self.temperature))
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
@@ -155,12 +150,36 @@ class GaussianDistances(Head):
             return super().most_likely(x, order)
         centred = self.centred(x)
         assert isinstance(centred, torch.Tensor)
-        possible, linear = screened(self, centred)
-        found = possible.byte().argmax(1)
-        unsure = torch.nonzero(possible.sum(1) > 1)[:, 0]
-        scores = self._some_scores(centred[unsure], linear[unsure], possible[unsure])
-        found[unsure] = order[scores[:, order].argmax(1)]
-        return found
+        possible, linear = self.possible_classes(centred)
+        most_likely = possible.byte().argmax(1)
+        is_ambiguous = possible.sum(1) > 1
+        ambiguous = torch.nonzero(is_ambiguous)[:, 0]
+        scores = self._some_scores(centred[ambiguous], linear[ambiguous], possible[ambiguous])
+        positions = scores[:, order].argmax(1)
+        most_likely[ambiguous] = order[positions]
+        return most_likely
+
+    def possible_classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the classes that may have the highest score, by products in single precision.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_samples, d)
+            Centred samples.
+
+        Returns
+        -------
+        possible : Tensor of bool of shape (n_samples, C)
+            At least one class of each sample.
+        linear : Tensor of shape (n_samples, C)
+            The part of the scores that is computed in double precision.
+        """
+        linear, squares = self.terms(x, torch.float32)
+        scores = torch.add(linear, squares, alpha=0.5)
+        errors = score_errors(x, squares, *self._axes(x.device))
+        least = torch.sub(scores, errors).amax(1, keepdim=True)
+        # Values that overflow in single precision compare as false.
+        return ~(scores.add_(errors) < least), linear
 
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
@@ -189,22 +208,26 @@ class GaussianDistances(Head):
 
     def log_ratios(self, x: Rows) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""
-        linear, own = self.terms(self.centred(x))
-        return linear.add_(own, alpha=0.5)
+        linear, squares = self.terms(self.centred(x))
+        return linear.add_(squares, alpha=0.5)
 
     def own_lengths(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return the squared length of each sample in the own axes of one class."""
         centred = self.centred(x)
         assert isinstance(centred, torch.Tensor)
-        nothing = x.new_zeros((len(x), len(self.planes)))
-        chosen = torch.zeros_like(nothing, dtype=torch.bool).scatter_(1, classes[:, None], True)
-        halves = self._some_scores(centred, nothing, chosen)
-        return 2.0 * halves.gather(1, classes[:, None])[:, 0]
+        zeros = x.new_zeros((len(x), len(self.planes)))
+        columns = classes[:, None]
+        chosen = torch.zeros_like(zeros, dtype=torch.bool)
+        chosen.scatter_(1, columns, True)
+        halves = self._some_scores(centred, zeros, chosen)
+        return 2.0 * halves.gather(1, columns)[:, 0]
 
     def centred(self, x: Rows) -> Rows:
-        """Return samples less the centre, over the features that count."""
+        """Return samples minus the centre, over the features that count."""
         centre = as_tensor(self.centre, device=x.device)
-        return (x[:, : len(centre)] if isinstance(x, torch.Tensor) else x) - centre
+        if isinstance(x, torch.Tensor):
+            return x[:, : len(centre)] - centre
+        return x - centre
 
     def terms(
         self, x: Rows, dtype: torch.dtype = torch.float64
@@ -213,30 +236,43 @@ class GaussianDistances(Head):
 
         The products with own axes, which are most of the work, are computed in `dtype`.
         """
-        planes, offsets, rows, shifts = (
-            as_tensor(one, device=x.device)
-            for one in (self.planes, self.offsets, self.rows, self.shifts)
-        )
+        planes = as_tensor(self.planes, device=x.device)
+        offsets = as_tensor(self.offsets, device=x.device)
+        rows = as_tensor(self.rows, device=x.device)
+        shifts = as_tensor(self.shifts, device=x.device)
         linear = (x @ planes.T).add_(offsets)
-        own, samples = torch.zeros_like(linear), x.to(dtype) if isinstance(x, torch.Tensor) else x
-        for classes, lengths, part in _groups(self.lengths, len(x)):
-            responses = (samples @ rows[part].to(dtype).T).sub_(shifts[part].to(dtype)).square_()
-            own[:, classes.start : classes.stop] = _sums(responses, lengths)
-        return linear, own
+        squares = torch.zeros_like(linear)
+        if isinstance(x, torch.Tensor):
+            x = x.to(dtype)
+        for group in _groups(self.lengths, len(x)):
+            axes = rows[group.rows].to(dtype)
+            at_means = shifts[group.rows].to(dtype)
+            responses = x @ axes.T
+            responses.sub_(at_means)
+            responses.square_()
+            squares[:, group.classes] = _class_sums(responses, group.lengths)
+        return linear, squares
+
+    def _axes(self, device: torch.device) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]:
+        """Return the own axes of each class, and their shifts."""
+        rows = as_tensor(self.rows, device=device)
+        shifts = as_tensor(self.shifts, device=device)
+        lengths = list(self.lengths)
+        return torch.split(rows, lengths), torch.split(shifts, lengths)
 
     def _some_scores(
         self, x: torch.Tensor, linear: torch.Tensor, chosen: torch.Tensor
     ) -> torch.Tensor:
-        """Return s of centred samples and chosen classes, and of others minus infinity."""
-        rows, shifts = (
-            torch.split(as_tensor(one, device=x.device), list(self.lengths))
-            for one in (self.rows, self.shifts)
-        )
+        """Return s of centred samples and chosen classes, and minus infinity of other classes."""
+        rows, shifts = self._axes(x.device)
         scores = linear.masked_fill(~chosen, -torch.inf)
-        for c in torch.nonzero(chosen.any(0))[:, 0].tolist():
+        classes = torch.nonzero(chosen.any(0))[:, 0]
+        for c in classes.tolist():
             samples = torch.nonzero(chosen[:, c])[:, 0]
-            squares = (x[samples] @ rows[c].T).sub_(shifts[c]).square_()
-            scores[samples, c] += 0.5 * squares.sum(1)
+            responses = x[samples] @ rows[c].T
+            responses.sub_(shifts[c])
+            squares = responses.square_().sum(1)
+            scores[samples, c] += 0.5 * squares
         return scores
 
 
@@ -277,39 +313,143 @@ def fit_distances(
     NotPositiveDefiniteError
         If B or the system of a class cannot be factored.
     """
-    judged = gaussians
-    if covariance == "identity":
-        gaussians, shrinkage = gaussians.with_identity(), 0.0
+    moments = gaussians
+    is_identity = covariance == "identity"
+    if is_identity:
+        gaussians = gaussians.with_identity()
+        shrinkage = 0.0
     base = gaussians.shared_covariance(shrinkage, epsilon)
-    weights = gaussians.weights
-    centre = weights @ gaussians.means / weights.sum()
-    means = gaussians.means - centre
-    planes = base.solve(means)
-    offsets = -0.5 * torch.linalg.vecdot(planes, means)
-    own_temperature, is_normal = 0.0, temperature is not None
+    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
+    planes = base.solve(gaussians.means - centre)
+    is_normal = temperature is not None
+    own_temperature = 0.0
     if temperature is None:
-        temperature = _linear_temperature(judged, shrinkage, epsilon, base, planes)
-        known = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
-        own_temperature = _OWN_TEMPERATURE * known**0.25
-    rows, shifts, halves = _own_axes(gaussians, base, shrinkage, means)
-    return GaussianDistances(
-        as_array(centre),
-        as_array(planes),
-        as_array(offsets - halves if is_normal else offsets),
-        as_array(rows),
-        as_array(shifts),
-        gaussians.lengths if len(rows) else (0,) * len(weights),
-        temperature,
-        own_temperature,
-        base if keeps_base and covariance != "identity" else None,
-        shrinkage,
-        is_normal,
+        temperature = _linear_temperature(moments, shrinkage, epsilon, base, planes)
+        n_pooled = len(gaussians.penalties) * max(shrinkage, LEAST_SHARE)
+        own_temperature = _OWN_TEMPERATURE * n_pooled**0.25
+    kept_base = None
+    if keeps_base and not is_identity:
+        kept_base = base
+    distances = solve_distances(gaussians, base, shrinkage, is_normal=is_normal, planes=planes)
+    return replace(
+        distances, temperature=temperature, own_temperature=own_temperature, base=kept_base
     )
 
 
-def _blocks(array: Array, lengths: Sequence[int]) -> list[Array]:
-    """Return the rows of each class."""
-    return np.split(array, np.cumsum(lengths)[:-1])
+def solve_distances(
+    gaussians: ClassGaussians,
+    base: DiagonalPlusGram,
+    shrinkage: float,
+    *,
+    is_normal: bool = False,
+    planes: torch.Tensor | None = None,
+) -> GaussianDistances:
+    """Solve the distances at temperature 1, given B, with log-determinants if `is_normal`.
+
+    The rows of the classes may be overwritten. `planes` are the means, minus the weighted mean of
+    all, times the inverse of B; None computes them.
+    """
+    centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
+    means = gaussians.means - centre
+    solution = _solve_classes(gaussians, base, shrinkage, means, is_normal, planes)
+    return GaussianDistances(
+        as_array(centre),
+        solution.planes,
+        solution.offsets,
+        solution.rows,
+        solution.shifts,
+        solution.lengths,
+        temperature=1.0,
+        own_temperature=0.0,
+        shrinkage=shrinkage,
+        is_normal=is_normal,
+    )
+
+
+class _ClassSolution(NamedTuple):
+    """Attributes of `GaussianDistances` that follow from some classes and B."""
+
+    planes: Array
+    offsets: Array
+    rows: Array
+    shifts: Array
+    lengths: tuple[int, ...]
+
+
+def _solve_classes(
+    gaussians: ClassGaussians,
+    base: DiagonalPlusGram,
+    shrinkage: float,
+    means: torch.Tensor,
+    is_normal: bool,
+    planes: torch.Tensor | None = None,
+) -> _ClassSolution:
+    r"""Solve the parts of the scores that belong to each class, given B and the centred means.
+
+    .. math:: s_c(x) = w_c^\top x + b_c + \tfrac12 \|R_c x - t_c\|^2 , \qquad
+              w_c = B^{-1} \mu_c , \qquad b_c = -\tfrac12 w_c^\top \mu_c , \qquad
+              t_c = R_c \mu_c .
+
+    The rows of the classes are overwritten. `planes`, the w, are solved unless they are given.
+    """
+    if planes is None:
+        planes = base.solve(means)
+    offsets = -0.5 * torch.linalg.vecdot(planes, means)
+    lengths = gaussians.lengths
+    if shrinkage == 1.0:
+        rows = gaussians.rows[:0]
+        shifts = means[:0, 0]
+        lengths = (0,) * len(lengths)
+    else:
+        log_determinants = _replace_by_own_axes(gaussians, base, shrinkage)
+        rows = gaussians.rows
+        shifts = _own_shifts(rows, lengths, means)
+        if is_normal:
+            offsets = offsets - 0.5 * log_determinants
+    return _ClassSolution(
+        as_array(planes), as_array(offsets), as_array(rows), as_array(shifts), lengths
+    )
+
+
+def _replace_by_own_axes(
+    gaussians: ClassGaussians, base: DiagonalPlusGram, shrinkage: float
+) -> torch.Tensor:
+    r"""Replace the rows of each class by its own axes, and return log-determinants.
+
+    .. math:: R_c = L_c^{-1} U_c B^{-1} , \qquad L_c L_c^\top = I + U_c B^{-1} U_c^\top , \qquad
+              U_c^\top U_c = (1 - \rho) \Sigma_c .
+
+    The result, of shape (C,), holds :math:`\log \det L_c L_c^\top`. The axes overwrite the rows,
+    because they can take gigabytes.
+    """
+    log_determinants = torch.zeros_like(gaussians.weights)
+    n_classes, n_features = gaussians.means.shape
+    for group in _groups(gaussians.lengths, n_features):
+        group_rows = gaussians.rows[group.rows]
+        rows = torch.split(group_rows, group.lengths)
+        solved_rows = torch.split(base.solve(group_rows), group.lengths)
+        numbers = range(n_classes)[group.classes]
+        for c, axes, solved in zip(numbers, rows, solved_rows, strict=True):
+            share = (1.0 - shrinkage) / gaussians.weights[c]
+            scale = share.sqrt()
+            system = axes @ solved.T
+            system.mul_(scale.square())
+            system.diagonal().add_(1.0)
+            lower = cholesky(system, name=f"the covariance of class {c}")
+            solved *= scale
+            torch.linalg.solve_triangular(lower, solved, upper=False, out=axes)
+            logarithms = lower.diagonal().log()
+            log_determinants[c] = 2.0 * logarithms.sum()
+    return log_determinants
+
+
+def _own_shifts(rows: torch.Tensor, lengths: tuple[int, ...], means: torch.Tensor) -> torch.Tensor:
+    """Return the responses of own axes to the centred mean of their class."""
+    shifts = torch.empty_like(rows[:, 0])
+    blocks = torch.split(rows, list(lengths))
+    for axes, mean, shift in zip(blocks, means, torch.split(shifts, list(lengths)), strict=True):
+        torch.mv(axes, mean, out=shift)
+    return shifts
 
 
 def _linear_temperature(
@@ -321,51 +461,54 @@ def _linear_temperature(
 ) -> float:
     """Return T_B, given B and the centred means times its inverse."""
     left_out = LeftOutSamples(gaussians)
-    if not shrinkage:
+    if shrinkage == 0.0:
         # Without a pooled covariance in B, left-out samples are judged in that and the ridge.
-        base, shrinkage = gaussians.shared_covariance(1.0, epsilon), 1.0
-        planes = base.solve(left_out.means)
-    return left_out.cross_entropy(base, planes, shrinkage)[1]
+        metric = left_out.metric(gaussians.shared_covariance(1.0, epsilon))
+    else:
+        metric = left_out.metric(base, planes, shrinkage)
+    _, temperature = left_out.cross_entropy(metric)
+    return temperature
 
 
-def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[tuple[range, list[int], slice]]:
-    """Yield some classes at a time, their numbers of rows, and the positions of these rows.
+class _Group(NamedTuple):
+    """Consecutive classes, their rows, and their numbers of rows."""
 
-    Their products with `n_others` vectors take limited memory, however many classes there are.
+    classes: slice
+    rows: slice
+    lengths: list[int]
+
+
+def _groups(lengths: tuple[int, ...], n_others: int) -> Iterator[_Group]:
+    """Yield some classes at a time.
+
+    The products of their rows with `n_others` vectors take limited memory, however many classes
+    there are.
     """
-    together = max(1, NUMBERS_TOGETHER // max(1, n_others * max(lengths, default=0)))
-    for first in range(0, len(lengths), together):
-        classes = range(len(lengths))[first : first + together]
-        some, start = [lengths[c] for c in classes], sum(lengths[:first])
-        yield classes, some, slice(start, start + sum(some))
+    most_numbers = n_others * max(lengths, default=0)
+    n_together = max(1, NUMBERS_TOGETHER // max(1, most_numbers))
+    first_row = 0
+    for first in range(0, len(lengths), n_together):
+        stop = min(first + n_together, len(lengths))
+        group_lengths = list(lengths[first:stop])
+        stop_row = first_row + sum(group_lengths)
+        yield _Group(slice(first, stop), slice(first_row, stop_row), group_lengths)
+        first_row = stop_row
 
 
-def _sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
+def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
     """Return the sums over the columns of each class; classes of one length are summed together."""
-    runs = [(len(list(same)), length) for length, same in groupby(lengths)]
-    parts = torch.split(squares, [n * length for n, length in runs], 1)
-    sums = [part.reshape(part.shape[0], *run).sum(2) for part, run in zip(parts, runs, strict=True)]
+    sums = []
+    first = 0
+    for length, equal_lengths in groupby(lengths):
+        n_classes = len(list(equal_lengths))
+        stop = first + n_classes * length
+        columns = squares[:, first:stop]
+        sums.append(columns.reshape(len(squares), n_classes, length).sum(2))
+        first = stop
     return torch.cat(sums, 1)
 
 
-def _own_axes(
-    gaussians: ClassGaussians, base: DiagonalPlusGram, shrinkage: float, means: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return own axes, their responses to the means, and halves of the log-determinants."""
-    halves = torch.zeros_like(gaussians.weights)
-    if shrinkage == 1.0:
-        return gaussians.rows[:0], means[:0, 0], halves
-    shifts = torch.split(torch.empty_like(gaussians.rows[:, 0]), list(gaussians.lengths))
-    for classes, lengths, part in _groups(gaussians.lengths, means.shape[1]):
-        rows = gaussians.rows[part]
-        both = (torch.split(one, lengths) for one in (rows, base.solve(rows)))
-        for c, own, solved in zip(classes, *both, strict=True):
-            factor = ((1.0 - shrinkage) / gaussians.weights[c]).sqrt()
-            system = (own @ solved.T).mul_(factor.square())
-            system.diagonal().add_(1.0)
-            lower = cholesky(system, name=f"the covariance of class {c}")
-            solved *= factor
-            torch.linalg.solve_triangular(lower, solved, upper=False, out=own)
-            torch.mv(own, means[c], out=shifts[c])
-            halves[c] = lower.diagonal().log().sum()
-    return gaussians.rows, torch.cat(shifts), halves
+def _split(array: Array, lengths: Sequence[int]) -> list[Array]:
+    """Return the rows of each class."""
+    stops = np.cumsum(lengths)
+    return np.split(array, stops[:-1])

@@ -78,36 +78,53 @@ class ClassGaussians:
         """Stack the moments of some features; None sets their penalties to 1."""
         if penalties is None:
             penalties = np.ones(len(columns))
-        seen, lengths = as_slice(columns), [one.rank for one in moments]
+        seen = as_slice(columns)
+        lengths = tuple(each.rank for each in moments)
+        weights = np.empty(len(moments))
+        counts = np.empty(len(moments))
+        means = np.empty((len(moments), len(columns)))
+        residuals = np.empty_like(means)
         # Torch allocates, because NumPy's large pages made the solution 3 % slower.
         shape = sum(lengths), len(columns)
         rows = torch.empty(shape, dtype=torch.float64, device="cpu")
-        for one, part in zip(moments, torch.split(rows, lengths), strict=True):
-            one.columns(seen, out=part.numpy())
+        factors = torch.split(rows, list(lengths))
+        for c, (each, factor) in enumerate(zip(moments, factors, strict=True)):
+            each.columns(seen, out=factor.numpy())
+            weights[c] = each.weight
+            counts[c] = each.n_samples
+            means[c] = each.mean[seen]
+            residuals[c] = each.residual[seen]
         rows = rows.to(device)
+        gram = None
+        if len(rows) >= len(columns):
+            gram = lower_gram(rows.T)
         # Class by class, because the squares of all rows may not fit into memory.
-        energies = [column_energies(part) for part in torch.split(rows, lengths)]
+        energies = map(column_energies, torch.split(rows, list(lengths)))
         return cls(
-            weights=as_tensor([one.weight for one in moments], device=device),
-            counts=as_tensor([one.n_samples for one in moments], device=device),
-            means=as_tensor(np.stack([one.mean[seen] for one in moments]), device=device),
+            weights=as_tensor(weights, device=device),
+            counts=as_tensor(counts, device=device),
+            means=as_tensor(means, device=device),
             rows=rows,
-            lengths=tuple(lengths),
-            residuals=as_tensor(np.stack([one.residual[seen] for one in moments]), device=device),
+            lengths=lengths,
+            residuals=as_tensor(residuals, device=device),
             penalties=as_tensor(penalties, device=device),
-            energies=torch.stack(energies),
-            gram=lower_gram(rows.T) if len(rows) >= len(columns) else None,
+            energies=torch.stack(list(energies)),
+            gram=gram,
             seed=seed,
         )
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""
-        return torch.split(self.rows, list(self.lengths))
+        lengths = list(self.lengths)
+        return torch.split(self.rows, lengths)
 
     def first(self, n_features: int) -> "ClassGaussians":
         """Return the same classes over the first features alone."""
         if n_features == len(self.penalties):
             return self
+        gram = self.gram
+        if gram is not None:
+            gram = gram[:n_features, :n_features]
         return replace(
             self,
             means=self.means[:, :n_features],
@@ -115,43 +132,46 @@ class ClassGaussians:
             residuals=self.residuals[:, :n_features],
             penalties=self.penalties[:n_features],
             energies=self.energies[:, :n_features],
-            gram=None if self.gram is None else self.gram[:n_features, :n_features],
+            gram=gram,
         )
 
     def spreads(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the scatter of each feature within classes and between means, and its energy."""
-        centre = self.weights @ self.means / self.weights.sum()
-        within = self.energies.sum(0) + self.residuals.sum(0)
-        between = self.weights @ (self.means - centre).square()
-        return within, between, self.weights @ self.means.square()
+        """Return the scatter of each feature within classes and between means, and its energy.
 
-    def with_penalties(self, blocks: Blocks, energy: float | None) -> "ClassGaussians":
-        """Return the classes with penalties by an energy of the inputs.
-
-        The penalty of an input is its variance within the classes plus the median variance of all
-        inputs, so the unit of an input has little influence. The inputs have `energy` times the
-        weight of the shared band; None sets the penalties of both to 1, so that a pair depends on
-        its two classes alone. All trained neurons together weigh as much as all other features,
-        times the share of samples beyond the first of each class.
+        The energy is the weighted sum of the squared class means.
         """
-        within, between, sizes = self.spreads()
-        penalties, fixed = torch.ones_like(within), slice(0, blocks.n_fixed)
-        if energy is not None:
-            inputs = within[: blocks.n_inputs]
-            least = ENERGY_ROUNDING * sizes[: blocks.n_inputs]
-            varying = inputs[inputs > least.clamp_min(LEAST_ENERGY * self.weights.sum())]
-            if len(varying):
-                own = inputs + varying.median()
-                # The sum of the spreads stays as it is.
-                penalties[: blocks.n_inputs] = own * ((inputs / own).sum() / inputs.sum())
-            penalties[blocks.n_inputs : blocks.n_fixed] = energy
-        spread = (within + between) / penalties
-        trained, rest = spread[blocks.n_fixed :].sum(), spread[fixed].sum()
-        rounding = ENERGY_ROUNDING * (rest + (sizes / penalties)[fixed].sum())
-        if trained > rounding and rest > 0.0:
-            # A neuron that was fitted to a single sample says nothing of other samples.
-            known = 1.0 - len(self.counts) / self.counts.sum()
-            penalties[blocks.n_fixed :] = trained / rest / known.clamp_min(LENGTH_ROUNDING)
+        weights = self.weights
+        means = self.means
+        centre = weights @ means / weights.sum()
+        deviations = means - centre
+        within = self.energies.sum(0) + self.residuals.sum(0)
+        between = weights @ deviations.square()
+        energy = weights @ means.square()
+        return within, between, energy
+
+    def weigh_blocks(self, blocks: Blocks, input_energy: float | None) -> "ClassGaussians":
+        """Return the classes with the penalties of the inputs, the shared and the trained bands.
+
+        The inputs have `input_energy` times the weight of the shared band. None sets the penalties
+        of both to 1, so that a pair depends on its two classes alone.
+        """
+        within, between, energy = self.spreads()
+        penalties = torch.ones_like(within)
+        if input_energy is not None:
+            inputs = slice(0, blocks.n_inputs)
+            rounding = ENERGY_ROUNDING * energy[inputs]
+            rounding.clamp_min_(LEAST_ENERGY * self.weights.sum())
+            penalties[inputs] = _input_penalties(within[inputs], rounding)
+            penalties[blocks.n_inputs : blocks.n_fixed] = input_energy
+        sizes = energy / penalties
+        spreads = (within + between) / penalties
+        n_beyond_first = self.counts.sum() - len(self.counts)
+        penalties[blocks.n_fixed :] = _trained_penalty(
+            spread=spreads[blocks.n_fixed :].sum(),
+            fixed_spread=spreads[: blocks.n_fixed].sum(),
+            fixed_size=sizes[: blocks.n_fixed].sum(),
+            share_beyond_first=n_beyond_first / self.counts.sum(),
+        )
         return replace(self, penalties=penalties)
 
     def shared_covariance(
@@ -164,18 +184,22 @@ class ClassGaussians:
         with the shrinkage :math:`\rho`, the penalties P, the unit v of the ridge, and the mean
         variance :math:`\bar{D}` outside the kept axes. The result is multiplied by `times`.
         """
-        weights = self.weights
-        diagonal = times * (
-            epsilon * self.ridge_unit() * self.penalties
-            + shrinkage * self.residuals.sum(0) / weights.sum()
-            + (1.0 - shrinkage) * (self.residuals / weights[:, None]).mean(0)
-        )
+        total = self.weights.sum()
+        ridge = epsilon * self.ridge_unit() * self.penalties
+        pooled_outside = self.residuals.sum(0) / total
+        mean_outside = (self.residuals / self.weights[:, None]).mean(0)
+        diagonal = ridge + shrinkage * pooled_outside + (1.0 - shrinkage) * mean_outside
+        rows = self.rows
+        gram = self.gram
+        if shrinkage == 0.0:
+            rows = rows[:0]
+            gram = None
         return DiagonalPlusGram(
-            diagonal,
-            self.rows if shrinkage else self.rows[:0],
+            times * diagonal,
+            rows,
             name="the pooled covariance",
-            scale=times * shrinkage / float(weights.sum()),
-            gram=self.gram if shrinkage else None,
+            scale=times * shrinkage / float(total),
+            gram=gram,
         )
 
     def relative_square(self) -> float:
@@ -183,21 +207,25 @@ class ClassGaussians:
 
         The penalties weight the features, and the parts outside the kept axes do not count.
         """
-        energy = (self.energies.sum(0) / self.penalties).sum()
-        if not energy > 0.0:
+        trace = (self.energies.sum(0) / self.penalties).sum()
+        if not trace > 0.0:
             return 0.0
         root = self.penalties.rsqrt()
         if self.gram is None:
             gram = lower_gram(self.rows * root)
         else:
             gram = self.gram * root * root[:, None]
-        # Energies may be as large as 1e160, and their squares overflow.
-        lower = (gram / energy).tril()
-        return float(2.0 * lower.square().sum() - lower.diagonal().square().sum())
+        # Traces may be as large as 1e160, and their squares overflow.
+        lower = (gram / trace).tril()
+        squares = lower.square().sum()
+        squares_on_diagonal = lower.diagonal().square().sum()
+        return float(2.0 * squares - squares_on_diagonal)
 
     def with_identity(self) -> "ClassGaussians":
         """Return the classes with the identity, times the mean variance, as covariance."""
-        unit = self.weights.new_ones(()) if self.absolute_ridge else self.pooled_variance()
+        unit = self.pooled_variance()
+        if self.absolute_ridge:
+            unit = torch.ones_like(unit)
         return replace(
             self,
             rows=self.rows[:0],
@@ -209,12 +237,16 @@ class ClassGaussians:
 
     def mean_variances(self) -> torch.Tensor:
         """Return the mean of variances over penalties of each class, of shape (C,)."""
-        spreads = (self.energies + self.residuals) / self.penalties
-        return spreads.sum(1) / self.weights / len(self.penalties)
+        penalties = self.penalties
+        scatters = self.energies + self.residuals
+        spreads = (scatters / penalties).sum(1)
+        return spreads / self.weights / len(penalties)
 
     def ridge_unit(self) -> torch.Tensor:
         """Return the unit of a ridge that all classes share, of shape ()."""
-        return self.weights.new_tensor(0.5) if self.absolute_ridge else self.pooled_variance()
+        if self.absolute_ridge:
+            return self.weights.new_tensor(0.5)
+        return self.pooled_variance()
 
     def pooled_variance(self) -> torch.Tensor:
         """Return the mean of variances within classes over penalties, positive and of shape ().
@@ -222,13 +254,50 @@ class ClassGaussians:
         If no class has any spread, the variance between the classes replaces it. If that is zero
         too, the result is the energy of the features, or 1 if all features are zero.
         """
-        share = self.weights / self.weights.sum()
-        within = share @ self.mean_variances()
+        shares = self.weights / self.weights.sum()
+        within = shares @ self.mean_variances()
         if within > LEAST_ENERGY:
             return within
-        energy = share @ (self.means.square() / self.penalties).mean(1)
-        centre = share @ self.means
-        between = share @ ((self.means - centre).square() / self.penalties).mean(1)
-        if between > (ENERGY_ROUNDING * energy).clamp_min(LEAST_ENERGY):
+        energy = shares @ (self.means.square() / self.penalties).mean(1)
+        deviations = self.means - shares @ self.means
+        between = shares @ (deviations.square() / self.penalties).mean(1)
+        rounding = (ENERGY_ROUNDING * energy).clamp_min(LEAST_ENERGY)
+        if between > rounding:
             return between
-        return energy if energy > LEAST_ENERGY else torch.ones_like(energy)
+        if energy > LEAST_ENERGY:
+            return energy
+        return torch.ones_like(energy)
+
+
+def _input_penalties(within: torch.Tensor, rounding: torch.Tensor) -> torch.Tensor:
+    r"""Return the penalties of the inputs, given their scatters within the classes.
+
+    .. math:: P_j \propto w_j + \mathrm{median}(w) , \qquad \sum_j w_j / P_j = \sum_j w_j ,
+
+    with the lower median of the scatters w above their rounding errors, so the unit of an input has
+    little influence.
+    """
+    varying = within[within > rounding]
+    if not len(varying):
+        return torch.ones_like(within)
+    penalties = within + varying.median()
+    return penalties * ((within / penalties).sum() / within.sum())
+
+
+def _trained_penalty(
+    spread: torch.Tensor,
+    fixed_spread: torch.Tensor,
+    fixed_size: torch.Tensor,
+    share_beyond_first: torch.Tensor,
+) -> torch.Tensor:
+    r"""Return the penalty of all trained neurons.
+
+    .. math:: P = \frac{t}{f \, (1 - C / n)} .
+
+    Their spread t then is that of all other features, f, times the share of the samples beyond the
+    first of each class: a neuron that was fitted to one sample tells nothing about other samples.
+    """
+    rounding = ENERGY_ROUNDING * (fixed_spread + fixed_size)
+    if not (spread > rounding and fixed_spread > 0.0):
+        return torch.ones_like(spread)
+    return spread / fixed_spread / share_beyond_first.clamp_min(LENGTH_ROUNDING)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -26,16 +26,25 @@ Rows = torch.Tensor | SparseRows
 class Choice(NamedTuple):
     """Values that a head is solved with.
 
-    `input_energy` is the energy of the inputs as a multiple of the shared band's, or None for the
-    class separation; `shrinkage` is rho, and `epsilon` the ridge relative to the mean variance
-    within classes. Only classes that are Gaussian in the inputs, which then count alone, have a
-    `temperature`.
+    Attributes
+    ----------
+    input_energy : float or None
+        Energy of the inputs as a multiple of the shared band's, or None if both have no penalties.
+    shrinkage : float
+        rho.
+    epsilon : float
+        Ridge relative to the mean variance within classes.
+    temperature : float or None
+        Temperature of Gaussian densities, for which the inputs count alone; None otherwise.
+    candidate : {"given", "pooled", "densities"}
+        The winner, or "given" if nothing was open.
     """
 
     input_energy: float | None
     shrinkage: float
     epsilon: float
     temperature: float | None = None
+    candidate: Literal["given", "pooled", "densities"] = "given"
 
 
 class Head(ABC):

@@ -5,21 +5,22 @@ docs/theory/default.rst ("How shrinkage, ridge and energy are chosen") has the f
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch.nn.functional import pad
 from torch.quasirandom import SobolEngine
 
 from ..device import as_tensor
 from ..features.shared_band import SharedBand
-from ..linalg import SUM_ROUNDING, DiagonalPlusGram, cholesky, symmetric_root
+from ..linalg import SUM_ROUNDING, DiagonalPlusGram, symmetric_root
 from .gaussians import ClassGaussians
 
 __all__ = [
     "LEAST_SHARE",
     "LeftOutSamples",
-    "best_densities",
+    "Metric",
     "dispersion",
     "first_of_least",
     "normal_draws",
@@ -31,10 +32,6 @@ _N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
-
-# Grid of the Gaussian candidates: shrinkages of the class covariances, and ridges of B relative to
-# the mean variance.
-_SHRINKAGES, _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01), (0.01, 3.0)
 
 # Difference of two cross-entropies that counts as rounding. Candidates within it are equal, and
 # the first one of them is chosen.
@@ -56,9 +53,9 @@ def normal_draws(
     engine = SobolEngine(n_columns, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     # The first point has the default precision of torch, which users may set.
     engine.fast_forward(1)  # type: ignore[no-untyped-call]
-    # A point may be 0 or 1 but for 30 binary digits.
-    points = engine.draw(n_draws, dtype=torch.float64).clamp(2.0**-31, 1.0 - 2.0**-31)
-    draws = torch.special.ndtri(points)
+    points = engine.draw(n_draws, dtype=torch.float64)
+    # Points have 30 binary digits, so they may be 0 or 1.
+    draws = torch.special.ndtri(points.clamp(2.0**-31, 1.0 - 2.0**-31))
     return torch.cat([draws, -draws]).to(device)
 
 
@@ -69,174 +66,296 @@ class LeftOutSamples:
     ----------
     gaussians : ClassGaussians
         All classes.
-    classes : list of int
-        The classes that are judged, of two samples or more; none without an opponent.
     means : Tensor of shape (C, d)
         Means of all classes, centred.
+    off_centre : Tensor of shape (d,)
+        Point near the centre to which no two classes have the same distance.
+    classes : list of int
+        The classes that are judged, of two samples or more; none without an opponent.
     """
 
     def __init__(self, gaussians: ClassGaussians) -> None:
-        self.gaussians, weights = gaussians, gaussians.weights
-        self.means = gaussians.means - weights @ gaussians.means / weights.sum()
+        weights = gaussians.weights
+        centre = weights @ gaussians.means / weights.sum()
+        self.gaussians = gaussians
+        self.means = gaussians.means - centre
         self.off_centre = _off_centre(self.means)
         self._n_opponents = min(_N_JUDGED, len(weights) - 1)
-        # Weights may sum up to two but for rounding.
-        able = torch.nonzero(gaussians.counts >= 2.0 - 1e-9)[:, 0]
-        if len(able) > _N_JUDGED:
-            # At even steps from central to remote classes.
-            remote = (self.means[able] - self.off_centre).square().sum(1).argsort()
-            able = able[remote[torch.linspace(0, len(able) - 1, _N_JUDGED).round().long()]]
-        self.classes: list[int] = able.tolist() if self._n_opponents else []
+        self.classes = self._judged_classes()
 
-    def cross_entropy(
-        self, base: DiagonalPlusGram, planes: torch.Tensor, share: float = 1.0
-    ) -> tuple[float, float]:
+    @cached_property
+    def _draws(self) -> torch.Tensor:
+        """Normal numbers, one for each opponent."""
+        return normal_draws(self.gaussians.seed, self._n_opponents, self.means.device)
+
+    def _judged_classes(self) -> list[int]:
+        """Return the classes that are judged, at even steps from central to remote classes."""
+        if self._n_opponents == 0:
+            return []
+        # The total weight of two samples may be slightly below 2 after rounding.
+        classes = torch.nonzero(self.gaussians.counts >= 2.0 - 1e-9)[:, 0]
+        n_classes = len(classes)
+        if n_classes > _N_JUDGED:
+            deviations = self.means[classes] - self.off_centre
+            squared_lengths = deviations.square().sum(1)
+            from_central = squared_lengths.argsort()
+            steps = torch.linspace(0, n_classes - 1, _N_JUDGED)
+            positions = steps.round().long()
+            classes = classes[from_central[positions]]
+        numbers: list[int] = classes.tolist()
+        return numbers
+
+    def metric(
+        self, base: DiagonalPlusGram, planes: torch.Tensor | None = None, share: float = 1.0
+    ) -> "Metric":
+        """Return the metric of B, the matrix `base` divided by the share in it.
+
+        The share is that of the pooled covariance. `planes` are the centred means times the inverse
+        of `base`; None computes them.
+        """
+        if planes is None:
+            planes = base.solve(self.means)
+        return Metric(self.gaussians.parts(), base, planes, share)
+
+    def cross_entropy(self, metric: "Metric", limit: float = math.inf) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `base` is B times the share of the pooled covariance in it, and `planes` are the centred
-        means times its inverse. The result is 0 and 1 without a class to judge and an opponent.
+        The result is 0 and 1 without a class to judge and an opponent. The cross-entropy is
+        infinite as soon as the first classes alone exceed the `limit`.
         """
         if not self.classes:
             return 0.0, 1.0
-        draws = normal_draws(self.gaussians.seed, self._n_opponents, planes.device)
-        counts, margins = self.gaussians.counts, []
-        for c in self.classes:
-            n, (apart, nearest) = counts[c], self.nearest(c, planes)
-            h, root = self.spread(c, base, planes[c] - planes[nearest])
-            h, apart, root = share * h, share * apart, share * root
-            u, k = draws @ root, n / (n - 1.0) / counts.sum()
-            # Weights below one make h too large.
-            h = h.clamp_max((1.0 - LEAST_SHARE) / k)
-            left = 1.0 - k * h
-            own = (n / (n - 1.0)).square() * h / left
-            margins.append(0.5 * (h + 2.0 * u + apart + k * (h + u).square() / left - own))
+        weights = self.gaussians.weights[self.classes]
+        margins = []
+        for n_judged, c in enumerate(self.classes, 1):
+            margins.append(self._margins(c, metric))
+            if limit < math.inf:
+                entropy, _ = self.least_cross_entropy(margins)
+                if entropy * weights[:n_judged].sum() > limit * weights.sum():
+                    return math.inf, 1.0
         return self.least_cross_entropy(margins)
+
+    def _margins(self, c: int, metric: "Metric") -> torch.Tensor:
+        r"""Return halves of :math:`D_r - D_c` for draws of samples of class c, (n_draws, k).
+
+        The squared distances of a left-out sample from its own class and from another class are
+
+        .. math:: D_c = \Bigl(\frac{n}{n - 1}\Bigr)^2 \frac{h}{g} , \qquad
+                  D_r = h + 2 u_r + \|\mu_c - \mu_r\|^2 + \frac{k (h + u_r)^2}{g} , \qquad
+                  k = \frac{n}{(n - 1) N} , \qquad g = 1 - k h .
+        """
+        counts = self.gaussians.counts
+        planes = metric.planes
+        share = metric.share
+        n = counts[c]
+        growth = n / (n - 1.0)
+        k = growth / counts.sum()
+        gaps, nearest = self.nearest(c, planes)
+        root = self.root(c, planes[c] - planes[nearest])
+        u = self._draws @ (share * root)
+        h = share * self.mean_length(c, metric)
+        # Weights below one make h too large.
+        most = (1.0 - LEAST_SHARE) / k
+        h = h.clamp_max(most)
+        g = 1.0 - k * h
+        from_own = growth.square() * h / g
+        grown = k * (h + u).square() / g
+        from_others = h + 2.0 * u + share * gaps + grown
+        return 0.5 * (from_others - from_own)
 
     def least_cross_entropy(self, margins: list[torch.Tensor]) -> tuple[float, float]:
         """Return the least cross-entropy over temperatures, and its temperature.
 
-        `margins` has the logits of each class that is judged less those of k others, for draws of
-        its samples: tensors of shape (n_draws, k).
+        `margins` has the logits of the first judged classes minus those of k other classes, for
+        draws of their samples: tensors of shape (n_draws, k).
         """
-        logits = pad(-torch.stack(margins), (1, 0))
-        weights = self.gaussians.weights[self.classes]
+        stacked_margins = torch.stack(margins)
+        logits = pad(-stacked_margins, (1, 0))
+        classes = self.classes[: len(margins)]
+        weights = self.gaussians.weights[classes]
+        shares = weights / weights.sum()
         # Classes that coincide have no margin but rounding.
-        scale = logits[..., 1:].abs().median().clamp_min(LEAST_SHARE)
-        scales = scale * _TEMPERATURES.to(scale.device)
-        entropies = torch.stack([(logits / one).logsumexp(-1).mean(-1) for one in scales])
-        entropies = entropies @ weights / weights.sum()
-        least = first_of_least(entropies.tolist())
-        return float(entropies[least]), float(scales[least])
+        typical_margin = stacked_margins.abs().median()
+        typical_margin = typical_margin.clamp_min(LEAST_SHARE)
+        temperatures = typical_margin * _TEMPERATURES.to(logits.device)
+        entropies = []
+        for temperature in temperatures:
+            losses = (logits / temperature).logsumexp(-1)
+            mean_losses = losses.mean(-1)
+            entropies.append(mean_losses @ shares)
+        position = first_of_least(torch.stack(entropies).tolist())
+        entropy = float(entropies[position])
+        return entropy, float(temperatures[position])
 
-    def spread(
-        self, c: int, base: DiagonalPlusGram, functions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the mean squared length of the samples of a class in the inverse of `base`.
+    def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
+        """Return the mean squared length of the samples of a class in the inverse of `base`."""
+        gaussians = self.gaussians
+        rows = gaussians.parts()[c]
+        products = rows * metric.solved_rows(c)
+        return products.sum() / gaussians.weights[c]
 
-        The second result is the symmetric root of the covariance of k linear functions of them.
-        """
-        rows, weight = self.gaussians.parts()[c], self.gaussians.weights[c]
-        products = rows @ functions.T
-        root = symmetric_root(products.T @ products / weight)
-        return (rows * base.solve(rows)).sum() / weight, root
+    def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
+        """Return the symmetric root of the covariance of k linear functions in a class."""
+        gaussians = self.gaussians
+        rows = gaussians.parts()[c]
+        values = rows @ functions.T
+        covariance = values.T @ values / gaussians.weights[c]
+        return symmetric_root(covariance)
 
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
-        gaps = torch.linalg.vecdot(self.means[c] - self.means, planes[c] - planes)
-        # Classes at equal distances are told apart by where they lie, and not by their numbers.
-        order = gaps + 2.0 * (planes @ self.off_centre)
+        differences = self.means[c] - self.means
+        gaps = torch.linalg.vecdot(differences, planes[c] - planes)
+        # The position of a class decides between equal distances, and not its number.
+        towards_point = planes @ self.off_centre
+        order = gaps + 2.0 * towards_point
         order[c] = torch.inf
-        others = order.topk(self._n_opponents, largest=False).indices
-        return gaps[others], others
+        nearest = order.topk(self._n_opponents, largest=False).indices
+        return gaps[nearest], nearest
+
+
+class Metric:
+    """The metric of B, with the means and the rows of the classes times its inverse.
+
+    Attributes
+    ----------
+    base : DiagonalPlusGram
+        B times the share of the pooled covariance in it.
+    planes : Tensor of shape (C, d)
+        Centred means times the inverse of `base`.
+    share : float
+        The share.
+    """
+
+    def __init__(
+        self,
+        rows: tuple[torch.Tensor, ...],
+        base: DiagonalPlusGram,
+        planes: torch.Tensor,
+        share: float,
+    ) -> None:
+        self.base = base
+        self.planes = planes
+        self.share = share
+        self._rows = rows
+        self._solved = dict[int, torch.Tensor]()
+
+    def solved_rows(self, c: int) -> torch.Tensor:
+        """Return the rows of a class times the inverse of `base`, solved at the first call."""
+        if c not in self._solved:
+            self._solved[c] = self.base.solve(self._rows[c])
+        return self._solved[c]
 
 
 def _off_centre(means: torch.Tensor) -> torch.Tensor:
     """Return a point near the origin that tells centred class means at equal distances apart."""
-    size = means.square().mean().sqrt()
+    mean_square = means.square().mean()
+    length = _OFF_CENTRE * mean_square.sqrt()
     positions = torch.arange(means.shape[1], dtype=means.dtype, device=means.device)
     # These cosines have no regularity that means may share.
-    return _OFF_CENTRE * size * torch.cos(positions)
+    return length * torch.cos(positions)
 
 
 def first_of_least(entropies: Sequence[float]) -> int:
-    """Return the position of the first cross-entropy that is the least one but for rounding."""
-    least = min(entropies)
-    return next(i for i, one in enumerate(entropies) if one <= least + _ENTROPY_ROUNDING)
-
-
-def best_densities(
-    left_out: LeftOutSamples, inputs: ClassGaussians, planes: torch.Tensor
-) -> tuple[float, float, float, float]:
-    """Return the least left-out cross-entropy of Gaussian densities of all classes' inputs.
-
-    Its shrinkage, ridge of B and temperature follow. `planes` are the centred means times the
-    inverse of a B, by which opponents are near.
-    """
-    weights = inputs.weights[:, None, None]
-    parts = torch.stack([rows.T @ rows for rows in inputs.parts()])
-    covariances = (parts + torch.diag_embed(inputs.residuals)) / weights
-    pooled = (weights * covariances).sum(0) / weights.sum()
-    unit = torch.diag(inputs.pooled_variance() * inputs.penalties)
-    draws, found = normal_draws(inputs.seed, len(pooled) + 1, pooled.device), []
-    samples = {}
-    for c in left_out.classes:
-        samples[c] = draws[:, :-1] @ symmetric_root(covariances[c])
-    for ridge, shrinkage in product(_RIDGES, _SHRINKAGES):
-        shared = shrinkage * (pooled + ridge * unit)
-        roots = cholesky((1.0 - shrinkage) * covariances + shared, name="a class covariance")
-        logs, margins = 2.0 * roots.diagonal(dim1=1, dim2=2).log().sum(1), []
-        for c, z in samples.items():
-            _, opponents = left_out.nearest(c, planes)
-            gaps = z + (inputs.means[c] - inputs.means[opponents])[:, None]
-            others = _squared_lengths(roots[opponents], gaps) + logs[opponents, None]
-            n, k = inputs.counts[c], inputs.counts[c] / (inputs.counts[c] - 1.0)
-            root = cholesky((1.0 - shrinkage) * k * covariances[c] + shared, name="a covariance")
-            own = _squared_lengths(root, z)
-            # The share of the covariance along a sample that the sample makes up.
-            leverage = (1.0 - shrinkage) * k / (n - 1.0) * own.mean()
-            left = (1.0 - leverage).clamp_min(LEAST_SHARE)
-            # The part of the covariance that comes from the class varies (Wilson and Hilferty).
-            spread = (2.0 / 9.0) * (leverage / len(z.T)).square() * (n - 1.0) / left
-            ratio = (1.0 - spread + draws[:, -1] * spread.sqrt()) ** 3
-            own = k.square() * own / left / ratio.clamp_min(LEAST_SHARE) + left.log()
-            own += 2.0 * root.diagonal().log().sum()
-            margins.append(0.5 * (others - own).T)
-        entropy, temperature = left_out.least_cross_entropy(margins)
-        found.append((entropy, shrinkage, ridge, temperature))
-    return found[first_of_least([entropy for entropy, *_ in found])]
-
-
-def _squared_lengths(roots: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return the squared lengths of rows in inverse covariances, given their Cholesky factors."""
-    white: torch.Tensor = torch.linalg.solve_triangular(roots, rows.mT, upper=False)
-    return white.square().sum(-2)
+    """Return the position of the first cross-entropy that exceeds the least one by rounding."""
+    largest = min(entropies) + _ENTROPY_ROUNDING
+    is_least = np.asarray(entropies) <= largest
+    return int(is_least.argmax())
 
 
 def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
-    """Return the dispersion of the means of mirrored neurons around those of Gaussian classes.
+    r"""Return the dispersion of the means of mirrored neurons around those of Gaussian classes.
 
-    It is about 1 for Gaussian classes, and infinite if nothing can be tested.
+    It is the mean over the classes of
+
+    .. math:: \frac{n \sum_j \bigl(\overline{|z_j|} / s_j - E_j\bigr)^2}{\sum_j V_j} ,
+
+    with the projections z of the samples on the direction of neuron j, their standard deviation s,
+    and the mean E and variance V of the quotient for Gaussian samples. It is about 1 for Gaussian
+    classes, and infinite if nothing can be tested.
     """
-    gaussians, neurons, d = left_out.gaussians, shared.moduli(), shared.rows.shape[1] - 1
-    directions = as_tensor(shared.rows[neurons, :-1], device=gaussians.means.device).T
+    gaussians = left_out.gaussians
+    n_inputs = shared.rows.shape[1] - 1
+    neurons = shared.moduli()
+    outputs = slice(n_inputs + neurons.start, n_inputs + neurons.stop)
+    rows = shared.rows[neurons, :-1]
+    directions = as_tensor(rows, device=gaussians.means.device).T
     ratios = []
     for c in left_out.classes:
-        n, mean = gaussians.counts[c], gaussians.means[c, :d] @ directions
-        scatter = (gaussians.parts()[c][:, :d] @ directions).square().sum(0)
-        scatter += gaussians.residuals[c, :d] @ directions.square()
-        variances = scatter / gaussians.weights[c] * (n / (n - 1.0))
-        varying = variances > SUM_ROUNDING * mean.square()
-        spread = variances[varying].sqrt()
-        t = mean[varying] / spread
-        density = torch.exp(-0.5 * t.square()) / math.sqrt(2.0 * math.pi)
-        sign = torch.erf(t / math.sqrt(2.0))
-        expected = 2.0 * density + t * sign
-        # The mean and the deviation are estimated from the same samples, which lowers the variance.
-        variance = 1.0 + t.square() - expected.square() - sign.square() - 2.0 * density.square()
-        outputs = gaussians.means[c, d + neurons.start : d + neurons.stop][varying]
-        deviations = math.sqrt(2.0) * outputs / spread - expected
-        deviations += density * (1.0 + t.square()) / (2.0 * n)
-        total = variance.clamp_min(0.0).sum()
-        if total > 0.0:
-            ratios.append(float(n * deviations.square().sum() / total))
-    return sum(ratios) / len(ratios) if ratios else math.inf
+        n = gaussians.counts[c]
+        class_mean = gaussians.means[c]
+        means = class_mean[:n_inputs] @ directions
+        variances = _projected_variances(gaussians, c, directions)
+        rounding = SUM_ROUNDING * means.square()
+        varying = variances > rounding
+        deviations = variances[varying].sqrt()
+        t = means[varying] / deviations
+        # A mirrored neuron is |z| divided by the root of two.
+        mean_moduli = math.sqrt(2.0) * class_mean[outputs][varying]
+        errors = mean_moduli / deviations - _expected_moduli(t, n)
+        total_error = errors.square().sum()
+        total_variance = _modulus_variances(t).sum()
+        if total_variance > 0.0:
+            ratios.append(float(n * total_error / total_variance))
+    if not ratios:
+        return math.inf
+    return sum(ratios) / len(ratios)
+
+
+def _projected_variances(
+    gaussians: ClassGaussians, c: int, directions: torch.Tensor
+) -> torch.Tensor:
+    """Return the variances of a class along directions in the inputs, of shape (d, k)."""
+    n_inputs = len(directions)
+    n = gaussians.counts[c]
+    rows = gaussians.parts()[c]
+    residuals = gaussians.residuals[c, :n_inputs]
+    projections = rows[:, :n_inputs] @ directions
+    scatters = projections.square().sum(0)
+    scatters += residuals @ directions.square()
+    variances = scatters / gaussians.weights[c]
+    return variances * (n / (n - 1.0))
+
+
+def _normal_density(t: torch.Tensor) -> torch.Tensor:
+    """Return the density of the standard normal distribution."""
+    normaliser = math.sqrt(2.0 * math.pi)
+    return torch.exp(-0.5 * t.square()) / normaliser
+
+
+def _mean_sign(t: torch.Tensor) -> torch.Tensor:
+    """Return the mean sign of normal numbers of mean t and variance 1."""
+    scaled = t / math.sqrt(2.0)
+    return torch.erf(scaled)
+
+
+def _expected_moduli(t: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    r"""Return the mean modulus of normal samples over their standard deviation, both estimated.
+
+    .. math:: E = 2 \varphi(t) + t (2 F(t) - 1) - \varphi(t) \frac{1 + t^2}{2 n}
+
+    is that of n samples whose mean is t standard deviations [Geary]; the last term is due to the
+    estimate of the standard deviation.
+    """
+    density = _normal_density(t)
+    mean_modulus = 2.0 * density + t * _mean_sign(t)
+    bias = density * (1.0 + t.square()) / (2.0 * n)
+    return mean_modulus - bias
+
+
+def _modulus_variances(t: torch.Tensor) -> torch.Tensor:
+    r"""Return n times the variance of the mean modulus over the standard deviation.
+
+    .. math:: V = 1 + t^2 - \bigl(2 \varphi(t) + t (2 F(t) - 1)\bigr)^2 - (2 F(t) - 1)^2
+                  - 2 \varphi(t)^2 .
+
+    The last two terms are due to the estimates of mean and standard deviation from the same
+    samples, which lower the variance.
+    """
+    density = _normal_density(t)
+    sign = _mean_sign(t)
+    mean_modulus = 2.0 * density + t * sign
+    of_modulus = 1.0 + t.square() - mean_modulus.square()
+    of_estimates = sign.square() + 2.0 * density.square()
+    variances = of_modulus - of_estimates
+    return variances.clamp_min(0.0)

@@ -33,7 +33,7 @@ from ..settings import Settings
 from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
-from .judge import LEAST_SHARE, LeftOutSamples, normal_draws
+from .judge import LEAST_SHARE, LeftOutSamples, Metric, normal_draws
 from .modules import AsinhLogits, PlaneScores
 
 __all__ = ["OneVsAllRidge", "fit_one_vs_all"]
@@ -81,7 +81,8 @@ class OneVsAllRidge(Head):
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the values of the linear functions, of shape (n_samples, C)."""
-        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
+        planes = as_tensor(self.planes, device=x.device)
+        offsets = as_tensor(self.offsets, device=x.device)
         return (x @ planes.T).add_(offsets)
 
     def logits_module(self) -> nn.Module:
@@ -107,17 +108,24 @@ class OneVsAllRidge(Head):
         Raise a NotPositiveDefiniteError if it cannot be solved.
         """
         n_classes = len(priors)
-        spread = np.diag(priors) - np.outer(priors, priors)
-        equal = np.eye(n_classes) / n_classes - 1.0 / n_classes**2
+        change = _share_matrix(priors) - _share_matrix(np.full(n_classes, 1.0 / n_classes))
         try:
-            weights = np.linalg.solve(np.eye(n_classes) + (spread - equal) @ self.gram, spread)
+            system = np.eye(n_classes) + change @ self.gram
+            weights = np.linalg.solve(system, _share_matrix(priors))
         except np.linalg.LinAlgError as error:
             raise NotPositiveDefiniteError(
                 "the regression for these priors cannot be solved to working precision; use a "
                 "larger ridge."
             ) from error
-        moved: Array = priors + (n_classes * scores - 1.0 - priors @ self.gram) @ weights
-        return moved
+        z = n_classes * scores - 1.0
+        adjusted: Array = priors + (z - priors @ self.gram) @ weights
+        return adjusted
+
+
+def _share_matrix(shares: Array) -> Array:
+    r"""Return :math:`A_\pi = \mathrm{diag}(\pi) - \pi \pi^\top`."""
+    matrix: Array = np.diag(shares) - np.outer(shares, shares)
+    return matrix
 
 
 def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidge:
@@ -133,52 +141,93 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     within = gaussians.shared_covariance(1.0, epsilon)
     solved_within = within.solve(from_centre)
     values, axes = torch.linalg.eigh(from_centre @ solved_within.T)
-    # Class means that depend on each other, as centred ones do, leave axes of rounding.
+    # Class means that depend on each other, as centred means do, leave axes of rounding.
     varying = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
-    values, axes = values[varying], axes[:, varying]
+    values = values[varying]
+    axes = axes[:, varying]
     shrunk = 1.0 / (1.0 + share * values)
     solved = (axes * shrunk) @ (axes.T @ solved_within)
     gram = (axes * (shrunk * values)) @ axes.T
     planes = solved * share
-    left_out, margins = LeftOutSamples(gaussians), []
-    draws = _laplace_draws(gaussians)
+    left_out = LeftOutSamples(gaussians)
+    metric = left_out.metric(within, solved_within)
+    return OneVsAllRidge(
+        planes=as_array(planes),
+        offsets=as_array(share - planes @ centre),
+        gram=as_array(gram),
+        power=_power(left_out, metric, solved, gram),
+    )
+
+
+def _power(
+    left_out: LeftOutSamples, metric: Metric, solved: torch.Tensor, gram: torch.Tensor
+) -> float:
+    """Return the power of the least left-out cross-entropy, or 1 if nothing can be judged."""
+    if not left_out.classes:
+        return 1.0
+    draws = _laplace_draws(left_out.gaussians)
+    margins = []
     for c in left_out.classes:
         # The draws of a class belong to its distance from class c, and not to its number.
         nearness = gram[c] - solved @ left_out.off_centre
         nearness[c] = torch.inf
         order = nearness.argsort(descending=True, stable=True)
-        h, root = left_out.spread(c, within, solved[order])
-        rows = gaussians.parts()[c]
-        from_means = ((rows @ solved_within.T) * (rows @ planes.T)).sum()
-        h = (h - from_means / gaussians.weights[c]).clamp_min(0.0)
-        products = draws @ root
-        # A sample has its share of all samples within the classes, and of its class between them.
-        between = 1.0 + 2.0 * products[:, 0] + gram[c, c]
-        leverages = h / gaussians.counts.sum() + share / gaussians.counts[c] * between
-        values = share * (1.0 + gram[c, order] + products)
-        values = left_out_values(values, leverages.clamp_min(0.0))
-        logits = torch.asinh(values * (len(planes) / _LINEAR))
+        products = draws @ left_out.root(c, solved[order])
+        leverages = _leverages(left_out, metric, c, solved, gram[c, c], products[:, 0])
+        values = (1.0 + gram[c, order] + products) / len(gram)
+        logits = torch.asinh(left_out_values(values, leverages) * (len(gram) / _LINEAR))
         margins.append(logits[:, :1] - logits[:, 1:])
-    is_judged = bool(margins) and len(planes) > 1
-    return OneVsAllRidge(
-        as_array(planes),
-        as_array(share - planes @ centre),
-        as_array(gram),
-        1.0 / left_out.least_cross_entropy(margins)[1] if is_judged else 1.0,
-    )
+    _, temperature = left_out.least_cross_entropy(margins)
+    return 1.0 / temperature
+
+
+def _leverages(
+    left_out: LeftOutSamples,
+    metric: Metric,
+    c: int,
+    solved: torch.Tensor,
+    squared_mean: torch.Tensor,
+    products: torch.Tensor,
+) -> torch.Tensor:
+    r"""Return the leverages of samples of class c in the regression.
+
+    .. math:: l = \frac{h}{N} + \frac{1 + 2 z^\top T^{-1} m_c + m_c^\top T^{-1} m_c}{C n} ,
+
+    with the mean h of :math:`z^\top T^{-1} z` over the deviations z of the samples from the mean of
+    their class, :math:`m_c` from the centre. `products` are :math:`z^\top T^{-1} m_c`.
+    """
+    gaussians = left_out.gaussians
+    n_classes = len(gaussians.weights)
+    rows = gaussians.parts()[c]
+    products_within = rows @ metric.planes.T
+    products_in_total = rows @ solved.T
+    along_means = (products_within * products_in_total).sum() / n_classes
+    along_means = along_means / gaussians.weights[c]
+    h = left_out.mean_length(c, metric) - along_means
+    # A sample has its share of all samples within the classes, and of its class between them.
+    within = h.clamp_min(0.0) / gaussians.counts.sum()
+    from_centre = 1.0 + 2.0 * products + squared_mean
+    between = from_centre / n_classes / gaussians.counts[c]
+    return (within + between).clamp_min(0.0)
 
 
 def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tensor:
-    """Return the values of samples of the first class under the regression without them."""
+    r"""Return the values of samples of the first class under the regression without them.
+
+    .. math:: \frac{u - l y}{1 - l}
+    """
     indicator = torch.zeros_like(values[0])
     indicator[0] = 1.0
-    left = (1.0 - leverages).clamp_min(LEAST_SHARE)
-    return (values - torch.outer(leverages, indicator)) / left[:, None]
+    remainders = (1.0 - leverages).clamp_min(LEAST_SHARE)
+    return (values - torch.outer(leverages, indicator)) / remainders[:, None]
 
 
 def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:
     """Draw numbers for each class: normal ones with an exponentially distributed variance."""
-    n_classes, device = len(gaussians.weights), gaussians.weights.device
+    n_classes = len(gaussians.weights)
+    device = gaussians.weights.device
     draws = normal_draws(gaussians.seed, n_classes + 2, device)
     # Half the squared length in a plane is exponentially distributed.
-    return draws[:, 2:] * (0.5 * draws[:, :2].square().sum(1, keepdim=True)).sqrt()
+    squares = draws[:, :2].square()
+    variances = 0.5 * squares.sum(1, keepdim=True)
+    return draws[:, 2:] * variances.sqrt()

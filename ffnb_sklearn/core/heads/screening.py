@@ -17,16 +17,11 @@ References
    Section 3.1.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 
-from ..device import as_tensor
-
-if TYPE_CHECKING:
-    from .distances import GaussianDistances
-
-__all__ = ["is_exact", "screened"]
+__all__ = ["is_exact", "score_errors"]
 
 
 def is_exact(x: torch.Tensor, fewest: int = 64) -> bool:
@@ -35,50 +30,53 @@ def is_exact(x: torch.Tensor, fewest: int = 64) -> bool:
     On a device other than a CPU it may be less exact. The conversion of the axes takes as long as
     their products with 40 samples do in double precision (1000 classes of 32 axes, 768 features).
     """
+    if len(x) < fewest or x.device.type != "cpu":
+        return False
     # Torch may be set to lower precisions on CPUs too.
-    precision = torch.backends.mkldnn.matmul.fp32_precision  # type: ignore[attr-defined]
-    return len(x) >= fewest and x.device.type == "cpu" and precision in ("none", "ieee")
+    matmul = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    return matmul.fp32_precision in ("none", "ieee")
 
 
-def screened(distances: "GaussianDistances", x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute scores in single precision, and find the classes that may have the highest.
+def score_errors(
+    x: torch.Tensor,
+    squares: torch.Tensor,
+    rows: Sequence[torch.Tensor],
+    shifts: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    r"""Return bounds of the errors of scores.
+
+    .. math:: \delta \sqrt{q} + \frac{\delta^2}{2} + \frac{(r + 1) \, u \, q}{2}
 
     Parameters
     ----------
-    distances : GaussianDistances
-        The scores of C classes.
     x : Tensor of shape (n_samples, d)
         Centred samples.
+    squares : Tensor of shape (n_samples, C)
+        q, the squared lengths of the responses, from products in single precision.
+    rows, shifts : sequence of Tensor
+        Axes of each class, of shape (r, d), and their shifts.
 
     Returns
     -------
-    possible : Tensor of bool of shape (n_samples, C)
-        At least one class of each sample.
-    linear : Tensor of shape (n_samples, C)
-        The part of the scores that is computed in double precision.
+    Tensor of shape (n_samples, C)
+        The bounds.
     """
-    linear, own = distances.terms(x, torch.float32)
-    scores = torch.add(linear, own, alpha=0.5)
-    unit_roundoff = 0.5 * torch.finfo(torch.float32).eps
-    sizes, shifts = _own_norms(distances, x.device)
-    unit = (x.shape[1] + 3) * unit_roundoff
-    norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    slack = torch.addcmul(shifts, norms, sizes).mul_(unit)
-    errors = own.sqrt().add_(slack, alpha=0.5).mul_(slack)
-    sums = as_tensor([length + 1.0 for length in distances.lengths], device=torch.device("cpu"))
-    errors.addcmul_(own, sums, value=0.5 * unit_roundoff)
-    least = torch.sub(scores, errors).amax(1, keepdim=True)
-    # Values that overflow in single precision compare as false.
-    return ~(scores.add_(errors) < least), linear
+    eps = torch.finfo(torch.float32).eps
+    unit_roundoff = 0.5 * eps
+    n_terms = x.shape[1] + 3
+    row_norms = _norms(rows)
+    shift_norms = _norms(shifts)
+    sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    delta = torch.addcmul(shift_norms, sample_norms, row_norms)
+    delta.mul_(n_terms * unit_roundoff)
+    errors = squares.sqrt()
+    errors.add_(delta, alpha=0.5)
+    errors.mul_(delta)
+    n_squares = squares.new_tensor([len(axes) + 1.0 for axes in rows])
+    return errors.addcmul_(squares, n_squares, value=0.5 * unit_roundoff)
 
 
-def _own_norms(
-    distances: "GaussianDistances", device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the Frobenius norms of the own axes of each class, and the norms of their shifts."""
-    parts = [
-        torch.split(as_tensor(one, device=device), list(distances.lengths))
-        for one in (distances.rows, distances.shifts)
-    ]
-    norms = [torch.stack([torch.linalg.vector_norm(one) for one in part]) for part in parts]
-    return norms[0], norms[1]
+def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the Frobenius norm of each tensor."""
+    norms = map(torch.linalg.vector_norm, tensors)
+    return torch.stack(list(norms))

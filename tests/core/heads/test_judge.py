@@ -1,15 +1,11 @@
 """Cross-entropies of left-out samples from moments, and the test of Gaussian classes."""
 
-from collections import namedtuple
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
-from scipy.stats import multivariate_normal
-from sklearn.datasets import make_circles, make_classification, make_gaussian_quantiles
+from sklearn.datasets import make_circles, make_gaussian_quantiles
 
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
@@ -17,7 +13,6 @@ from ffnb_sklearn.core.heads import judge
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.judge import (
     LeftOutSamples,
-    best_densities,
     dispersion,
     first_of_least,
     normal_draws,
@@ -26,7 +21,6 @@ from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
 
 D, RIDGE = 12, 0.5
-PENALTIES = np.linspace(0.2, 3.0, D)
 
 
 def stacked(X, y, rank=None, penalties=None, weight=1.0, seed=0):
@@ -41,7 +35,7 @@ def stacked(X, y, rank=None, penalties=None, weight=1.0, seed=0):
 def entropy_of(X, y, rank=None, epsilon=1.0, weight=1.0, seed=0):
     gaussians = stacked(X, y, rank, weight=weight, seed=seed)
     base, left_out = gaussians.shared_covariance(1.0, epsilon), LeftOutSamples(gaussians)
-    return left_out.cross_entropy(base, base.solve(left_out.means))[0]
+    return left_out.cross_entropy(left_out.metric(base))[0]
 
 
 def pooled_of(X, y, gaussians, ridge, n_total=None):
@@ -74,7 +68,7 @@ def test_distances_of_a_left_out_sample_are_those_of_the_refitted_discriminant(d
     margins = []
     monkeypatch.setattr(left_out, "least_cross_entropy", lambda one: margins.extend(one))
 
-    left_out.cross_entropy(base, base.solve(left_out.means))
+    left_out.cross_entropy(left_out.metric(base))
 
     expected = []
     for i in range(2):
@@ -108,7 +102,7 @@ def test_the_cross_entropy_is_that_of_real_left_out_samples(n, d, rtol):
         X, y = linear_samples(n, d=d, seed=seed)
         gaussians = stacked(X, y)
         base, left_out = gaussians.shared_covariance(1.0, RIDGE), LeftOutSamples(gaussians)
-        entropy, temperature = left_out.cross_entropy(base, base.solve(left_out.means))
+        entropy, temperature = left_out.cross_entropy(left_out.metric(base))
         found.append(entropy)
         losses = [mean_loss(X, y, RIDGE, factor * temperature) for factor in (1.0, 0.25, 4.0)]
         real.append(losses[0])
@@ -151,7 +145,7 @@ def test_nothing_is_judged_without_an_opponent_or_a_second_sample(sizes):
     gaussians = stacked(np.random.default_rng(0).standard_normal((len(y), 3)), y)
     base, left_out = gaussians.shared_covariance(1.0, 1.0), LeftOutSamples(gaussians)
 
-    assert left_out.cross_entropy(base, base.solve(left_out.means)) == (0.0, 1.0)
+    assert left_out.cross_entropy(left_out.metric(base)) == (0.0, 1.0)
 
 
 def test_ten_classes_of_many_are_judged_and_none_of_a_single_sample():
@@ -215,7 +209,7 @@ def test_small_weights_do_not_make_samples_look_perfect():
     assert found > 0.3 * entropy_of(features, y, 64)
 
 
-# Gaussian candidates.
+# The test of Gaussian classes.
 
 
 def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
@@ -225,112 +219,6 @@ def unlike_samples(n, *, gap=1.0, common=0.0, seed=0):
     mixing = common * np.eye(D) + rng.standard_normal((3, D, D))
     y, rng = np.repeat(np.arange(3), n), np.random.default_rng([7, seed])
     return np.einsum("ni,nij->nj", rng.standard_normal((len(y), D)), mixing[y]) + means[y], y
-
-
-Best = namedtuple("Best", "entropy shrinkage ridge temperature")
-
-
-def best(gaussians):
-    left_out = LeftOutSamples(gaussians)
-    planes = gaussians.shared_covariance(1.0, 0.7).solve(left_out.means)
-    return Best(*best_densities(left_out, gaussians, planes))
-
-
-def density_loss(X, y, gaussians, shrinkage, ridge, temperature):
-    """Log-loss of samples that are really left out of their class; B has all samples."""
-    shared, losses = pooled_of(X, y, gaussians, ridge), []
-
-    def log_density(x, part):
-        covariance = (1.0 - shrinkage) * np.cov(part.T, bias=True) + shrinkage * shared
-        return multivariate_normal.logpdf(x, part.mean(axis=0), covariance)
-
-    for i in range(len(y)):
-        kept = np.arange(len(y)) != i
-        logits = np.array([log_density(X[i], X[kept & (y == c)]) for c in np.unique(y)])
-        losses.append(-log_softmax(logits / temperature)[y[i]])
-    return np.mean(losses)
-
-
-@pytest.mark.parametrize("n", [15, 25])
-def test_the_cross_entropy_of_densities_is_that_of_real_left_out_samples(n):
-    found, real, grid = [], [], []
-    for seed in range(4):
-        # Covariances that overlap, so that the cross-entropy is no matter of single samples.
-        X, y = unlike_samples(n, gap=0.8, common=8.0, seed=seed)
-        gaussians = stacked(X, y, penalties=PENALTIES)
-        choice = best(gaussians)
-        found.append(choice.entropy)
-        real.append(density_loss(X, y, gaussians, *choice[1:]))
-        points = product((1.0, 0.1, 0.01), (0.01, 3.0), (1.0,))
-        grid.append([density_loss(X, y, gaussians, *one) for one in points])
-
-    assert np.mean(found) == pytest.approx(np.mean(real), rel=0.25)
-    assert np.mean(real) < np.mean(grid, axis=0).min() + 0.05
-
-
-def test_covariances_are_pooled_as_far_as_they_agree():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
-    equal = stacked(rng.standard_normal((180, D)) + np.eye(3, D)[y], y)
-
-    assert best(equal).shrinkage == 1.0
-    assert best(stacked(*unlike_samples(60))).shrinkage < 0.1
-
-
-def test_classes_far_apart_share_their_covariance():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 60)
-
-    found = best(stacked(rng.standard_normal((180, D)) + 1e3 * np.eye(3, D)[y], y))
-
-    assert found.entropy == 0.0
-    assert found.shrinkage == 1.0
-
-
-def test_few_samples_of_round_classes_shrink_their_covariances_towards_the_identity():
-    rng, y = np.random.default_rng(0), np.repeat(np.arange(3), 16)
-    scales = np.array([0.5, 1.0, 2.0])[y, None]
-
-    found = best(stacked(scales * rng.standard_normal((48, D)), y))
-
-    assert found.shrinkage < 1.0
-    assert found.ridge == 3.0
-
-
-def test_the_temperature_grows_where_covariances_are_uncertain():
-    few, many = (best(stacked(*unlike_samples(n, gap=0.2))) for n in (20, 2000))
-
-    assert few.temperature > 1.5 * many.temperature
-
-
-def test_samples_of_a_large_class_near_rare_ones_do_not_raise_the_temperature():
-    X, y = make_classification(
-        2400, 10, n_informative=6, n_redundant=0, n_classes=3, n_clusters_per_class=1,
-        weights=[0.02, 0.05, 0.93], flip_y=0.0, class_sep=1.2, random_state=2,
-    )  # fmt: skip
-
-    assert best(stacked(X, y)).temperature <= 1.0
-
-
-@pytest.mark.parametrize("unit", [1e-70, 1e70])
-def test_order_and_unit_of_gaussian_classes_play_no_part(unit):
-    X, y = unlike_samples(30)
-    expected = best(stacked(X, y))
-
-    for rows, labels in [(unit * X, y), (X, np.array([2, 0, 1])[y]), (X, np.array([1, 2, 0])[y])]:
-        found = best(stacked(rows, labels))
-        assert found[1:3] == expected[1:3]
-        assert_allclose(found.entropy, expected.entropy, rtol=1e-6)
-
-
-def test_kept_axes_with_the_variance_outside_of_them_are_covariances():
-    X, y = unlike_samples(100)
-
-    whole, truncated = (best(stacked(X, y, rank)) for rank in (None, D - 1))
-
-    assert truncated[1:3] == whole[1:3]
-    assert_allclose(truncated.entropy, whole.entropy, rtol=0.3)
-
-
-# The test of Gaussian classes.
 
 
 def dispersion_of(X, y, n_neurons=60, rank=None):
@@ -416,7 +304,7 @@ def test_classes_at_equal_distances_are_judged_the_same_in_any_order(n_classes):
         order = np.random.default_rng(seed).permutation(n_classes)
         gaussians = stacked(X, order[y])
         base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
-        entropy, _ = left_out.cross_entropy(base, base.solve(left_out.means))
+        entropy, _ = left_out.cross_entropy(left_out.metric(base))
         judged = set(np.argsort(order)[left_out.classes].tolist())
         found.append((entropy, judged))
 

@@ -29,15 +29,19 @@ class Outputs:
     @property
     def n_weights(self) -> int:
         """Number of weights and offsets."""
-        return self.weights.size + self.offsets.size
+        n_weights = self.weights.size
+        n_offsets = self.offsets.size
+        return n_weights + n_offsets
 
     def __call__(self, last_layer: torch.Tensor) -> torch.Tensor:
         """Compute scores of shape (n_samples, n_new_classes) from the last layer."""
-        weights = as_tensor(self.weights, device=last_layer.device)
-        offsets = as_tensor(self.offsets, device=last_layer.device)
-        neurons = last_layer[:, : weights.shape[1]]
+        device = last_layer.device
+        weights = as_tensor(self.weights, device=device)
+        offsets = as_tensor(self.offsets, device=device)
+        n_neurons = self.weights.shape[1]
         # The same memory layout keeps scores of old classes bit for bit the same.
-        return neurons.contiguous() @ weights.T + offsets
+        neurons = last_layer[:, :n_neurons].contiguous()
+        return neurons @ weights.T + offsets
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,18 @@ class NaiveNetwork:
     @property
     def n_classes(self) -> int:
         """Number of classes that have an output."""
-        return sum(len(outputs.offsets) for outputs in self.outputs)
+        n_classes = 0
+        for outputs in self.outputs:
+            n_classes += len(outputs.offsets)
+        return n_classes
 
     @property
     def n_weights(self) -> int:
         """Number of parameters of all tasks."""
-        return self.features.n_weights + sum(outputs.n_weights for outputs in self.outputs)
+        n_weights = self.features.n_weights
+        for outputs in self.outputs:
+            n_weights += outputs.n_weights
+        return n_weights
 
     @property
     def newest_bands(self) -> tuple[Band, ...]:
@@ -89,20 +99,25 @@ class NaiveNetwork:
 
     def append_task(self, bands: Sequence[Band], outputs: Outputs) -> "NaiveNetwork":
         """Return the network with the parameters of one more task."""
-        features = replace(self.features, bands=(*self.features.bands, *bands))
-        return replace(self, features=features, outputs=(*self.outputs, outputs))
+        all_bands = (*self.features.bands, *bands)
+        all_outputs = (*self.outputs, outputs)
+        features = replace(self.features, bands=all_bands)
+        return replace(self, features=features, outputs=all_outputs)
 
     def remove_newest_task(self) -> "NaiveNetwork":
         """Return the network without the parameters of the newest task."""
-        features = replace(self.features, bands=self.features.bands[: -self.n_layers])
-        return replace(self, features=features, outputs=self.outputs[:-1])
+        older_bands = self.features.bands[: -self.n_layers]
+        older_outputs = self.outputs[:-1]
+        features = replace(self.features, bands=older_bands)
+        return replace(self, features=features, outputs=older_outputs)
 
 
 def empty_network(X: torch.Tensor, n_layers: int, seed: int) -> NaiveNetwork:
     """Return the network before the first task, scaled by the root mean square norm of X."""
     n_inputs = X.shape[1]
     squared_norms = X.square().sum(1)
-    scale = float(squared_norms.mean().sqrt())
+    mean_square = float(squared_norms.mean())
+    scale = mean_square**0.5
     if scale == 0.0:
         scale = 1.0
     features = FeatureMap(n_inputs, SharedBand.empty(n_inputs))
@@ -118,26 +133,33 @@ def grow(network: NaiveNetwork, n_new: int, band_size: int, activation: str) -> 
     """
     rng = np.random.default_rng([network.seed, len(network.outputs), 0])
     n_neurons = n_new * band_size
+    gain = ACTIVATIONS[activation].gain
     # Scaled inputs have a mean square norm of 1.
     width = network.features.n_inputs
-    variance = ACTIVATIONS[activation].gain
+    variance = gain
     bands = []
     for layer in range(1, network.n_layers + 1):
-        rows = rng.normal(scale=variance**0.5, size=(n_neurons, width))
-        bands.append(Band(layer, rows, activation))
+        deviation = variance**0.5
+        rows = rng.normal(scale=deviation, size=(n_neurons, width))
+        band = Band(layer, rows, activation)
+        bands.append(band)
         # Each neuron has a mean square of 1.
-        width = len(network.features.layer(layer)) + n_neurons
-        variance = ACTIVATIONS[activation].gain / width
+        n_old_neurons = len(network.features.layer(layer))
+        width = n_old_neurons + n_neurons
+        variance = gain / width
     weights = rng.normal(scale=width**-0.5, size=(n_new, width))
-    return network.append_task(bands, Outputs(weights, np.zeros(n_new)))
+    offsets = np.zeros(n_new)
+    return network.append_task(bands, Outputs(weights, offsets))
 
 
 def train_newest(
     network: NaiveNetwork, X: torch.Tensor, classes: torch.Tensor, descent: Descent
 ) -> NaiveNetwork:
     """Train the parameters of the newest task alone on samples of any known classes."""
-    rng = np.random.default_rng([network.seed, len(network.outputs), 1 + network.n_trainings])
-    network = replace(network, n_trainings=network.n_trainings + 1)
+    n_trainings = network.n_trainings + 1
+    n_tasks = len(network.outputs)
+    rng = np.random.default_rng([network.seed, n_tasks, n_trainings])
+    network = replace(network, n_trainings=n_trainings)
     if network.n_classes == 1:
         return network
     old_network = network.remove_newest_task()
@@ -151,12 +173,14 @@ def train_newest(
         old_layers_of_batch = [layer[batch] for layer in old_layers]
         new_scores = newest_scores(bands, old_layers_of_batch, parameters)
         scores = torch.cat([old_scores[batch], new_scores], dim=1)
-        return multi_class_hinge(scores, classes[batch]).mean()
+        losses_of_batch = multi_class_hinge(scores, classes[batch])
+        return losses_of_batch.mean()
 
     steps = MomentumSteps(parameters, descent)
     losses: list[float] = []
     for _ in steps.epochs(losses):
-        losses.append(steps.epoch(loss, len(X), rng))
+        epoch_loss = steps.epoch(loss, len(X), rng)
+        losses.append(epoch_loss)
     old_network = replace(old_network, loss_curve=tuple(losses))
     return append_parameters(old_network, bands, parameters)
 
@@ -166,8 +190,12 @@ def newest_parameters(network: NaiveNetwork, device: torch.device) -> list[torch
     outputs = network.outputs[-1]
     arrays = [band.weights for band in network.newest_bands]
     arrays += [outputs.weights, outputs.offsets]
-    # Clones: an array and its tensor share memory.
-    return [as_tensor(array, device=device).clone().requires_grad_() for array in arrays]
+    leaves = []
+    for array in arrays:
+        # An array and its tensor share memory, so the leaf is a clone.
+        leaf = as_tensor(array, device=device).clone()
+        leaves.append(leaf.requires_grad_())
+    return leaves
 
 
 def newest_scores(
@@ -194,5 +222,6 @@ def append_parameters(
     *rows, weights, offsets = [as_array(parameter) for parameter in parameters]
     trained_bands = []
     for band, band_rows in zip(bands, rows, strict=True):
-        trained_bands.append(replace(band, weights=band_rows))
+        trained_band = replace(band, weights=band_rows)
+        trained_bands.append(trained_band)
     return network.append_task(trained_bands, Outputs(weights, offsets))

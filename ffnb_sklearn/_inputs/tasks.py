@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from .._inputs.labels import check_targets
 from ..core.messages import level_of_user
+from .labels import check_targets
 
 __all__ = [
     "SPLIT_CONSTRAINTS",
-    "check_labels",
     "class_incremental_tasks",
-    "deal_classes",
+    "classes_of_tasks",
+    "labels_of_samples",
     "samples_of_tasks",
 ]
 
@@ -76,21 +76,23 @@ def class_incremental_tasks(
     >>> [task.tolist() for task in class_incremental_tasks(y, classes_per_task=2)]
     [[1, 2, 3], [0, 4]]
     """
-    labels = check_labels(y, "y")
-    groups = deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state)
-    return samples_of_tasks(labels, groups, "y")
+    labels = labels_of_samples(y, "y")
+    task_classes = classes_of_tasks(
+        labels, classes_per_task, first_task_classes, class_order, random_state
+    )
+    return samples_of_tasks(labels, task_classes, "y")
 
 
-def check_labels(y, name):
-    """Return one or more labels as an array."""
+def labels_of_samples(y, name):
+    """Return the labels of one or more samples as an array."""
     labels = check_targets(y, None, name)
     if len(labels) == 0:
         raise ValueError(f"{name} holds no sample; at least one is needed.")
     return labels
 
 
-def deal_classes(labels, classes_per_task, first_task_classes, class_order, random_state):
-    """Return the labels of each task, in order of arrival."""
+def classes_of_tasks(labels, classes_per_task, first_task_classes, class_order, random_state):
+    """Return the classes of each task, in order of arrival."""
     classes = np.unique(labels)
     sizes = _sizes_of_tasks(len(classes), classes_per_task, first_task_classes)
     if random_state is not None and not isinstance(class_order, str):
@@ -103,50 +105,62 @@ def deal_classes(labels, classes_per_task, first_task_classes, class_order, rand
     if isinstance(class_order, str):
         classes = check_random_state(random_state).permutation(classes)
     elif class_order is not None:
-        classes = classes[_order_of_classes(classes.tolist(), class_order)]
-    return np.split(classes, np.cumsum(sizes)[:-1])
+        positions = _positions_in_order(classes.tolist(), class_order)
+        classes = classes[positions]
+    ends = np.cumsum(sizes)
+    return np.split(classes, ends[:-1])
 
 
-def _order_of_classes(classes, class_order):
-    """Return the positions of the classes in order of arrival."""
+def _positions_in_order(classes, class_order):
+    """Return the positions of the sorted classes in order of arrival."""
     # Python values instead of an array, which would turn [1, "b"] into strings that match no label.
-    order = class_order.tolist() if hasattr(class_order, "tolist") else list(class_order)
-    given = Counter(order)
-    if given != Counter(classes):
+    order = list(class_order)
+    if hasattr(class_order, "tolist"):
+        order = class_order.tolist()
+    counts = Counter(order)
+    if counts != Counter(classes):
+        missing = [label for label in classes if label not in counts]
+        unknown = [label for label in counts if label not in classes]
+        repeated = [label for label, count in counts.items() if count > 1]
         raise ValueError(
             f"class_order must hold each of the {len(classes)} labels of y once; "
-            f"missing: {[label for label in classes if label not in given]}, "
-            f"not in y: {[label for label in given if label not in classes]}, "
-            f"repeated: {[label for label, count in given.items() if count > 1]}."
+            f"missing: {missing}, not in y: {unknown}, repeated: {repeated}."
         )
     return [classes.index(label) for label in order]
 
 
 def _sizes_of_tasks(n_classes, classes_per_task, first_task_classes):
     """Return the number of classes of each task."""
-    first = [] if first_task_classes is None else [int(first_task_classes)]
-    left = n_classes - sum(first)
+    sizes = []
+    if first_task_classes is not None:
+        sizes.append(int(first_task_classes))
     if isinstance(classes_per_task, Integral):
-        full, rest = divmod(left, int(classes_per_task))
-        sizes = [int(classes_per_task)] * full + [rest] * (rest > 0)
+        n_later = n_classes - sum(sizes)
+        n_full_tasks, n_last = divmod(n_later, int(classes_per_task))
+        sizes += [int(classes_per_task)] * n_full_tasks
+        if n_last > 0:
+            sizes.append(n_last)
     else:
-        sizes = list(classes_per_task)
-    if sum(sizes) != left or not all(size > 0 for size in sizes):
+        sizes += list(classes_per_task)
+    if sum(sizes) != n_classes or min(sizes) <= 0:
         raise ValueError(
             f"first_task_classes and classes_per_task must be positive numbers that sum to "
             f"{n_classes}, the number of classes of y; got {first_task_classes} and "
             f"{classes_per_task}."
         )
-    return first + sizes
+    return sizes
 
 
-def samples_of_tasks(labels, groups, name):
-    """Return the sample indices of each task, in their original order."""
+def samples_of_tasks(labels, task_classes, name):
+    """Return the sample indices of each task, in increasing order."""
     # The keys are Python values, because NumPy compares 1 and "1" as equal strings.
-    task_of_label = {label: t for t, group in enumerate(groups) for label in group.tolist()}
-    present, codes = np.unique(labels, return_inverse=True)
-    unknown = [label for label in present.tolist() if label not in task_of_label]
+    task_of_label = {}
+    for task, classes in enumerate(task_classes):
+        task_of_label.update(dict.fromkeys(classes.tolist(), task))
+    classes, codes = np.unique(labels, return_inverse=True)
+    unknown = [label for label in classes.tolist() if label not in task_of_label]
     if unknown:
         raise ValueError(f"{name} holds labels that y does not: {unknown}.")
-    task_of_sample = np.array([task_of_label[label] for label in present.tolist()])[codes]
-    return [np.flatnonzero(task_of_sample == t) for t in range(len(groups))]
+    task_of_class = np.array([task_of_label[label] for label in classes.tolist()])
+    task_of_sample = task_of_class[codes]
+    return [np.flatnonzero(task_of_sample == task) for task in range(len(task_classes))]

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
 from ffnb_sklearn._base import revision
-from ffnb_sklearn._base.transactions import exclusive
+from ffnb_sklearn._inputs.locks import exclusive
 from ffnb_sklearn.exceptions import ConcurrentLearningError
 from tests.campaigns.faults.threads import hasty_threads
 from tests.separated_classes import X, learned

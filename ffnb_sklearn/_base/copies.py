@@ -1,0 +1,51 @@
+"""Changes of an estimator that happen as a whole or not at all: learn in copies, then replace."""
+
+from copy import copy, deepcopy
+
+from sklearn.frozen import FrozenEstimator
+
+from .._inputs.seeds import advance
+
+__all__ = ["learned_in_copies", "replace_fitted"]
+
+
+def learned_in_copies(pipeline, changed, call):
+    """Let a call change copies of some steps, then replace the steps of the pipeline at once.
+
+    `call` takes a pipeline that has the copies; return its result. Frozen steps are not copied.
+    The caller is `exclusive`.
+    """
+    copies = {}
+    # The copies share the objects that the steps share.
+    memo = {}
+    for step in changed:
+        if not isinstance(step, FrozenEstimator):
+            copies[id(step)] = _copy_of_step(step, memo)
+    draft = copy(pipeline)
+    draft.steps = [(name, copies.get(id(step), step)) for name, step in pipeline.steps]
+    result = call(draft)
+    pipeline.steps = draft.steps
+    return result
+
+
+def _copy_of_step(step, memo):
+    """Return a deep copy of a step; an error names the step that cannot be copied."""
+    try:
+        return deepcopy(step, memo)
+    except TypeError as error:
+        error.add_note(
+            f"A call learns in copies of the steps. Wrap a fitted {type(step).__name__} that "
+            "cannot be copied in sklearn.frozen.FrozenEstimator."
+        )
+        raise
+
+
+def replace_fitted(estimator, stale, learned, *, random_state=None):
+    """Replace the attributes of an earlier fit, which `stale` names, all at once.
+
+    A `random_state` that was used is advanced.
+    """
+    kept = {name: value for name, value in vars(estimator).items() if name not in stale}
+    advance(random_state)
+    # A single assignment: an interrupt leaves either the old attributes or the new attributes.
+    estimator.__dict__ = kept | learned
