@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core.class_moments import ClassMoments
 from ffnb_sklearn.core.past import Past
-from ffnb_sklearn.core.statistics import ClassMoments
 from tests.core.small_models import CPU, second_moment
 
 
