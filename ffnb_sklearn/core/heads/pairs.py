@@ -83,17 +83,20 @@ class PairwiseFisher(Head):
         The output of the pair (t, r) counts positive for t and negative for r, so the scores of a
         sample lie between -(C - 1) and C - 1 and sum to zero.
         """
-        planes, offsets = (as_tensor(one, device=x.device) for one in (self.planes, self.offsets))
-        pooled = planes.new_zeros((len(x), self.n_classes))
+        planes = as_tensor(self.planes, device=x.device)
+        offsets = as_tensor(self.offsets, device=x.device)
+        totals = planes.new_zeros((len(x), self.n_classes))
         for first, stop in _blocks(self.n_classes, len(x)):
             # Class t has t pairs (t, r), r < t.
-            some = slice(_n_pairs(first), _n_pairs(stop))
-            against = pooled.new_zeros((len(x), stop - first, stop))
+            pairs = slice(_n_pairs(first), _n_pairs(stop))
+            margins = x @ planes[pairs].T
+            margins += offsets[pairs]
             t, r = torch.tril_indices(stop - first, stop, first - 1, device=x.device)
-            against[:, t, r] = (x @ planes[some].T).add_(offsets[some]).tanh_()
-            pooled[:, first:stop] += against.sum(2)
-            pooled[:, :stop] -= against.sum(1)
-        return pooled
+            outputs = totals.new_zeros((len(x), stop - first, stop))
+            outputs[:, t, r] = margins.tanh_()
+            totals[:, first:stop] += outputs.sum(2)
+            totals[:, :stop] -= outputs.sum(1)
+        return totals
 
     def logits_module(self) -> nn.Module:
         r"""Return the logarithms of probabilities as a function of the scores.
@@ -106,8 +109,9 @@ class PairwiseFisher(Head):
 
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Divide the expected losses by the priors, relative to equal priors."""
-        most = self.n_classes - 1 + 2.0 * _SURE
-        return most - (most - scores) / (self.n_classes * priors)
+        largest_loss = self.n_classes - 1 + 2.0 * _SURE
+        losses = largest_loss - scores
+        return largest_loss - losses / (self.n_classes * priors)
 
     def scores_module(self, priors: Array) -> nn.Module:
         """Return the pairs as a module; pooling and the adjustment for priors are affine."""
@@ -138,7 +142,10 @@ def _blocks(n_classes: int, n_samples: int) -> Iterator[tuple[int, int]]:
     first = 0
     while first < n_classes:
         stop = first + 1
-        while stop < n_classes and n_samples * (stop + 1) * (stop + 1 - first) <= NUMBERS_TOGETHER:
+        while stop < n_classes:
+            n_outputs = n_samples * (stop + 1) * (stop + 1 - first)
+            if n_outputs > NUMBERS_TOGETHER:
+                break
             stop += 1
         yield first, stop
         first = stop
@@ -174,7 +181,8 @@ def fit_pairwise(
         The hyperplanes of all pairs.
     """
     if covariance == "identity":
-        gaussians, shrinkage = gaussians.with_identity(), 0.0
+        gaussians = gaussians.with_identity()
+        shrinkage = 0.0
     means = gaussians.means
     if shrinkage == 0.0:
         base = DiagonalPlusGram(gaussians.penalties, gaussians.rows[:0], name="the ridge")
@@ -189,20 +197,21 @@ def fit_pairwise(
     else:
         planes = _planes_by_columns(rows, means, base, scale)
     t, r = np.tril_indices(len(means), -1)
-    offsets = torch.linalg.vecdot(planes, means[t] + means[r])
-    offsets *= -0.5 if half_bias else -1.0
+    offsets = -torch.linalg.vecdot(planes, means[t] + means[r])
+    if half_bias:
+        offsets *= 0.5
     return PairwiseFisher(as_array(planes), as_array(offsets), len(means))
 
 
 def _own_rows(gaussians: ClassGaussians, shrinkage: float) -> torch.Tensor:
     """Return the rows U of each class, of shape (C, w, d); short classes end in rows of zeros."""
-    width = max(gaussians.lengths) if shrinkage < 1.0 else 0
     n_classes, n_features = gaussians.means.shape
-    rows = gaussians.means.new_zeros((n_classes, width, n_features))
-    if width == 0:
-        return rows
-    for padded, factor, weight in zip(rows, gaussians.parts(), gaussians.weights, strict=True):
-        padded[: len(factor)] = factor * ((1.0 - shrinkage) / weight).sqrt()
+    if shrinkage == 1.0:
+        return gaussians.means.new_zeros((n_classes, 0, n_features))
+    rows = gaussians.means.new_zeros((n_classes, max(gaussians.lengths), n_features))
+    shares = (1.0 - shrinkage) / gaussians.weights
+    for padded, factor, share in zip(rows, gaussians.parts(), shares, strict=True):
+        padded[: len(factor)] = factor * share.sqrt()
     return rows
 
 
@@ -243,13 +252,15 @@ def _planes_by_rows(
         system = torch.cat([upper, lower], dim=1)
         system.diagonal(dim1=1, dim2=2).add_(scale[t, :t, None])
         factor = cholesky(system, name=f"the covariance of class {t} against another")
-        own = at_means[t, :, t] - at_means[t, :, :t].T
-        theirs = at_means[:t, :, t] - at_own_mean[:t]
-        sides = torch.cat([own, theirs], dim=1)
-        a = solve_in_place(factor, sides[:, :, None])[:, None, :, 0]
+        products_of_t = at_means[t, :, t] - at_means[t, :, :t].T
+        products_of_r = at_means[:t, :, t] - at_own_mean[:t]
+        sides = torch.cat([products_of_t, products_of_r], dim=1)
+        coefficients = solve_in_place(factor, sides[:, :, None])
+        coefficients_of_t = coefficients[:, :width, 0]
+        coefficients_of_r = coefficients[:, None, width:, 0]
         block = solved_means[t] - solved_means[:t]
-        block -= a[:, 0, :width] @ solved_rows[t]
-        block -= (a[:, :, width:] @ solved_rows[:t])[:, 0]
+        block -= coefficients_of_t @ solved_rows[t]
+        block -= (coefficients_of_r @ solved_rows[:t])[:, 0]
         block /= scale[t, :t, None]
         planes.append(block)
     return torch.cat(planes)
@@ -257,10 +268,11 @@ def _planes_by_rows(
 
 def _separate_ridges(gaussians: ClassGaussians, epsilon: float) -> torch.Tensor:
     """Return the ridge of each pair over the penalties, of shape (C, C), without shrinkage."""
-    residual = (gaussians.residuals / gaussians.penalties).mean(1) / gaussians.weights
+    mean_residuals = (gaussians.residuals / gaussians.penalties).mean(1)
+    residuals = mean_residuals / gaussians.weights
     if gaussians.absolute_ridge:
-        return epsilon + residual[:, None] + residual
-    own = epsilon * gaussians.mean_variances() + residual
-    scale = own[:, None] + own
+        return epsilon + residuals[:, None] + residuals
+    ridges = epsilon * gaussians.mean_variances() + residuals
+    scale = ridges[:, None] + ridges
     # Two classes of one sample each have no spread.
     return torch.where(scale > 0.0, scale, epsilon * gaussians.pooled_variance())
