@@ -197,13 +197,15 @@ def joint_accuracy(data_set, folder, split, **parameters):
     return model.fit(samples.X, samples.y).score(samples.X_test, samples.y_test)
 
 
-def main():
+def main(arguments=None):
     """Print final accuracies over the seeds: mean and standard deviation."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--epochs", type=int, default=250)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print("| data set | Algorithm 1 | joint |\n|---|---|---|")
     for data_set in (SBU, FPHA, FPHA_BY_CLASS):
         finals = []
