@@ -23,6 +23,7 @@ from ._base.settings import bands_of, solution_parameters, solved_settings
 from ._base.state import learned_attribute
 from ._inputs.locks import exclusive
 from ._inputs.sparse import WideSamples
+from .core import prediction
 from .core.device import as_array, resolve_device
 from .core.features.feature_map import classifier_columns
 from .core.heads import HEADS
@@ -376,7 +377,7 @@ class FFNBClassifier(
         if isinstance(samples, WideSamples):
             return samples.matrix
         samples = samples.double()
-        features = state.model.view(samples)
+        features = prediction.view(state.model, samples)
         if features is samples:
             # Without neurons the features are the samples, which belong to the caller.
             features = features.clone()
@@ -397,7 +398,8 @@ class FFNBClassifier(
         NotPositiveDefiniteError
             If a covariance cannot be factored.
         """
-        self._present_state().model.solution(resolve_device(self.device))
+        state = self._present_state()
+        prediction.solve_once(state.model, resolve_device(self.device))
         return self
 
     @exclusive
@@ -505,7 +507,7 @@ class FFNBClassifier(
         """
         state = self._learned_state()
         samples = self._samples(state, X)
-        return as_array(state.model.likeness(samples))
+        return as_array(prediction.likeness(state.model, samples))
 
     def novelty_threshold(self, rate: float) -> float:
         """Return a threshold of `score_samples` for a rate of false alarms.
@@ -620,7 +622,7 @@ class FFNBClassifier(
         self._learned_state()
         # An estimator whose parameters have become invalid can still be displayed.
         with suppress(ValueError):
-            solution = self._present_state().model.solved
+            solution = self._present_state().model.solution
             if solution is not None:
                 return solution.choice
         raise AttributeError("shrinkage_ and epsilon_ exist after a prediction.")
@@ -637,14 +639,14 @@ class FFNBClassifier(
         def new_settings():
             return solved_settings(self, state.model.settings, parameters)
 
-        model = state.model.under([*parameters.values()], new_settings)
+        model = prediction.apply_parameters(state.model, [*parameters.values()], new_settings)
         if model is state.model:
             return state
         return replace(state, model=model)
 
     def _scores(self, state, samples):
         """Return the scores of the classes seen, adjusted for the priors."""
-        scores = as_array(state.model.scores(samples))
+        scores = as_array(prediction.scores(state.model, samples))
         priors = self._class_priors(state)
         if np.ptp(priors) == 0.0:
             return scores
@@ -661,13 +663,13 @@ class FFNBClassifier(
         priors = self._class_priors(state)
         if np.ptp(priors) > 0.0:
             return super()._most_likely(state, samples, order)
-        positions = state.model.most_likely(samples, order)
+        positions = prediction.most_likely(state.model, samples, order)
         return positions.cpu().numpy()
 
     def _head(self, state):
         """Return the solved classifier."""
         device = resolve_device(self.device)
-        return state.model.solution(device).classifier
+        return prediction.solve_once(state.model, device).classifier
 
     def _class_priors(self, state):
         """Return the prior probabilities of the classes seen."""

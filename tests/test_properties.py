@@ -11,7 +11,7 @@ from sklearn.datasets import make_gaussian_quantiles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from ffnb_sklearn import FFNBClassifier
-from ffnb_sklearn.core import statistics
+from ffnb_sklearn.core import prediction, scatter
 
 N_FEATURES, N_CLASSES = 8, 6
 RNG = np.random.default_rng(0)
@@ -107,8 +107,8 @@ def test_a_limit_on_the_rank_is_as_free_of_the_order_of_whole_classes():
 @pytest.fixture
 def low_auto_ranks(monkeypatch):
     """Let rank="auto" choose among few axes, because the classes here are small."""
-    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
-    monkeypatch.setattr(statistics, "_MOST_AXES", 5)
+    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
+    monkeypatch.setattr(scatter, "_MOST_AXES", 5)
 
 
 def test_rank_auto_is_free_of_the_order_of_whole_classes(low_auto_ranks):
@@ -261,7 +261,7 @@ def test_a_new_class_adds_its_pairs_and_moves_no_old_hyperplane(rank):
     planes, offsets = np.empty((0, N_FEATURES + 20)), np.empty(0)
     for label in [3, 5, 0, 2, 1, 4]:
         learn(clf, [of_classes(label)])
-        fisher = clf._state.model.solution(torch.device("cpu")).classifier
+        fisher = prediction.solve_once(clf._state.model, torch.device("cpu")).classifier
         n_classes = len(clf.classes_)
         assert len(fisher.planes) == len(fisher.offsets) == n_classes * (n_classes - 1) // 2
         # Block sizes depend on the number of classes, so planes are equal up to rounding.

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from ffnb_sklearn import FFNBClassifier, load, save
-from ffnb_sklearn.core import model as model_module
+from ffnb_sklearn.core import prediction
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(DIGITS))
@@ -32,13 +32,13 @@ def solutions(monkeypatch):
     """Return a list that grows by a name for every solution."""
     made = []
     for name in ("solve", "follow"):
-        original = getattr(model_module, name)
+        original = getattr(prediction, name)
 
         def counted(*arguments, name=name, original=original, **keywords):
             made.append(name)
             return original(*arguments, **keywords)
 
-        monkeypatch.setattr(model_module, name, counted)
+        monkeypatch.setattr(prediction, name, counted)
     return made
 
 
@@ -105,16 +105,16 @@ def test_a_class_that_follows_has_the_distances_of_its_moments():
     model.predict(DIGITS[:1])
     model.partial_fit(DIGITS[300:320], LABELS[300:320])
     model.predict(DIGITS[:1])
-    head = model._state.model.solved.classifier
+    head = model._state.model.solution.classifier
     # Solving the same classes again under the same B changes nothing.
-    everything = model._state.model._classifier_moments(range(10))
-    whole = model_module.follow(
-        model._state.model.solved,
+    everything = model._state.model.classifier_moments(range(10))
+    whole = prediction.follow(
+        model._state.model.solution,
         model._state.model.features,
         everything,
         range(10),
         model._state.model.settings,
-        device=model_module.torch.device("cpu"),
+        device=prediction.torch.device("cpu"),
     ).classifier
     for name in ("planes", "offsets", "rows", "shifts"):
         assert_allclose(getattr(head, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
@@ -193,7 +193,7 @@ def test_densities_of_normal_classes_follow():
     X = np.einsum("ni,nij->nj", rng.standard_normal((1000, 8)), mixing[labels]) + means[labels]
     model = classifier(refresh=0.1).partial_fit(X[:950], labels[:950])
     model.predict(X[:1])
-    assert model._state.model.solved.choice.temperature is not None
+    assert model._state.model.solution.choice.temperature is not None
     model.partial_fit(X[950:], labels[950:])
     anew = pickle.loads(pickle.dumps(model))
     assert np.mean(model.predict(X) == anew.predict(X)) > 0.97
@@ -273,7 +273,7 @@ def test_a_solution_that_fails_is_tried_again(monkeypatch):
         raise RuntimeError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(model_module, "solve", failing)
+        patch.setattr(prediction, "solve", failing)
         with pytest.raises(RuntimeError, match="no memory"):
             model.predict(DIGITS[:1])
     assert model.score(DIGITS, LABELS) > 0.9

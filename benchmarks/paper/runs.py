@@ -3,6 +3,7 @@
 import csv
 import sys
 import warnings
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
@@ -16,9 +17,12 @@ from sklearn.base import BaseEstimator, clone
 
 from benchmarks.lib.data import read_arrays, test_masks
 from benchmarks.lib.report import read_records
-from benchmarks.paper.data_sets import DEEP_P, load_splits, thin
+from benchmarks.paper.data_sets import DEEP_P, held_out, load_splits, thin
+from benchmarks.paper.end_to_end import build_end_to_end, load_nodes
+from benchmarks.paper.softmax import SoftmaxOneVsAll
 from benchmarks.paper.tables import CLOSED
 from ffnb_sklearn import FFNBClassifier, class_incremental_tasks, evaluate_stream
+from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.baselines import NaiveIncrementalClassifier
 from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 
@@ -26,6 +30,9 @@ from ffnb_sklearn.exceptions import EmptyNullSpaceWarning
 QUICK_ROWS = 6
 QUICK_EPOCHS = 2
 QUICK_SAMPLES = 12, 10
+
+# Figures of a run that are one number each.
+BOUNDS = ("bound", "drift", "printed_bound")
 
 # A run is told apart by these columns of its record.
 KEY = ("stream", "features", "pretraining", "model", "changes", "split", "seed")
@@ -38,7 +45,7 @@ class Run:
     `accuracies` are those over all classes so far, after each report (nan for a joint model before
     the last), and `matrix`, of CIFAR-100, those on the classes of each report (columns). `sizes`
     are the numbers of parameters after each task, and `epochs` its number of epochs. `bound` and
-    `drift` are those of the last task.
+    `drift` are those of the last task, and `printed_bound` sums over the steps of its descent.
     """
 
     accuracies: np.ndarray
@@ -47,6 +54,7 @@ class Run:
     epochs: np.ndarray
     bound: float = np.nan
     drift: float = np.nan
+    printed_bound: float = np.nan
 
     @property
     def final(self):
@@ -55,7 +63,8 @@ class Run:
 
     def as_record(self):
         """Return the figures as text."""
-        form = {"sizes": ".0f", "epochs": ".0f", "bound": ".6g", "drift": ".6g"}
+        form = {"sizes": ".0f", "epochs": ".0f"}
+        form |= dict.fromkeys(BOUNDS, ".6g")
         return {
             name: " ".join(format(one, form.get(name, ".6f")) for one in np.ravel(values))
             for name, values in vars(self).items()
@@ -69,12 +78,15 @@ class Run:
         }
         n_groups = isqrt(figures["matrix"].size)
         figures["matrix"] = figures["matrix"].reshape(n_groups, n_groups)
-        return cls(**figures | {name: figures[name].item() for name in ("bound", "drift")})
+        return cls(**figures | {name: figures[name].item() for name in BOUNDS})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all rows share; see the command line of `paper.py`."""
+    """What all rows share; see the command line of `paper.py`.
+
+    With `shuffled` the training rows come in another order.
+    """
 
     folder: Path
     seeds: tuple[int, ...]
@@ -82,6 +94,7 @@ class Plan:
     device: str = "cpu"
     jobs: int = 1
     quick: bool = False
+    shuffled: bool = False
 
 
 class Runner:
@@ -114,11 +127,16 @@ class Runner:
         """Return the recorded runs of a row in a mode: of each seed that has all these splits."""
         if mode not in row.modes:
             return []
-        known = []
+        return list(self.runs_by_seed(row, mode, splits).values())
+
+    def runs_by_seed(self, row, mode, splits):
+        """Return the recorded runs of these splits by seed, of each seed that has all of them."""
+        by_seed = {}
         for seed in self.plan.seeds:
             runs = [self._runs.get(self.key(row, mode, split, seed)) for split in splits]
-            known += [runs] if None not in runs else []
-        return known
+            if None not in runs:
+                by_seed[seed] = runs
+        return by_seed
 
     def splits(self, row):
         """Names of the splits of a row."""
@@ -130,8 +148,13 @@ class Runner:
         """Return the values of `KEY` of a run."""
         data_set = row.data_set
         stream = f"{data_set.name}, {data_set.classes_per_task} per task"
-        features = Path(self.plan.cifar).stem if data_set.name == "cifar" else row.features
-        features += ", few samples" if self.plan.quick else ""
+        features = Path(features_of(row, self.plan)).stem
+        if self.plan.quick:
+            features += ", few samples"
+        elif data_set.rows_per_class is not None:
+            features += f", {data_set.rows_per_class} rows per class"
+        if row.held_out:
+            split += ", held-out training rows"
         published = FFNBClassifier.as_published().get_params()
         given = sorted(parameters_of(row, mode, self.plan.quick).items())
         changes = ", ".join(f"{k}={value!r}" for k, value in given if value != published[k])
@@ -167,19 +190,45 @@ def build_model(row, mode, *, seed, device="cpu", quick=False):
     if model.n_layers > 1 and isinstance(model.p, Integral):
         # Layers above the first are too narrow for the printed number.
         model.set_params(p=(model.p, *[DEEP_P] * (model.n_layers - 1)))
+    if row.model == "softmax":
+        return SoftmaxOneVsAll(model, max_epochs=model.bands.max_epochs)
     if row.model != "algorithm 1":
         return model
     known = NaiveIncrementalClassifier().get_params(deep=False)
-    given = model.get_params(deep=False) | model.bands.get_params()
+    # All printed epochs run.
+    given = model.get_params(deep=False) | model.bands.get_params() | {"patience": None}
     return NaiveIncrementalClassifier(**{k: given[k] for k in known if k in given})
+
+
+def features_of(row, plan):
+    """Return the name of the features of a row: a file of CIFAR-100, or a key of `FEATURES`."""
+    if row.data_set.name == "cifar":
+        return row.data_set.file or plan.cifar
+    return row.features
 
 
 def measure(key, plan, row, mode, name, seed):
     """Return the key and the figures of one run."""
-    features = plan.cifar if row.data_set.name == "cifar" else row.features
+    features = features_of(row, plan)
     load = load_splits(row.data_set.name, plan.folder, features, row.pretraining, seed, plan.device)
-    split = thin(load[name], *QUICK_SAMPLES) if plan.quick else load[name]
-    model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
+    split = load[name]
+    if plan.quick:
+        split = thin(split, *QUICK_SAMPLES)
+    elif row.data_set.rows_per_class is not None:
+        split = thin(split, row.data_set.rows_per_class, None)
+    if row.held_out:
+        split = held_out(split, seed)
+    if row.model.startswith("end-to-end"):
+        # The convolution is a part of the model.
+        split = load_nodes(row.data_set, plan.folder)[name]
+    if plan.shuffled:
+        order = np.random.default_rng(seed).permutation(len(split.y))
+        split = replace(split, X=split.X[order], y=split.y[order])
+    if row.model.startswith("end-to-end"):
+        epochs = parameters_of(row, mode, plan.quick)["bands__max_epochs"]
+        model = build_end_to_end(row.data_set, plan.folder, seed=seed, max_epochs=epochs)
+    else:
+        model = build_model(row, mode, seed=seed, device=plan.device, quick=plan.quick)
     learn = _fit_jointly if row.model.endswith("joint") else _stream
     return key, learn(model, row, split)
 
@@ -206,8 +255,14 @@ def _stream(model, row, split):
     if not is_printed or not model.band_size or model.bands.batch_norm:
         return run
     newest = class_incremental_tasks(split.y, **options)[-1]
-    bound = logged.estimator_.forgetting_bound(np.delete(split.X, newest, axis=0))
-    return replace(run, bound=bound.bound, drift=bound.drift)
+    X_previous = np.delete(split.X, newest, axis=0)
+    bound = logged.estimator_.forgetting_bound(X_previous)
+    run = replace(run, bound=bound.bound, drift=bound.drift)
+    if not model.bands.max_epochs:
+        return run
+    X_newest, y_newest = split.X[newest], split.y[newest]
+    summed = descent_bound(logged.previous_, X_newest, y_newest, X_previous)
+    return replace(run, printed_bound=summed)
 
 
 def _fit_jointly(model, row, split):
@@ -220,7 +275,7 @@ def _fit_jointly(model, row, split):
 
 
 class Logged(BaseEstimator):
-    """A classifier that notes its size and its epochs after each task."""
+    """A classifier that notes sizes and epochs, and keeps its state before the last task."""
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -230,6 +285,7 @@ class Logged(BaseEstimator):
         if not hasattr(self, "estimator_"):
             self.estimator_ = clone(self.estimator)
             self.sizes_, self.epochs_ = [], []
+        self.previous_ = copy(self.estimator_)
         self.estimator_.partial_fit(X, y)
         self.sizes_.append(self.estimator_.n_parameters_)
         self.epochs_.append(self.estimator_.n_iter_)

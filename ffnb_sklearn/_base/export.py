@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from .._inputs.sparse import N_COLUMNS
-from ..core.device import with_tensors
+from ..core.device import place_arrays
 from ..core.features.feature_map import classifier_columns
 
 __all__ = ["TorchHead", "torch_module"]
@@ -110,7 +110,7 @@ class _Stored(nn.Module):
 
     def __init__(self, value):
         super().__init__()
-        self._without_arrays = with_tensors(value, self._register_array)
+        self._without_arrays = place_arrays(value, self._register_array)
 
     def _register_array(self, array):
         """Register an array as the next buffer, and return an empty array in its place."""
@@ -120,7 +120,7 @@ class _Stored(nn.Module):
     def value(self):
         """Return the dataclass with the buffers."""
         buffers = iter(self._buffers.values())
-        return with_tensors(self._without_arrays, lambda _: next(buffers))
+        return place_arrays(self._without_arrays, lambda _: next(buffers))
 
 
 class _Probabilities(nn.Module):

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+Array = npt.NDArray[np.float64]
+
 _T = TypeVar("_T")
 
 # Multiplications and additions that are worth a thread. Threads for less work save milliseconds,
@@ -27,8 +29,13 @@ def resolve_device(device: str) -> torch.device:
     float64 arithmetic. Raise `ValueError` for any device that this machine lacks.
     """
     n_cuda = torch.cuda.device_count()
-    available = ["cpu", *["cuda"][:n_cuda], *(f"cuda:{index}" for index in range(n_cuda))]
-    available += ["mps"] if torch.backends.mps.is_available() else []
+    available = ["cpu"]
+    if n_cuda:
+        available.append("cuda")
+    for index in range(n_cuda):
+        available.append(f"cuda:{index}")
+    if torch.backends.mps.is_available():
+        available.append("mps")
     if device == "auto":
         return torch.device("cuda" if n_cuda else "cpu")
     if not isinstance(device, str) or device not in available:
@@ -65,7 +72,8 @@ def as_tensor(
     read-only one: never write to it. Tensors keep their dtype. Raise `ValueError` for float64 on an
     MPS device.
     """
-    device = torch.device("cpu") if device is None else device
+    if device is None:
+        device = torch.device("cpu")
     if isinstance(array, torch.Tensor):
         return array.to(device)
     if device.type == "mps" and dtype == torch.float64:
@@ -84,26 +92,29 @@ def as_tensor(
     return torch.from_numpy(values).to(device)
 
 
-def as_array(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
+def as_array(tensor: torch.Tensor) -> Array:
     """Return a tensor, on any device and with or without a gradient, as a float64 array.
 
     The array shares the memory of a float64 tensor on the CPU.
     """
     # An MPS device cannot cast to float64.
-    array: npt.NDArray[np.float64] = tensor.detach().cpu().to(torch.float64).numpy()
+    on_cpu = tensor.detach().cpu()
+    array: Array = on_cpu.to(torch.float64).numpy()
     return array
 
 
-def with_tensors(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -> _T:
+def place_arrays(value: _T, place: Callable[[npt.NDArray[Any]], torch.Tensor]) -> _T:
     """Return a dataclass whose arrays, also those of dataclasses in it, `place` has replaced."""
     changed: Any = value
     if isinstance(value, np.ndarray):
         changed = place(value)
     elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-        changed = tuple(with_tensors(one, place) for one in value)
+        changed = tuple(place_arrays(item, place) for item in value)
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: with_tensors(getattr(value, one.name), place) for one in fields(value)}
-        changed = replace(value, **parts)
+        changes = {}
+        for field in fields(value):
+            changes[field.name] = place_arrays(getattr(value, field.name), place)
+        changed = replace(value, **changes)
     return cast(_T, changed)
 
 
@@ -129,7 +140,9 @@ def few_threads(operations: float) -> Iterator[None]:
     torch's own setting is the only one that reaches its pool of threads and MKL's.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, max(1, int(operations / OPERATIONS_PER_THREAD))))
+    n_worth = int(operations / OPERATIONS_PER_THREAD)
+    n_threads = min(before, max(1, n_worth))
+    torch.set_num_threads(n_threads)
     try:
         yield
     finally:

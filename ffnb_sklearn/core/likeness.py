@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .statistics import Array
+from .device import Array
 
 # Most quantiles that a class keeps.
 _MOST = 100
@@ -36,13 +36,15 @@ class LeftOutLikeness:
             return cls()
         n_values = min(len(values), _MOST)
         shares = (np.arange(n_values) + 0.5) / n_values
-        return cls(np.quantile(values, shares, method="inverted_cdf", weights=weights), n_classes)
+        quantiles = np.quantile(values, shares, method="inverted_cdf", weights=weights)
+        return cls(quantiles, n_classes)
 
 
 def pooled_likeness(parts: Sequence[tuple[LeftOutLikeness, float]]) -> LeftOutLikeness:
     """Pool the left-out likeness of different samples of one class, given with their weights."""
-    n_classes = max((one.n_classes for one, _ in parts), default=0)
-    return LeftOutLikeness.of(*_weighted(parts), n_classes)
+    n_classes = max((likeness.n_classes for likeness, _ in parts), default=0)
+    values, weights = _weigh(parts)
+    return LeftOutLikeness.of(values, weights, n_classes)
 
 
 def likeness_threshold(
@@ -53,15 +55,23 @@ def likeness_threshold(
     `priors` are the shares of the classes among new samples. Classes without values play no part;
     the threshold is None if no class has values.
     """
-    values, weights = _weighted(list(zip(classes, priors.tolist(), strict=True)))
+    values, weights = _weigh(list(zip(classes, priors.tolist(), strict=True)))
     if not len(values):
         return None
     return float(np.quantile(values, rate, method="inverted_cdf", weights=weights))
 
 
-def _weighted(parts: Sequence[tuple[LeftOutLikeness, float]]) -> tuple[Array, Array]:
-    """Return the values of samples of given weights, and their weights."""
-    lengths = [len(one.values) for one, _ in parts]
-    shares = [w * one.n_classes**2 / max(len(one.values), 1) for one, w in parts]
-    values = np.concatenate([np.empty(0), *(one.values for one, _ in parts)])
-    return values, np.repeat(np.array(shares, dtype=np.float64), lengths)
+def _weigh(parts: Sequence[tuple[LeftOutLikeness, float]]) -> tuple[Array, Array]:
+    r"""Return the values of samples of given weights, and the weight of each value.
+
+    The m values of samples of weight w, computed when k classes were known, have the weight
+    :math:`w k^2 / m` each.
+    """
+    values = [np.empty(0)]
+    weights = [np.empty(0)]
+    for likeness, weight in parts:
+        n_values = len(likeness.values)
+        total = weight * likeness.n_classes**2
+        values.append(likeness.values)
+        weights.append(np.full(n_values, total / max(n_values, 1)))
+    return np.concatenate(values), np.concatenate(weights)

@@ -52,15 +52,18 @@ class NotPositiveDefiniteError(ValueError):
 def column_energies(rows: torch.Tensor) -> torch.Tensor:
     """Return the sum of the squares in each column, of shape (d,)."""
     # Torch takes several times as long to sum columns as to multiply by ones.
-    return rows.new_ones(len(rows)) @ rows.square()
+    ones = rows.new_ones(len(rows))
+    return ones @ rows.square()
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
     """Compute RR' for rows R of shape (n, d); the result is undefined above the diagonal."""
-    gram = rows.new_empty((len(rows), len(rows)))
-    for start in range(0, len(rows), _BLOCK):
+    n_rows = len(rows)
+    gram = rows.new_empty((n_rows, n_rows))
+    for start in range(0, n_rows, _BLOCK):
         stop = start + _BLOCK
-        torch.mm(rows[start:], rows[start:stop].T, out=gram[start:, start:stop])
+        block = rows[start:stop]
+        torch.mm(rows[start:], block.T, out=gram[start:, start:stop])
     return gram
 
 
@@ -82,12 +85,11 @@ def cholesky(
         return factor
     if not bool(torch.isfinite(matrix.tril()).all()):
         raise NotPositiveDefiniteError(f"{name} has entries that are NaN or infinite.")
-    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(-1) * (info > 0)
-    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    mean_diagonal = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)
+    # Factored matrices stay as they are.
+    unit_shift = torch.diag_embed((mean_diagonal * (info > 0))[..., None].expand(matrix.shape[:-1]))
     for jitter in _JITTERS:
-        factor, failed = torch.linalg.cholesky_ex(
-            matrix + jitter * scale[..., None, None] * identity
-        )
+        factor, failed = torch.linalg.cholesky_ex(matrix + jitter * unit_shift)
         if not bool(failed.any()):
             warnings.warn(
                 f"{name} was not positive definite to working precision; "
@@ -109,7 +111,8 @@ def symmetric_root(matrix: torch.Tensor) -> torch.Tensor:
     nor their order play a part.
     """
     values, axes = torch.linalg.eigh(matrix)
-    root: torch.Tensor = (axes * values.clamp_min(0.0).sqrt()) @ axes.T
+    lengths = values.clamp_min(0.0).sqrt()
+    root: torch.Tensor = (axes * lengths) @ axes.T
     return root
 
 
@@ -143,41 +146,47 @@ class DiagonalPlusGram:
         scale: float = 1.0,
         gram: torch.Tensor | None = None,
     ) -> None:
-        self._root = diagonal.sqrt()
+        root = diagonal.sqrt()
         self.is_wide = len(rows) < rows.shape[1]
         if self.is_wide or gram is None:
-            scaled = rows * (scale**0.5 / self._root)
+            scaled = rows * (scale**0.5 / root)
         if gram is None:
             inner = lower_gram(scaled if self.is_wide else scaled.T)
         elif self.is_wide:
             inner = gram * scale
         else:
-            inner = (gram / self._root).mul_(scale / self._root[:, None])
+            inner = gram / root
+            inner.mul_(scale / root[:, None])
         inner.diagonal().add_(1.0)
-        self._factor = cholesky(inner, name=name, remedy=remedy)
+        factor = cholesky(inner, name=name, remedy=remedy)
+        if not self.is_wide:
+            factor *= root[:, None]
+        self._root = root
+        self._factor = factor
         self._rows = scaled if self.is_wide else None
-        if self._rows is None:
-            self._factor *= self._root[:, None]
 
     def solve(self, rows: torch.Tensor) -> torch.Tensor:
         """Return ``rows @ inv(A)`` for right-hand sides of shape (n, d)."""
         # Fresh memory for many rows takes time, so they are solved in place.
         if self._rows is None:
             solution = rows.clone(memory_format=torch.contiguous_format)
-            return solve_in_place(self._factor, solution.T).T
+            solve_in_place(self._factor, solution.T)
+            return solution
         solution = rows / self._root
-        inner = solve_in_place(self._factor, (solution @ self._rows.T).T)
-        return solution.addmm_(inner.T, self._rows, alpha=-1.0).div_(self._root)
+        inner = (solution @ self._rows.T).T
+        solve_in_place(self._factor, inner)
+        solution.addmm_(inner.T, self._rows, alpha=-1.0)
+        return solution.div_(self._root)
 
     def matrix(self) -> torch.Tensor:
         """Return A, of shape (d, d)."""
         if self._rows is None:
             product: torch.Tensor = self._factor @ self._factor.T
             return product
-        scaled = self._rows.T @ self._rows
-        scaled.diagonal().add_(1.0)
-        matrix: torch.Tensor = scaled * self._root * self._root[:, None]
-        return matrix
+        matrix: torch.Tensor = self._rows.T @ self._rows
+        matrix.diagonal().add_(1.0)
+        matrix.mul_(self._root)
+        return matrix.mul_(self._root[:, None])
 
     def inverse_parts(self) -> tuple[torch.Tensor, torch.Tensor, float]:
         r"""Return a, V and s of the inverse of A as :math:`\mathrm{diag}(a) + s V^\top V`.
@@ -186,11 +195,14 @@ class DiagonalPlusGram:
         zero and s is 1.
         """
         if self._rows is None:
-            identity = torch.diag_embed(torch.ones_like(self._root))
-            inverse = torch.linalg.solve_triangular(self._factor, identity, upper=False)
-            return torch.zeros_like(self._root), inverse, 1.0
-        inner = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
-        return self._root.square().reciprocal(), inner.div_(self._root), -1.0
+            ones = torch.ones_like(self._root)
+            identity = torch.diag_embed(ones)
+            rows = torch.linalg.solve_triangular(self._factor, identity, upper=False)
+            return torch.zeros_like(self._root), rows, 1.0
+        rows = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
+        rows.div_(self._root)
+        diagonal = self._root.square().reciprocal()
+        return diagonal, rows, -1.0
 
 
 def longest_rows(
@@ -202,9 +214,11 @@ def longest_rows(
     iteration, which saves time if n and d are several times the count.
     """
     if count is None or directions is None:
-        return _mixed(rows, count)
-    length = torch.linalg.vector_norm(rows).clamp_min(torch.finfo(rows.dtype).tiny)
-    return longest_rows_of_products(rows.matmul, rows.T.matmul, float(length), directions, count)
+        return _mix_rows(rows, count)
+    length = float(torch.linalg.vector_norm(rows))
+    tiny = torch.finfo(rows.dtype).tiny
+    length = max(length, tiny)
+    return longest_rows_of_products(rows.matmul, rows.T.matmul, length, directions, count)
 
 
 def longest_rows_of_products(
@@ -214,14 +228,18 @@ def longest_rows_of_products(
     directions: torch.Tensor,
     count: int,
 ) -> torch.Tensor:
-    """Return nearly the longest principal rows, given products with R and with its transpose.
+    r"""Return nearly the longest principal rows, given products with R and with its transpose.
 
-    `length` is the positive root of the energy of R.
+    `length` is the positive root of the energy of R. From the directions :math:`\Omega` follow an
+    orthonormal basis Q of :math:`R R^\top R \, \Omega` and the principal rows of :math:`Q^\top R`.
     """
+    span = times(directions).div_(length)
     # Without this basis the short axes would lose the digits of the third power of the lengths.
-    span = torch.linalg.qr(times(directions).div_(length)).Q
-    span = times(transposed_times(span).div_(length))
-    return _mixed(transposed_times(torch.linalg.qr(span).Q).T.contiguous(), count)
+    basis = torch.linalg.qr(span).Q
+    span = transposed_times(basis).div_(length)
+    basis = torch.linalg.qr(times(span)).Q
+    projected = transposed_times(basis).T
+    return _mix_rows(projected.contiguous(), count)
 
 
 def longest_rows_of_gram(
@@ -229,45 +247,80 @@ def longest_rows_of_gram(
 ) -> torch.Tensor:
     """Return the longest principal rows of a scatter, as `longest_rows`, but for zero rows."""
     if count is None or directions is None:
-        # The errors of an eigendecomposition are relative to the largest column; a Cholesky factor
-        # and a mixture of its rows keep the digits of each column.
-        factor, info = torch.linalg.cholesky_ex(gram)
-        if not info:
-            return _mixed(factor.T, count)
-        # The columns of a singular scatter are brought to one scale first.
-        scale = gram.diagonal().sqrt()
-        divisors = torch.where(scale > 0.0, scale, 1.0)
-        values, basis = torch.linalg.eigh(gram / divisors / divisors[:, None])
-        return _mixed(values.clamp_min(0.0).sqrt()[:, None] * basis.T * scale, count)
-    energy = gram.diagonal().sum().clamp_min(torch.finfo(gram.dtype).tiny)
-    basis = torch.linalg.qr((gram / energy) @ directions).Q
-    seen = (gram / energy) @ basis
-    values, mixing = torch.linalg.eigh(basis.T @ seen)
-    above_rounding = values > SUM_ROUNDING * values[-1]
-    scale = (energy / values[above_rounding]).sqrt()
-    return _mixed(scale[:, None] * (mixing[:, above_rounding].T @ seen.T), count)
+        rows = _rows_of_gram(gram)
+    else:
+        rows = _nystroem_rows(gram, directions)
+    return _mix_rows(rows, count)
+
+
+def _rows_of_gram(gram: torch.Tensor) -> torch.Tensor:
+    r"""Return rows R with :math:`R^\top R = G` for a positive semidefinite matrix G.
+
+    The errors of an eigendecomposition are relative to the largest column; those of a Cholesky
+    factor are relative to each column.
+    """
+    factor: torch.Tensor
+    factor, info = torch.linalg.cholesky_ex(gram)
+    if not info:
+        return factor.T
+    # The columns of a singular matrix are brought to one scale before its eigendecomposition.
+    scale = gram.diagonal().sqrt()
+    divisors = torch.where(scale > 0.0, scale, 1.0)
+    correlations = gram / divisors / divisors[:, None]
+    values, basis = torch.linalg.eigh(correlations)
+    lengths = values.clamp_min(0.0).sqrt()
+    rows: torch.Tensor = lengths[:, None] * basis.T
+    return rows * scale
+
+
+def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+    r"""Return rows R with :math:`R^\top R = G Q (Q^\top G Q)^{-1} Q^\top G`, nearly G.
+
+    Q is an orthonormal basis of :math:`G \, \Omega` for the random directions :math:`\Omega`.
+    """
+    tiny = torch.finfo(gram.dtype).tiny
+    energy = gram.diagonal().sum().clamp_min(tiny)
+    # Divided by its trace, a matrix of any size stays in the range of double precision.
+    unit_gram = gram / energy
+    basis = torch.linalg.qr(unit_gram @ directions).Q
+    product = unit_gram @ basis
+    values, axes = torch.linalg.eigh(basis.T @ product)
+    is_above_rounding = values > SUM_ROUNDING * values[-1]
+    values = values[is_above_rounding]
+    axes = axes[:, is_above_rounding]
+    scale = (energy / values).sqrt()
+    rows: torch.Tensor = axes.T @ product.T
+    return rows.mul_(scale[:, None])
 
 
 def is_few(n_rows: int, count: int | None) -> bool:
     """Return whether so many rows are decomposed exactly, whatever their number of columns."""
-    return count is None or n_rows <= _n_directions(count)
+    if count is None:
+        return True
+    return n_rows <= _n_directions(count)
 
 
-def _mixed(rows: torch.Tensor, count: int | None) -> torch.Tensor:
-    """Return the longest principal rows of the scatter of a few rows."""
+def _mix_rows(rows: torch.Tensor, count: int | None) -> torch.Tensor:
+    r"""Return the longest principal rows :math:`U^\top R` of the scatter of a few rows R.
+
+    U holds the eigenvectors of :math:`R R^\top` with the largest eigenvalues; a `count` of None
+    takes all.
+    """
     _, basis = torch.linalg.eigh(lower_gram(rows))
-    longest = basis[:, None if count is None else -count :]
-    mixed: torch.Tensor = longest.flip(1).T @ rows
-    return mixed
+    # Eigenvalues are in ascending order.
+    longest = basis if count is None else basis[:, -count:]
+    principal: torch.Tensor = longest.flip(1).T @ rows
+    return principal
 
 
 def _n_directions(count: int, least: int = 24) -> int:
     """Return the number of random directions for some rows: `least` or a quarter more (Halko).
 
-    Eight more than eight mix axes of texts, which have nearly one length: 6 % of the labels then
-    differ from those of exact axes, and 3 % with 24 more.
+    With only eight more than eight, axes of texts, which have nearly one length, are mixed: 6 % of
+    the labels then differ from those of exact axes, and 3 % with 24 more.
     """
-    return count + max(count // 4, least)
+    n_further = max(count // 4, least)
+    return count + n_further
 
 
 @lru_cache(maxsize=4)

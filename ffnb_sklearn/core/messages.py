@@ -7,9 +7,11 @@ from types import FrameType
 def level_of_user() -> int:
     """Return the stack level, from the calling function, of the first frame outside libraries."""
     between = {"ffnb_sklearn", "sklearn", "joblib", "contextlib"}
-    frame, level = sys._getframe(1), 1
+    frame = sys._getframe(1)
+    level = 1
     while frame.f_back is not None and _library(frame) in between:
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level += 1
     return level
 
 

@@ -1,40 +1,25 @@
-"""The fitted state of the method: features, moments and the classifier that they imply.
+"""The data that the method learns: features, moments of the classes, and settings.
 
 A model is immutable: every function returns a new model, so a failure leaves the old model intact.
-What follows from the moments is cached at most. Classes are numbered in order of arrival.
+Classes are numbered in order of arrival. `ffnb_sklearn.core.prediction` solves the classifier that
+a model implies.
 """
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import is_
-from threading import RLock
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import torch
 
-from .device import as_tensor, few_threads, plain_torch, with_tensors
-from .features.feature_map import FeatureMap, as_slice, classifier_columns
+from .class_moments import ClassMoments, check_size, merge_classes, moments_of, remove_spare_axes
+from .features.feature_map import FeatureMap, as_slice
 from .features.shared_band import draw_shared_band
-from .heads.distances import GaussianDistances
-from .heads.interface import NUMBERS_TOGETHER, Rows
 from .likeness import LeftOutLikeness
-from .novelty import RelativeDistances, fit_relative_distances
 from .past import Past
 from .settings import Settings
-from .solution import Solution, chosen_gaussians, follow, n_classifier_weights, solve
-from .sparse import SparseInputs, SparseRows, class_moments
-from .statistics import (
-    Array,
-    ClassMoments,
-    check_size,
-    merge_classes,
-    moments_of,
-    without_spare_axes,
-)
-
-_T = TypeVar("_T")
+from .solution import Solution, n_classifier_weights
+from .sparse import SparseInputs, class_moments
 
 
 class Samples(Protocol):
@@ -74,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Earlier:
-    """A solution, and the parts of the model that it was solved for."""
+    """A solution, and the data of the model that it was solved for."""
 
     solution: Solution
     moments: tuple[ClassMoments, ...]
@@ -101,6 +86,15 @@ class Model:
         Loss after each epoch of fine-tuning for the last task.
     left_out : tuple of LeftOutLikeness
         Likeness of left-out samples of each class up to the last class that has any.
+    inputs_past : Past or None
+        Past of psi_0 for some of the first classes, to which a stream adds new classes. It follows
+        from the moments, so neither files nor pickles hold it.
+    earlier : Earlier or None
+        Last solution before this model, which the solution may follow. Neither files nor pickles
+        hold it.
+    cache : dict
+        Results that `ffnb_sklearn.core.prediction` derives from the other fields, once they have
+        been asked for. No result depends on it; neither files nor pickles hold it.
     """
 
     settings: Settings
@@ -111,266 +105,72 @@ class Model:
     n_newest: int = 0
     loss_curve: tuple[float, ...] = ()
     left_out: tuple[LeftOutLikeness, ...] = ()
-    # The past of psi_0 for some of the first classes: a stream of many classes adds it up as it
-    # goes. Neither files nor pickles hold it, because it follows from the moments.
     inputs_past: Past | None = field(default=None, repr=False, compare=False)
-    # The last solution before this model, which the solution may follow. Neither files nor pickles
-    # hold it.
-    earlier: "Earlier | None" = field(default=None, repr=False, compare=False)
-    # Solutions, once they have been asked for, and their copies on devices. They change no result.
-    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    earlier: Earlier | None = field(default=None, repr=False, compare=False)
+    cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Model":
         """Return the model itself: copies may share an immutable object."""
         return self
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state without what is derived from it, which a copy derives again."""
-        return {**vars(self), "inputs_past": None, "earlier": None, "_cache": {}}
+        """Return the state without derived fields, which a copy derives again."""
+        return {**vars(self), "inputs_past": None, "earlier": None, "cache": {}}
+
+    @property
+    def solution(self) -> Solution | None:
+        """The solved classifier; None before `prediction.solve_once`."""
+        return self.cache.get("solution")
 
     @property
     def n_weights(self) -> int:
         """Number of weights in the bands and in the classifier, solved or not."""
-        if "n_weights" not in self._cache:
-            moments = self._classifier_moments(range(len(self.moments)))
-            in_classifier = n_classifier_weights(self.features, moments, self.settings)
-            self._cache["n_weights"] = self.features.n_weights + in_classifier
-        return cast(int, self._cache["n_weights"])
+        if "n_weights" not in self.cache:
+            moments = self.classifier_moments(range(len(self.moments)))
+            n_in_classifier = n_classifier_weights(self.features, moments, self.settings)
+            self.cache["n_weights"] = self.features.n_weights + n_in_classifier
+        return cast(int, self.cache["n_weights"])
 
-    def with_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
+    def classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
+        """Return the moments from which the classifier is solved, of classes of given numbers.
+
+        They have no spare axes, and do not depend on the unit of the inputs.
+        """
+        rank = self.settings.rank
+        moments = tuple(remove_spare_axes(self.moments[number], rank) for number in numbers)
+        pairs = self.features.shared.pairs()
+        if pairs is None:
+            return moments
+        return tuple(replace(each, residual=pairs.level(each.residual)) for each in moments)
+
+    def replace_moments(self, moments: tuple[ClassMoments, ...]) -> "Model":
         """Return the model with the moments of all classes after a task, known classes first.
 
         Raise `ValueError` if the features of all classes are too small for double precision.
         """
         check_size(moments)
-        # A class with new samples weighs more, and a truncated class has fewer rows.
-        known = zip(self.moments, moments, strict=False)
-        same = all((old.weight, old.rank) == (new.weight, new.rank) for old, new in known)
-        return replace(self, moments=moments, inputs_past=self.inputs_past if same else None)
+        is_past_valid = True
+        for before, after in zip(self.moments, moments, strict=False):
+            # A class with new samples weighs more, and a truncated class has fewer rows.
+            is_unchanged = before.weight == after.weight and before.rank == after.rank
+            is_past_valid = is_past_valid and is_unchanged
+        if not is_past_valid:
+            return replace(self, moments=moments, inputs_past=None)
+        return replace(self, moments=moments)
 
-    @property
-    def solved(self) -> Solution | None:
-        """The solved classifier; None before it has been asked for."""
-        return self._cache.get("solution")
-
-    def with_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
-        """Return the model with other left-out likeness, and with all that has been solved."""
+    def replace_left_out(self, left_out: tuple[LeftOutLikeness, ...]) -> "Model":
+        """Return the model with other left-out likeness, and with the same cache."""
         model = replace(self, left_out=left_out)
-        model._cache.update(self._cache)
+        # No cached result depends on the left-out likeness.
+        model.cache.update(self.cache)
         return model
 
-    @plain_torch
-    def solution(self, device: torch.device) -> Solution:
-        """Return the classifier that the moments imply, solved at the first call.
-
-        Of concurrent first calls a single one solves it, and the others wait.
-        """
-        if self.solved is None:
-            # A thread that holds the lock does not exist in a forked process.
-            with self._cache.setdefault(("lock", os.getpid()), RLock()):
-                if self.solved is None:
-                    with few_threads(self._operations(self.features.n_features)):
-                        self._cache["solution"] = self._new_solution(device)
-        return cast(Solution, self.solved)
-
-    def _new_solution(self, device: torch.device) -> Solution:
-        """Solve the classifier, or let it follow an earlier solution."""
-        earlier, choice = self.earlier, None
-        if earlier is not None and self._may_follow(earlier):
-            pairs = zip(self.moments, earlier.moments, strict=True)
-            changed = [number for number, (new, old) in enumerate(pairs) if new is not old]
-            moments = self._classifier_moments(changed)
-            found = follow(
-                earlier.solution, self.features, moments, changed, self.settings, device=device
-            )
-            if found is not None:
-                return found
-            choice = earlier.solution.choice
-        solution = solve(
-            self.features,
-            self._classifier_moments(range(len(self.moments))),
-            self.settings,
-            device=device,
-            seed=self.seed,
-            choice=choice,
-        )
-        if choice is None or earlier is None:
-            return solution
-        return solution._replace(chosen_at=earlier.solution.chosen_at)
-
-    def _may_follow(self, earlier: "Earlier") -> bool:
-        """Return whether an earlier solution still holds for all classes without new samples."""
-        if earlier.settings != self.settings or earlier.features is not self.features:
-            return False
-        if len(earlier.moments) != len(self.moments):
-            # A new class changes what all classes share.
-            return False
-        weight = sum(each.weight for each in self.moments)
-        return weight <= (1.0 + self.settings.refresh) * earlier.solution.chosen_at
-
-    def with_earlier(self, model: "Model") -> "Model":
-        """Return the model with the solution of the model before it, or with an earlier one."""
+    def store_earlier(self, model: "Model") -> "Model":
+        """Return the model with the last solution up to the model before it."""
         earlier = model.earlier
-        if model.solved is not None:
-            earlier = Earlier(model.solved, model.moments, model.features, model.settings)
+        if model.solution is not None:
+            earlier = Earlier(model.solution, model.moments, model.features, model.settings)
         return replace(self, earlier=earlier)
-
-    def under(self, parameters: Sequence[object], settings: Callable[[], Settings]) -> "Model":
-        """Return the model with other settings of its classifier; itself if they are its own.
-
-        It is the model of the last call, with the classifier that it has solved, if each of the
-        parameters is the same object as then; else `settings` computes the settings.
-        """
-        known, model = self._cache.get("under", ((), None))
-        if len(known) != len(parameters) or not all(map(is_, known, parameters)):
-            now = settings()
-            # A reference to this model would keep it in memory until a garbage collection.
-            model = None if now == self.settings else replace(self, settings=now)
-            self._cache["under"] = parameters, model
-        return self if model is None else cast(Model, model)
-
-    @plain_torch
-    def scores(self, X: Samples) -> torch.Tensor:
-        """Compute class scores, of shape (n_samples, n_classes)."""
-        classifier = self._placed("classifier", self.solution(X.device).classifier, X)
-        return self._by_chunk(X, classifier.scores)
-
-    @plain_torch
-    def most_likely(self, X: Samples, order: Array) -> torch.Tensor:
-        """Return the class of the highest score of each sample, of shape (n_samples,).
-
-        Among classes of equal scores it is the first in `order`, which holds all classes.
-        """
-        classifier = self._placed("classifier", self.solution(X.device).classifier, X)
-        numbers = torch.as_tensor(order, device=X.device)
-        return self._by_chunk(X, lambda rows: classifier.most_likely(rows, numbers))
-
-    @plain_torch
-    def likeness(self, X: Samples) -> torch.Tensor:
-        """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
-        relative = self._placed("relative", self._relative_distances(X.device), X)
-        return self._by_chunk(X, relative.likeness)
-
-    @plain_torch
-    def left_out_likeness(
-        self, task: Task, fresh: torch.Tensor | None, numbers: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor:
-        """Compute the likeness of samples of the task just learned to the model without each.
-
-        Parameters
-        ----------
-        task : Task
-            The task just learned.
-        fresh : Tensor or None
-            What `updated_moments` took.
-        numbers, weights : Tensor of shape (n_samples,)
-            Numbers of the samples in the task, on the CPU, and the weight that is left out with
-            each, less than that of its class.
-
-        Returns
-        -------
-        Tensor of shape (n_samples,)
-            The likeness.
-        """
-        relative = self._relative_distances(weights.device)
-        size = max(1, min(self.settings.chunk_size, NUMBERS_TOGETHER // self.features.n_features))
-        parts = zip(torch.split(numbers, size), torch.split(weights, size), strict=True)
-        likeness = list[torch.Tensor]()
-        with few_threads(2.0 * self._operations(len(numbers))):
-            for some, together in parts:
-                samples, _ = _measured(self, task, fresh, some)
-                classes = task.classes[some]
-                kept, leverages = self._along_axes(samples, classes, together)
-                seen = self._seen(samples), self._seen(kept)
-                likeness.append(relative.left_out_likeness(*seen, classes, together, leverages))
-        return torch.cat(likeness)
-
-    def _along_axes(
-        self, samples: torch.Tensor, classes: torch.Tensor, weights: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the parts of samples along the axes of their classes, and their leverages."""
-        kept = torch.zeros_like(samples)
-        leverages = torch.zeros_like(weights)
-        if self.settings.covariance == "identity":
-            return kept, leverages
-        for label in torch.unique(classes).tolist():
-            members = classes == label
-            (moments,) = self._classifier_moments([label])
-            kept[members], leverages[members] = moments.along_axes(
-                samples[members], weights[members]
-            )
-        return kept, leverages
-
-    def _relative_distances(self, device: torch.device) -> RelativeDistances:
-        """Return the distances that the likeness compares, solved at the first call."""
-        if (known := self._cache.get("relative")) is not None:
-            return cast(RelativeDistances, known)
-        settings, solution = self.settings, self.solution(device)
-        head, choice = solution.classifier, solution.choice
-        # Classes that are Gaussian in the inputs have log-determinants, and distances that follow
-        # an earlier solution belong to other moments.
-        is_same = isinstance(head, GaussianDistances) and choice.temperature is None
-        is_same = is_same and not settings.refresh
-        moments = self._classifier_moments(range(len(self.moments)))
-        gaussians, _ = chosen_gaussians(self.features, moments, settings, choice, device, self.seed)
-        relative = fit_relative_distances(
-            gaussians,
-            cast(GaussianDistances, head) if is_same else None,
-            covariance=settings.covariance,
-            shrinkage=choice.shrinkage,
-            epsilon=choice.epsilon,
-        )
-        return cast(RelativeDistances, self._cache.setdefault("relative", relative))
-
-    def _classifier_moments(self, numbers: Iterable[int]) -> tuple[ClassMoments, ...]:
-        """Return the moments of some classes as the classifier sees them.
-
-        They are without spare axes, and in a form that the unit of the inputs leaves alone.
-        """
-        rank, pairs = self.settings.rank, self.features.shared.pairs()
-        moments = tuple(without_spare_axes(self.moments[number], rank) for number in numbers)
-        return moments if pairs is None else tuple(map(pairs.levelled, moments))
-
-    def _placed(self, name: str, value: _T, X: Samples) -> _T:
-        """Return a value with tensors on the device of samples, which stay for later calls."""
-        if X.device.type == "cpu" or isinstance(X, SparseInputs):
-            # Tensors share the memory of the arrays.
-            return value
-        key = name, X.device
-        if key not in self._cache:
-            self._cache[key] = with_tensors(value, partial(as_tensor, device=X.device))
-        return cast(_T, self._cache[key])
-
-    def _by_chunk(self, X: Samples, function: Callable[[Rows], torch.Tensor]) -> torch.Tensor:
-        """Return a function of the features of samples, computed for some samples at a time."""
-        size = self.settings.chunk_size
-        parts = (self._rows(X, slice(start, start + size)) for start in range(0, len(X), size))
-        with few_threads(self._operations(len(X))):
-            return torch.cat([function(part) for part in parts])
-
-    def _operations(self, n_rows: int) -> float:
-        """Estimate the operations of a product of some rows with all weights."""
-        n_axes = sum(each.rank for each in self.moments)
-        n_in_classifier = (len(self.moments) + n_axes) * self.features.n_features
-        return 2.0 * n_rows * (self.features.n_weights + n_in_classifier)
-
-    def _rows(self, X: Samples, rows: slice) -> Rows:
-        """Return the features of some samples as the classifier sees them."""
-        if isinstance(X, SparseInputs):
-            return SparseRows(X.sparse(rows))
-        return self.view(X[rows].double())
-
-    @plain_torch
-    def view(self, X: torch.Tensor) -> torch.Tensor:
-        """Compute the features that the classifier sees, of shape (n_samples, d)."""
-        return self._seen(self._placed("features", self.features, X)(X))
-
-    def _seen(self, features: torch.Tensor) -> torch.Tensor:
-        """Return those of all features that the classifier sees."""
-        columns = classifier_columns(self.features, self.settings.skip_connection)
-        if len(columns) == self.features.n_features:
-            return features
-        return features[:, torch.as_tensor(columns, device=features.device)]
 
 
 def empty_model(n_inputs: int, settings: Settings, seed: int) -> Model:
@@ -388,35 +188,50 @@ def updated_moments(
 
     `fresh` holds the values of the last n features, up to all of them; None computes all features.
     """
-    rank, pairs = model.settings.rank, model.features.shared.pairs()
+    rank = model.settings.rank
+    pairs = model.features.shared.pairs()
     n_known = len(model.moments)
-    new: Iterable[tuple[int, ClassMoments]]
+    task_moments: Iterable[tuple[int, ClassMoments]]
     if isinstance(task.samples, SparseInputs):
-        new = class_moments(task.samples, task.classes, task.weights, rank, n_known)
+        task_moments = class_moments(task.samples, task.classes, task.weights, rank, n_known)
     else:
-        measured = partial(_measured, model, task, fresh)
-        order = torch.argsort(task.classes, stable=True)
-        labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
-        members = torch.split(order.cpu(), counts.tolist())
-        chunks = (torch.split(some, model.settings.chunk_size) for some in members)
-        numbers = labels.tolist()
-        moments = (
-            moments_of(map(measured, some), rank, pairs=pairs, with_spare=number < n_known)
-            for number, some in zip(numbers, chunks, strict=True)
+        task_moments = _dense_class_moments(model, task, fresh)
+    return merge_classes(model.moments, task_moments, rank, device=task.classes.device, pairs=pairs)
+
+
+def _dense_class_moments(
+    model: Model, task: Task, fresh: torch.Tensor | None
+) -> Iterable[tuple[int, ClassMoments]]:
+    """Yield each class number of a task, in ascending order, and the moments of its samples."""
+    order = torch.argsort(task.classes, stable=True)
+    labels, counts = torch.unique_consecutive(task.classes[order], return_counts=True)
+    members = torch.split(order.cpu(), counts.tolist())
+    for label, numbers in zip(labels.tolist(), members, strict=True):
+        chunks = torch.split(numbers, model.settings.chunk_size)
+        yield (
+            label,
+            moments_of(
+                map(partial(task_features, model, task, fresh), chunks),
+                model.settings.rank,
+                pairs=model.features.shared.pairs(),
+                with_spare=label < len(model.moments),
+            ),
         )
-        new = zip(numbers, moments, strict=True)
-    return merge_classes(model.moments, new, rank, device=task.classes.device, pairs=pairs)
 
 
-def _measured(
+def task_features(
     model: Model, task: Task, fresh: torch.Tensor | None, numbers: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the features and the weights of the samples with some numbers."""
+    """Return the features and the weights of the samples of a task with some numbers.
+
+    `fresh` is that of `updated_moments`.
+    """
     # Samples in class order are not copied.
     rows = as_slice(numbers.numpy())
+    weights = task.weights[rows]
     if fresh is not None and fresh.shape[1] == model.features.n_features:
-        return fresh[rows], task.weights[rows]
-    values = model.features(task.samples[rows].double())
+        return fresh[rows], weights
+    features = model.features(task.samples[rows].double())
     if fresh is not None:
-        values[:, -fresh.shape[1] :] = fresh[rows]
-    return values, task.weights[rows]
+        features[:, -fresh.shape[1] :] = fresh[rows]
+    return features, weights

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .device import as_array, as_tensor
+from .device import Array, as_array, as_tensor
 from .heads.distances import GaussianDistances, solve_distances
 from .heads.gaussians import ClassGaussians
 from .heads.interface import Rows
 from .heads.judge import LEAST_SHARE
 from .linalg import DiagonalPlusGram
-from .statistics import Array
 
 __all__ = ["InverseCovariance", "InverseTotal", "RelativeDistances", "fit_relative_distances"]
 
@@ -49,15 +48,16 @@ class InverseCovariance:
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        explained = float((np.square(self.rows) @ diagonal).sum())
-        return float(self.diagonal @ diagonal) + self.sign * explained
+        explained = np.square(self.rows) @ diagonal
+        trace = self.diagonal @ diagonal + self.sign * explained.sum()
+        return float(trace)
 
 
 @dataclass(frozen=True)
 class InverseTotal:
     r"""The inverse of the covariance of all samples, :math:`T = W + M^\top M`.
 
-    W is the covariance within the classes. M has the class means less their centre, each times the
+    W is the covariance within the classes. M has the class means minus their centre, each times the
     root of the share of its class, as rows. The eigenvectors a of :math:`H = M W^{-1} M^\top` with
     eigenvalues h split a sample into coordinates t along the means and a remainder r:
 
@@ -116,13 +116,15 @@ class InverseTotal:
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        along_means = np.square(self.functions) @ diagonal
-        return self.within.trace_with(diagonal) - float(along_means @ (1.0 - self.shrunk))
+        squares = np.square(self.functions) @ diagonal
+        along_means = squares @ (1.0 - self.shrunk)
+        trace = self.within.trace_with(diagonal)
+        return trace - float(along_means)
 
 
 @dataclass(frozen=True)
 class RelativeDistances:
-    """Distances to the nearest class, relative to those from all data, with p.
+    """Distances to the nearest class, relative to the distances from all data, with p.
 
     `shared` and `total` are the inverses of B, which the classes share, and of T. `weights` and
     `means`, of shape (C, d), are those of the classes.
@@ -172,7 +174,7 @@ class RelativeDistances:
         x, along_axes : Tensor of shape (n_samples, d)
             Samples that were learned, and their parts along the axes that their classes keep.
         classes, weights : Tensor of shape (n_samples,)
-            Class and weight of each sample, which is less than that of its class.
+            Class and weight of each sample. The weight is below the total weight of the class.
         leverages : Tensor of shape (n_samples,)
             Leverages in these axes (`ClassMoments.along_axes`), which no leverage in a regularised
             covariance exceeds.
@@ -253,7 +255,8 @@ class RelativeDistances:
 
     def _from_all(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples from the mean of all data."""
-        return self.total.lengths(self.distances.centred(x))
+        deviations = self.distances.centred(x)
+        return self.total.lengths(deviations)
 
 
 def _remainders(leverages: torch.Tensor) -> torch.Tensor:
@@ -294,7 +297,7 @@ def fit_relative_distances(
 ) -> RelativeDistances:
     """Solve the distances to the classes, whose rows may be overwritten, and from all data.
 
-    `distances` are those to the classes, without log-determinants, if they are solved already.
+    `distances` are the distances to the classes, without log-determinants; None solves them.
     """
     if covariance == "identity":
         gaussians = gaussians.with_identity()

@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from .device import as_tensor
+from .class_moments import ClassMoments, Columns
+from .device import Array, as_tensor
 from .linalg import SUM_ROUNDING
-from .statistics import Array, ClassMoments, Columns, check_finite
+from .scatter import check_finite
 
 __all__ = ["LEAST_PART", "Past", "PrincipalAxes"]
 
@@ -36,16 +37,23 @@ class PrincipalAxes:
     @property
     def width(self) -> int:
         """Number d of columns."""
-        return len(self.turn) if self.basis is None else self.basis.shape[1]
+        if self.basis is None:
+            return len(self.turn)
+        return self.basis.shape[1]
 
     def first(self, count: int) -> torch.Tensor:
         """Return the first axes as orthonormal rows of shape (count, d)."""
         axes = self.turn[:, :count].T
-        return axes if self.basis is None else axes @ self.basis
+        if self.basis is None:
+            return axes
+        return axes @ self.basis
 
     def rows(self) -> torch.Tensor:
         """Return the principal rows of S: each axis times the root of its energy."""
-        return self.energies[: self.rank].sqrt()[:, None] * self.first(self.rank)
+        axes = self.first(self.rank)
+        energies = self.energies[: self.rank]
+        lengths = energies.sqrt()
+        return lengths[:, None] * axes
 
 
 @dataclass(frozen=True)
@@ -106,8 +114,10 @@ class Past:
         check_finite(float(moment.diagonal().sum()))
         rising_energies, rising_axes = torch.linalg.eigh(moment)
         energies = rising_energies.flip(0).clamp_min(0.0)
-        rank = int((energies > SUM_ROUNDING * energies.sum()).sum())
-        return PrincipalAxes(self.basis, rising_axes.flip(1), energies, rank)
+        axes = rising_axes.flip(1)
+        rounding = SUM_ROUNDING * energies.sum()
+        rank = int((energies > rounding).sum())
+        return PrincipalAxes(self.basis, axes, energies, rank)
 
     def _moment(self) -> torch.Tensor:
         """Return S in the coordinates of the basis."""

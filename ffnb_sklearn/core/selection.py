@@ -213,7 +213,9 @@ def best_discriminant(left_out: LeftOutSamples, is_curved: bool) -> PooledDiscri
 
 def degrees_of_freedom(gaussians: ClassGaussians) -> float:
     """Return the degrees of freedom of the pooled covariance."""
-    return float((gaussians.counts - 1.0).sum())
+    counts = gaussians.counts
+    total = (counts - 1.0).sum()
+    return float(total)
 
 
 def ridge_growth(gaussians: ClassGaussians) -> float:
@@ -362,7 +364,8 @@ def left_out_distances(
     the mean of the class of n samples. `shared` is :math:`\rho B`.
     """
     k = n / (n - 1.0)
-    factor = cholesky((1.0 - shrinkage) * k * covariance + shared, name="a class covariance")
+    regularised = (1.0 - shrinkage) * k * covariance + shared
+    factor = cholesky(regularised, name="a class covariance")
     lengths = _squared_lengths(factor, samples)
     leverage = (1.0 - shrinkage) * k / (n - 1.0) * lengths.mean()
     remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
@@ -380,11 +383,14 @@ def _class_covariances(gaussians: ClassGaussians) -> torch.Tensor:
 
 def _squared_lengths(factors: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Return the squared lengths of rows in inverse covariances, given their Cholesky factors."""
-    white: torch.Tensor = torch.linalg.solve_triangular(factors, rows.mT, upper=False)
-    return white.square().sum(-2)
+    columns = rows.mT
+    white: torch.Tensor = torch.linalg.solve_triangular(factors, columns, upper=False)
+    squares = white.square()
+    return squares.sum(-2)
 
 
 def _log_determinants(factors: torch.Tensor) -> torch.Tensor:
     """Return the log-determinants of matrices, given their Cholesky factors."""
     diagonals = factors.diagonal(dim1=-2, dim2=-1)
-    return 2.0 * diagonals.log().sum(-1)
+    logarithms = diagonals.log()
+    return 2.0 * logarithms.sum(-1)

@@ -7,19 +7,20 @@ from typing import NamedTuple
 
 import torch
 
+from .class_moments import ClassMoments
 from .features.feature_map import FeatureMap, classifier_blocks, classifier_columns
 from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
+from .scatter import FEWEST_AXES
 from .selection import Choice, choose, with_choice
 from .settings import Settings
-from .statistics import FEWEST_AXES, ClassMoments
 
 __all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
 
 
 class Solution(NamedTuple):
-    """A classifier over the features of `classifier_columns`, and what it was solved with.
+    """A classifier over the features of `classifier_columns`, and the choice that it follows.
 
     `chosen_at` is the total weight of the samples when the choice was made.
     """
@@ -40,7 +41,7 @@ def solve(
 ) -> Solution:
     """Solve the classifier from the moments of all classes, at least one, over all features.
 
-    `seed` is that of the draws by which the choice is judged; a given `choice` is kept. Raise a
+    `seed` belongs to the draws by which the choice is judged; a given `choice` is kept. Raise a
     `NotPositiveDefiniteError` if a covariance cannot be factored, and warn with an
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
@@ -61,7 +62,7 @@ def follow(
     """Return a solution for new moments of some known classes; None if the head has none.
 
     All that the classes share stays as it is: the choice, the matrix B of the distances and their
-    temperature. `moments` are those of the classes with the given numbers.
+    temperature. `moments` belong to the classes with the given numbers.
     """
     if not numbers:
         return solution

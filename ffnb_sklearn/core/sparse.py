@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from .class_moments import ClassMoments, check_weight, moments_of, norm_of_weights
 from .device import as_array
 from .linalg import (
     ENERGY_ROUNDING,
@@ -20,16 +21,7 @@ from .linalg import (
     longest_rows_of_products,
     random_directions,
 )
-from .statistics import (
-    ClassMoments,
-    Rank,
-    check_finite,
-    check_weight,
-    moments_of,
-    norm_of_weights,
-    stored,
-    with_spare_axes,
-)
+from .scatter import Rank, add_spare_axes, check_finite, pack_factor
 
 
 @runtime_checkable
@@ -77,45 +69,62 @@ def class_moments(
     """
     if rank == "auto":
         raise ValueError("wide sparse inputs need a fixed rank; got 'auto'.")
-    classes, weights = classes.cpu(), weights.cpu()
+    classes = classes.cpu()
+    weights = weights.cpu()
     for label in torch.unique(classes).tolist():
         rows = torch.nonzero(classes == label)[:, 0]
-        count = with_spare_axes(rank) if label < n_known else rank
-        yield label, _moments(samples.sparse(rows.numpy()), weights[rows], count)
+        count = add_spare_axes(rank) if label < n_known else rank
+        class_samples = samples.sparse(rows.numpy())
+        yield label, _moments(class_samples, weights[rows], count)
 
 
 def _moments(X: SparseInputs, weights: torch.Tensor, rank: int | None) -> ClassMoments:
     """Return the moments of the samples of one class, few of them exactly."""
     if rank is None or is_few(len(weights), rank):
         return moments_of([(X.double(), weights)], rank)
-    total, root = weights.sum(), weights.sqrt()[:, None]
-    mean = X.transposed_times(weights[:, None])[:, 0] / total
+    weight = float(weights.sum())
+    total = X.transposed_times(weights[:, None])[:, 0]
+    mean = total / weight
     energies = X.energies(weights, mean)
-    energy = float(energies.sum())
-    check_finite(energy, float(total))
-    check_weight(float(total))
+    check_finite(float(energies.sum()), weight)
+    check_weight(weight)
+    rows = _longest_rows(X, weights, mean, energies, rank)
+    residual = (energies - column_energies(rows)).clamp_min_(0.0)
+    factor, lost_energies = pack_factor(rows, rank)
+    residual = residual + lost_energies
+    weight_norm = norm_of_weights(weights)
+    return ClassMoments(weight, weight_norm, as_array(mean), factor, as_array(residual))
+
+
+def _longest_rows(
+    X: SparseInputs,
+    weights: torch.Tensor,
+    mean: torch.Tensor,
+    energies: torch.Tensor,
+    rank: int,
+) -> torch.Tensor:
+    r"""Return the longest principal rows of :math:`R = \mathrm{diag}(w)^{1/2} (X - 1 \mu^\top)`.
+
+    `energies` are the squared lengths of the columns of R.
+    """
+    roots = weights.sqrt()[:, None]
 
     def times(columns: torch.Tensor) -> torch.Tensor:
-        return (X.times(columns) - mean @ columns).mul_(root)
+        products = X.times(columns) - mean @ columns
+        return products.mul_(roots)
 
     def transposed_times(columns: torch.Tensor) -> torch.Tensor:
-        columns = root * columns
-        return X.transposed_times(columns).sub_(torch.outer(mean, columns.sum(0)))
+        scaled = roots * columns
+        products = X.transposed_times(scaled)
+        return products.sub_(torch.outer(mean, scaled.sum(0)))
 
-    rows = energies.new_empty((0, len(mean)))
-    if energy > 0.0:
-        directions = random_directions(len(mean), rank, energies.device)
-        rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
-        rows = rows[rows.square().sum(1) > ENERGY_ROUNDING * energy]
-    left_out = (energies - column_energies(rows)).clamp_min_(0.0)
-    factor, lost = stored(rows, rank)
-    return ClassMoments(
-        float(total),
-        norm_of_weights(weights),
-        as_array(mean),
-        factor,
-        as_array(left_out + lost),
-    )
+    energy = float(energies.sum())
+    if energy == 0.0:
+        return energies.new_empty((0, len(mean)))
+    directions = random_directions(len(mean), rank, energies.device)
+    rows = longest_rows_of_products(times, transposed_times, energy**0.5, directions, rank)
+    is_above_rounding = rows.square().sum(1) > ENERGY_ROUNDING * energy
+    return rows[is_above_rounding]
 
 
 class SparseRows:
@@ -124,7 +133,8 @@ class SparseRows:
     device = torch.device("cpu")
 
     def __init__(self, inputs: SparseInputs, centre: torch.Tensor | None = None) -> None:
-        self._inputs, self._centre = inputs, centre
+        self._inputs = inputs
+        self._centre = centre
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -134,16 +144,22 @@ class SparseRows:
 
     def __matmul__(self, columns: torch.Tensor) -> torch.Tensor:
         product = self._inputs.times(columns)
-        return product if self._centre is None else product.sub_(self._centre @ columns)
+        if self._centre is None:
+            return product
+        return product.sub_(self._centre @ columns)
 
     def to(self, dtype: torch.dtype) -> "SparseRows":
         """Return the rows, which are float64."""
         return self
 
     def squares_times(self, column: torch.Tensor) -> torch.Tensor:
-        """Return the product of the squared rows with a column, of shape (n_samples,)."""
+        r"""Return the product of the squared rows with a column, of shape (n_samples,).
+
+        With the centre c, it is :math:`\sum_j m_j (x_j^2 - 2 x_j c_j + c_j^2)` for the column m.
+        """
         squares = self._inputs.squares_times(column[:, None])[:, 0]
         if self._centre is None:
             return squares
-        scaled = column * self._centre
-        return squares - 2.0 * self._inputs.times(scaled[:, None])[:, 0] + scaled @ self._centre
+        scaled_centre = column * self._centre
+        products = self._inputs.times(scaled_centre[:, None])[:, 0]
+        return squares - 2.0 * products + scaled_centre @ self._centre

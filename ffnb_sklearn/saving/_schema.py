@@ -31,13 +31,13 @@ from ..backbones import (
 from ..baselines import NaiveIncrementalClassifier
 from ..classifier import FFNBClassifier
 from ..core.bands.tuning.naive import NaiveNetwork, Outputs
+from ..core.class_moments import ClassMoments
 from ..core.features.batch_norm import BatchNorm
 from ..core.features.feature_map import Band, FeatureMap
 from ..core.features.shared_band import SharedBand
 from ..core.likeness import LeftOutLikeness
 from ..core.model import Model
 from ..core.settings import Descent, Settings
-from ..core.statistics import ClassMoments
 from ..pipeline import ContinualPipeline
 from ..skeletons import SkeletonDescriptor
 

@@ -8,8 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier, NaiveIncrementalClassifier, class_incremental_tasks
-from ffnb_sklearn.core import learning
-from ffnb_sklearn.core import model as core_model
+from ffnb_sklearn.core import learning, prediction
 from tests.separated_classes import (
     CODES,
     N_FEATURES,
@@ -435,9 +434,9 @@ def test_the_second_task_of_fit_fails(monkeypatch):
 
 
 def test_the_classifier_is_solved_once_at_the_first_prediction(monkeypatch):
-    solved, solve = [], core_model.solve
+    solved, solve = [], prediction.solve
     monkeypatch.setattr(
-        core_model, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how)
+        prediction, "solve", lambda *of, **how: solved.append(of) or solve(*of, **how)
     )
     model = estimator(classes_per_task=1).fit(of(0, 1, 2), np.repeat([0, 1, 2], 20))
     model = learned(model, [3]).forget(3)

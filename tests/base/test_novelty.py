@@ -12,7 +12,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, load, make_continual_pipeline, partial_fit_shards, save
-from ffnb_sklearn.core import learning
+from ffnb_sklearn.core import left_out as left_out_module
+from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, N_FEATURES, X, learned, of
 
 DIGITS = train_test_split(*load_digits(return_X_y=True), test_size=0.4, random_state=0)
@@ -163,8 +164,8 @@ def without(model, rows, labels, weights, number):
     rest = clone(model).fit(rows[others], labels[others], sample_weight=weights[others])
     sample = torch.as_tensor(rows[[number]])
     rest = rest._state.model
-    rest._cache["solution"] = model._state.model.solution(sample.device)
-    return float(rest.likeness(sample)[0])
+    rest.cache["solution"] = prediction.solve_once(model._state.model, sample.device)
+    return float(prediction.likeness(rest, sample)[0])
 
 
 @pytest.mark.parametrize("shared_band_size", [0, 30])
@@ -188,7 +189,7 @@ def test_left_out_scores_follow_from_moments_without_the_samples(covariance):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 60)
     model = estimator(novelty=True, covariance=covariance, **parameters)
     model.fit(X[:60], CODES[:60], sample_weight=weights)
-    relative = model._state.model._relative_distances(torch.device("cpu"))
+    relative = prediction.relative_distances(model._state.model, torch.device("cpu"))
     total = weights.sum()
     class_weights = np.bincount(CODES[:60], weights)
     share = 1.0 if covariance == "class" else 0.0
@@ -252,14 +253,14 @@ def test_the_threshold_counts_classes_by_priors_and_by_the_classes_known_then():
 
 
 def test_as_many_samples_of_each_class_are_left_out(monkeypatch):
-    monkeypatch.setattr(learning, "_ENOUGH", 12)
+    monkeypatch.setattr(left_out_module, "_ENOUGH", 12)
     model = estimator(novelty=True).fit(X[:43], CODES[:43])
     assert [len(values) for values in left_out(model)] == [5, 4, 3]
 
 
 def test_what_was_solved_for_the_scores_serves_the_first_prediction():
     model = learned(estimator(novelty=True), [0, 1])
-    assert {"solution", "relative"} <= set(model._state.model._cache)
+    assert {"solution", "relative"} <= set(model._state.model.cache)
     assert_array_equal(model.predict_proba(X), learned(estimator(), [0, 1]).predict_proba(X))
 
 

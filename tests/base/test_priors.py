@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
 from ffnb_sklearn._base.base import ClassIncrementalClassifier
-from ffnb_sklearn.core import model as core_model
+from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
 
 HEADS = ["gaussian", "ovo", "ova"]
@@ -111,7 +111,7 @@ def test_empirical_priors_are_those_of_the_regression_of_indicators():
 def test_a_change_neither_learns_nor_solves(head, monkeypatch):
     model = near(classifier=head)
     before = model.predict_proba(NEAR_X)
-    monkeypatch.setattr(core_model, "solve", failing)
+    monkeypatch.setattr(prediction, "solve", failing)
     model.set_params(priors={0: 100, 1: 1, 2: 1})
     assert (model.predict_proba(NEAR_X)[:, 0] > before[:, 0]).all()
     model.set_params(priors="uniform")

@@ -10,8 +10,8 @@ from ffnb_sklearn.core.learning import learn
 from ffnb_sklearn.core.linalg import SUM_ROUNDING
 from ffnb_sklearn.core.model import Settings, Task, empty_model
 from ffnb_sklearn.core.past import Past
+from ffnb_sklearn.core.scatter import Scatter
 from ffnb_sklearn.core.settings import Descent
-from ffnb_sklearn.core.statistics import Scatter
 
 CPU = torch.device("cpu")
 D = 6
@@ -74,7 +74,7 @@ def learnt(tasks, settings=SETTINGS, **changes):
 
 def principal_rows(rows):
     """Orthogonal rows with the sum of outer products of some rows, the longest first."""
-    principal = Scatter(rows.shape[1]).plus([rows]).factor()[0]
+    principal = Scatter(rows.shape[1]).add([rows]).factor()[0]
     energies = principal.square().sum(1)
     return principal[energies > SUM_ROUNDING * energies.sum()]
 
@@ -97,3 +97,10 @@ def second_moment(moments, columns=slice(None)):
     """The weighted sum of the outer products of some features with themselves."""
     whole = moments.scatter() + moments.weight * np.outer(moments.mean, moments.mean)
     return whole[columns][:, columns]
+
+
+def samples(n, d, seed=0):
+    """Correlated samples far from the origin, and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 10.0 * rng.normal(size=d)
+    return X, rng.uniform(0.2, 3.0, size=n)

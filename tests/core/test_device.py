@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from ffnb_sklearn import FFNBClassifier
 from ffnb_sklearn.core import device as device_module
-from ffnb_sklearn.core import model as model_module
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.device import (
     OPERATIONS_PER_THREAD,
     as_array,
@@ -171,8 +171,8 @@ def test_a_small_classifier_is_solved_by_one_thread(four_threads, monkeypatch, p
         numbers.append(torch.get_num_threads())
         return solve_before(*args, **kwargs)
 
-    solve_before = model_module.solve
-    monkeypatch.setattr(model_module, "solve", solve)
+    solve_before = prediction.solve
+    monkeypatch.setattr(prediction, "solve", solve)
     monkeypatch.setattr(device_module, "OPERATIONS_PER_THREAD", per_thread)
     X = np.random.default_rng(0).normal(size=(20, 3))
     FFNBClassifier(shared_band_size=50, random_state=0).fit(X, np.arange(20) % 2).predict(X)

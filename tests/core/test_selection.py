@@ -19,6 +19,8 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core import prediction
+from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import (
     Band,
     Blocks,
@@ -42,7 +44,6 @@ from ffnb_sklearn.core.selection import (
     with_choice,
 )
 from ffnb_sklearn.core.solution import solve
-from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU, SETTINGS
 
 OPEN = replace(
@@ -118,7 +119,7 @@ def error_of(choice, model, X, labels):
         epsilon=choice.epsilon,
         temperature=choice.temperature,
     )
-    found = distances.scores(model.view(torch.as_tensor(X))).argmax(1).numpy()
+    found = distances.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
     return np.mean(found != labels)
 
 
@@ -373,7 +374,7 @@ def test_any_classes_can_be_solved(sizes, settings, head, same):
     if max(sizes) == 1 or len(sizes) == 1:
         assert choice.input_energy == 1.0
     head = solve(model.features, model.moments, model.settings, device=CPU).classifier
-    scores = head.scores(model.view(torch.as_tensor(X)))
+    scores = head.scores(prediction.view(model, torch.as_tensor(X)))
     assert torch.isfinite(scores).all()
     if same:
         assert_array_equal(scores.argmax(1), labels)
@@ -399,7 +400,7 @@ def test_classes_without_kept_axes_can_be_solved(head, n_truncated):
     assert 0.0 < choice.epsilon < np.inf
     X, labels = curved_samples(1, 50)
     head = solve(model.features, moments, model.settings, device=CPU).classifier
-    found = head.scores(model.view(torch.as_tensor(X))).argmax(1).numpy()
+    found = head.scores(prediction.view(model, torch.as_tensor(X))).argmax(1).numpy()
     # One of six is right by chance.
     assert (found == labels).mean() > 0.4
 

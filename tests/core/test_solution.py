@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.features.feature_map import classifier_blocks, classifier_columns
 from ffnb_sklearn.core.heads.gaussians import ClassGaussians
 from ffnb_sklearn.core.heads.pairs import PairwiseFisher
@@ -33,7 +34,7 @@ def test_the_classifier_is_of_the_kind_chosen(changes, kind):
     model = learnt([task(0, 1), task(2, 3)], **changes)
 
     assert isinstance(solved(model), kind)
-    assert isinstance(model.solution(CPU).classifier, kind)
+    assert isinstance(prediction.solve_once(model, CPU).classifier, kind)
 
 
 @pytest.mark.parametrize("changes", [changes for changes, _ in KINDS.values()], ids=KINDS)

@@ -20,8 +20,8 @@ from ffnb_sklearn import (
 )
 from ffnb_sklearn._inputs import sparse as _sparse
 from ffnb_sklearn._inputs.sparse import N_COLUMNS, RandomProjection, SparseSamples, WideSamples
+from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.sparse import class_moments
-from ffnb_sklearn.core.statistics import moments_of
 
 RNG = np.random.default_rng(0)
 N_WIDE = N_COLUMNS + 3000

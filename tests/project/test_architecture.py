@@ -17,15 +17,17 @@ OUTSIDE = [path for path in MODULES if path not in CORE]
 FLOORS = [
     ["messages"],
     ["settings", "device", "linalg"],
-    ["statistics"],
+    ["scatter"],
+    ["class_moments"],
     ["past", "features", "likeness", "sparse"],
     ["heads"],
     ["selection"],
     ["solution"],
     ["novelty"],
     ["model"],
+    ["prediction"],
     ["bands"],
-    ["revision"],
+    ["left_out", "revision"],
     ["learning"],
 ]
 

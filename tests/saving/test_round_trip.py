@@ -395,7 +395,7 @@ def test_a_file_holds_nothing_that_is_derived(kind, novelty, tmp_path):
     assert saved(model, tmp_path / "model.ffnb") == before
     assert len(pickle.dumps(model)) == len(pickled)
     loaded = load(tmp_path / "model.ffnb")
-    assert loaded._state.model.solved is None
+    assert loaded._state.model.solution is None
     assert_array_equal(loaded.predict_proba(X), expected)
     assert loaded.shrinkage_ == model.shrinkage_
 

@@ -20,12 +20,14 @@ def band_codes(
     `targets` numbers the new classes from 0; it is negative for known classes. The codes, of shape
     (n_samples, n_new_classes * band_size), have the neurons of a class side by side.
     """
+    n_samples = len(targets)
     n_classes = int(targets.max()) + 1
-    codes = X.new_zeros((len(targets), n_classes, band_size))
+    codes = X.new_zeros((n_samples, n_classes, band_size))
     for label in range(n_classes):
-        members = torch.nonzero(targets == label)[:, 0]
-        codes[members, label] = _shares(X[members], weights[members], band_size)
-    return codes.reshape(len(targets), -1)
+        is_member = targets == label
+        shares = _shares(X[is_member], weights[is_member], band_size)
+        codes[is_member, label] = shares
+    return codes.reshape(n_samples, -1)
 
 
 def _shares(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tensor:
@@ -59,15 +61,17 @@ def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tenso
     mean = weights @ X / weights.sum()
     centred = X - mean
     weighted_rows = centred * weights.sqrt()[:, None]
-    axis: torch.Tensor = torch.linalg.svd(weighted_rows, full_matrices=False).Vh[0]
+    _, _, axes = torch.linalg.svd(weighted_rows, full_matrices=False)
+    axis: torch.Tensor = axes[0]
     # The largest entry of the axis is positive, whichever sign the decomposition has.
-    sign = torch.sign(axis[axis.abs().argmax()])
-    positions: torch.Tensor = centred @ axis * sign
-    return positions
+    largest_entry = axis[axis.abs().argmax()]
+    positions: torch.Tensor = centred @ axis
+    return positions * torch.sign(largest_entry)
 
 
 def _groups_of_equal(positions: torch.Tensor) -> torch.Tensor:
     """Return the number of the group of each sorted position; groups differ beyond rounding."""
     gaps = positions.diff(prepend=positions[:1])
-    rounding = LENGTH_ROUNDING * positions.abs().max()
-    return (gaps > rounding).cumsum(0)
+    largest_position = positions.abs().max()
+    is_new_group = gaps > LENGTH_ROUNDING * largest_position
+    return is_new_group.cumsum(0)

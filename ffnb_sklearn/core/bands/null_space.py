@@ -41,7 +41,8 @@ class NullSpace:
     def project(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the part of rows, of shape (..., n, d), in the residual axes."""
         if self._past.basis is None:
-            return (rows @ self._open) @ self._open.T
+            coordinates = rows @ self._open
+            return coordinates @ self._open.T
         return _remove_axes(rows, self.kept)
 
     def coordinates(self, rows: torch.Tensor) -> torch.Tensor:
@@ -100,10 +101,14 @@ def null_space(past: PrincipalAxes, p: int | float) -> NullSpace:
     fewest axes keep. At least one axis is left. If the past has fewer than p axes, all of them are
     kept: further axes would be arbitrary, and protect nothing.
     """
-    if not past.rank or isinstance(p, int):
-        return NullSpace(past, min(int(p), past.rank))
+    if past.rank == 0:
+        return NullSpace(past, 0)
+    if isinstance(p, int):
+        return NullSpace(past, min(p, past.rank))
     cumulated_energies = past.energies.cumsum(0)
     # Without the slack, rounding of the sum could ask for one axis too many.
     share = p * (1.0 - SUM_ROUNDING)
-    n_short = int((cumulated_energies < share * cumulated_energies[-1]).sum())
-    return NullSpace(past, min(n_short + 1, past.rank, past.width - 1))
+    least_energy = share * cumulated_energies[-1]
+    n_short = int((cumulated_energies < least_energy).sum())
+    n_kept = min(n_short + 1, past.rank, past.width - 1)
+    return NullSpace(past, n_kept)

@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..device import as_array, as_tensor
+from ..class_moments import ClassMoments, Columns
+from ..device import Array, as_array, as_tensor
 from ..features.activations import ACTIVATIONS
 from ..features.feature_map import Band, Index, as_slice
 from ..model import Model
 from ..past import Past
-from ..statistics import Array, ClassMoments, Columns, check_finite
+from ..scatter import check_finite
 
 __all__ = ["append_band", "extend_moments", "layer_past", "store_inputs_past"]
 
@@ -143,4 +144,8 @@ def _stacked(rows: Sequence[Array], device: torch.device) -> torch.Tensor:
 
 def _sums_of_squares(factors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the sum of squares in each column of each factor, of shape (n_classes, n_columns)."""
-    return torch.stack([factor.square().sum(0) for factor in factors])
+    sums = []
+    for factor in factors:
+        squares = factor.square()
+        sums.append(squares.sum(0))
+    return torch.stack(sums)

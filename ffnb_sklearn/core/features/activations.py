@@ -128,7 +128,8 @@ class _Sigmoid(Activation):
 
     def derivative(self, z: torch.Tensor) -> torch.Tensor:
         value = torch.sigmoid(z)
-        return value * (1.0 - value)
+        complement = 1.0 - value
+        return value * complement
 
 
 # All activations, by the names that the parameters of the estimators take.

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..device import as_array, as_tensor
-from ..statistics import Array
+from ..device import Array, as_array, as_tensor
 
 __all__ = ["BatchNorm"]
 

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..device import as_tensor
-from ..statistics import Array
+from ..device import Array, as_tensor
 from .activations import ACTIVATIONS
 from .batch_norm import BatchNorm
 from .shared_band import SharedBand
@@ -57,7 +56,9 @@ class Band:
     def response(self, below: torch.Tensor) -> torch.Tensor:
         """Compute W z, of shape (n_samples, n_neurons), from the features z of the layer below."""
         weights = as_tensor(self.weights, device=below.device)
-        return below[:, : weights.shape[1]] @ weights.T
+        n_inputs = weights.shape[1]
+        inputs = below[:, :n_inputs]
+        return inputs @ weights.T
 
     def output(self, response: torch.Tensor) -> torch.Tensor:
         """Compute the outputs of the neurons from their responses, of the same shape."""
@@ -113,11 +114,15 @@ class FeatureMap:
 
     def shared_columns(self) -> Index:
         """Return the columns of the shared band."""
-        return np.arange(self.n_inputs, self.n_inputs + len(self.shared))
+        start = self.n_inputs
+        stop = start + len(self.shared)
+        return np.arange(start, stop)
 
     def inputs_of(self, band: Band) -> Index:
         """Return the columns that a band of this map sees."""
-        return self.layer(band.layer - 1)[: band.weights.shape[1]]
+        n_inputs = band.weights.shape[1]
+        columns_below = self.layer(band.layer - 1)
+        return columns_below[:n_inputs]
 
     def append_band(self, band: Band) -> "FeatureMap":
         """Return the map with one more band behind all other bands."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..device import as_tensor
-from ..statistics import Array, TurningPairs
+from ..device import Array, as_tensor
+from ..scatter import TurningPairs
 
 __all__ = ["SharedBand", "draw_shared_band"]
 

@@ -27,10 +27,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky
 from ..settings import Settings
-from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples
@@ -152,9 +151,11 @@ class GaussianDistances(Head):
         assert isinstance(centred, torch.Tensor)
         possible, linear = self.possible_classes(centred)
         most_likely = possible.byte().argmax(1)
-        ambiguous = torch.nonzero(possible.sum(1) > 1)[:, 0]
+        is_ambiguous = possible.sum(1) > 1
+        ambiguous = torch.nonzero(is_ambiguous)[:, 0]
         scores = self._some_scores(centred[ambiguous], linear[ambiguous], possible[ambiguous])
-        most_likely[ambiguous] = order[scores[:, order].argmax(1)]
+        positions = scores[:, order].argmax(1)
+        most_likely[ambiguous] = order[positions]
         return most_likely
 
     def possible_classes(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -244,8 +245,11 @@ class GaussianDistances(Head):
             x = x.to(dtype)
         for group in _groups(self.lengths, len(x)):
             axes = rows[group.rows].to(dtype)
-            responses = (x @ axes.T).sub_(shifts[group.rows].to(dtype))
-            squares[:, group.classes] = _class_sums(responses.square_(), group.lengths)
+            at_means = shifts[group.rows].to(dtype)
+            responses = x @ axes.T
+            responses.sub_(at_means)
+            responses.square_()
+            squares[:, group.classes] = _class_sums(responses, group.lengths)
         return linear, squares
 
     def _axes(self, device: torch.device) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]:
@@ -261,10 +265,13 @@ class GaussianDistances(Head):
         """Return s of centred samples and chosen classes, and minus infinity of other classes."""
         rows, shifts = self._axes(x.device)
         scores = linear.masked_fill(~chosen, -torch.inf)
-        for c in torch.nonzero(chosen.any(0))[:, 0].tolist():
+        classes = torch.nonzero(chosen.any(0))[:, 0]
+        for c in classes.tolist():
             samples = torch.nonzero(chosen[:, c])[:, 0]
-            responses = (x[samples] @ rows[c].T).sub_(shifts[c])
-            scores[samples, c] += 0.5 * responses.square_().sum(1)
+            responses = x[samples] @ rows[c].T
+            responses.sub_(shifts[c])
+            squares = responses.square_().sum(1)
+            scores[samples, c] += 0.5 * squares
         return scores
 
 
@@ -417,18 +424,21 @@ def _replace_by_own_axes(
     log_determinants = torch.zeros_like(gaussians.weights)
     n_classes, n_features = gaussians.means.shape
     for group in _groups(gaussians.lengths, n_features):
-        rows = torch.split(gaussians.rows[group.rows], group.lengths)
-        solved_rows = torch.split(base.solve(gaussians.rows[group.rows]), group.lengths)
+        group_rows = gaussians.rows[group.rows]
+        rows = torch.split(group_rows, group.lengths)
+        solved_rows = torch.split(base.solve(group_rows), group.lengths)
         numbers = range(n_classes)[group.classes]
         for c, axes, solved in zip(numbers, rows, solved_rows, strict=True):
             share = (1.0 - shrinkage) / gaussians.weights[c]
             scale = share.sqrt()
-            system = (axes @ solved.T).mul_(scale.square())
+            system = axes @ solved.T
+            system.mul_(scale.square())
             system.diagonal().add_(1.0)
             lower = cholesky(system, name=f"the covariance of class {c}")
             solved *= scale
             torch.linalg.solve_triangular(lower, solved, upper=False, out=axes)
-            log_determinants[c] = 2.0 * lower.diagonal().log().sum()
+            logarithms = lower.diagonal().log()
+            log_determinants[c] = 2.0 * logarithms.sum()
     return log_determinants
 
 
@@ -499,4 +509,5 @@ def _class_sums(squares: torch.Tensor, lengths: list[int]) -> torch.Tensor:
 
 def _split(array: Array, lengths: Sequence[int]) -> list[Array]:
     """Return the rows of each class."""
-    return np.split(array, np.cumsum(lengths)[:-1])
+    stops = np.cumsum(lengths)
+    return np.split(array, stops[:-1])

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ..device import as_tensor
+from ..class_moments import ClassMoments
+from ..device import Array, as_tensor
 from ..features.feature_map import Blocks, Index, as_slice
 from ..linalg import (
     ENERGY_ROUNDING,
@@ -16,7 +17,6 @@ from ..linalg import (
     column_energies,
     lower_gram,
 )
-from ..statistics import Array, ClassMoments
 
 __all__ = ["ClassGaussians"]
 
@@ -46,7 +46,8 @@ class ClassGaussians:
     energies : Tensor of shape (C, d)
         Sums of the squares of each class's rows.
     gram : Tensor of shape (d, d) or None
-        Lower triangle of the Gram matrix of the columns of `rows`, unless there are fewer rows.
+        Lower triangle of the Gram matrix of the columns of `rows`; None if there are fewer rows
+        than columns.
     seed : int, default=0
         Seed of the draws of the judge.
     absolute_ridge : bool, default=False
@@ -115,7 +116,8 @@ class ClassGaussians:
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """Return the rows of each class, of shape (n_rows, d)."""
-        return torch.split(self.rows, list(self.lengths))
+        lengths = list(self.lengths)
+        return torch.split(self.rows, lengths)
 
     def first(self, n_features: int) -> "ClassGaussians":
         """Return the same classes over the first features alone."""
@@ -139,10 +141,13 @@ class ClassGaussians:
 
         The energy is the weighted sum of the squared class means.
         """
-        centre = self.weights @ self.means / self.weights.sum()
+        weights = self.weights
+        means = self.means
+        centre = weights @ means / weights.sum()
+        deviations = means - centre
         within = self.energies.sum(0) + self.residuals.sum(0)
-        between = self.weights @ (self.means - centre).square()
-        energy = self.weights @ self.means.square()
+        between = weights @ deviations.square()
+        energy = weights @ means.square()
         return within, between, energy
 
     def weigh_blocks(self, blocks: Blocks, input_energy: float | None) -> "ClassGaussians":
@@ -233,8 +238,10 @@ class ClassGaussians:
 
     def mean_variances(self) -> torch.Tensor:
         """Return the mean of variances over penalties of each class, of shape (C,)."""
-        spreads = (self.energies + self.residuals) / self.penalties
-        return spreads.sum(1) / self.weights / len(self.penalties)
+        penalties = self.penalties
+        scatters = self.energies + self.residuals
+        spreads = (scatters / penalties).sum(1)
+        return spreads / self.weights / len(penalties)
 
     def ridge_unit(self) -> torch.Tensor:
         """Return the unit of a ridge that all classes share, of shape ()."""

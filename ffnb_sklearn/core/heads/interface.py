@@ -7,16 +7,15 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..settings import Settings
 from ..sparse import SparseRows
-from ..statistics import Array
 from .gaussians import ClassGaussians
 
 __all__ = ["NUMBERS_TOGETHER", "Choice", "Head", "Rows"]
 
-# Most numbers of a product of samples with the rows of some classes. Many small products take
-# longer, most of all on a GPU, and one of all classes needs memory.
+# Largest number of entries of a product of samples with the rows of some classes. Many small
+# products take longer, especially on a GPU, and a single product needs too much memory.
 NUMBERS_TOGETHER = 2**22
 
 # Features of samples: a tensor of shape (n_samples, d), or wide sparse inputs.
@@ -96,7 +95,7 @@ class Head(ABC):
         return order[self.scores(x)[:, order].argmax(1)]
 
     def logits(self, scores: Array) -> Array:
-        """Return logarithms of the probabilities, but for a constant, in the order of scores."""
+        """Return the logarithms of the probabilities up to a constant, in the order of scores."""
         logits = self.logits_module()(as_tensor(scores))
         return as_array(logits)
 

@@ -26,23 +26,22 @@ __all__ = [
     "normal_draws",
 ]
 
-# Classes that are judged, and nearest opponents of each. They bound the time: the choice then takes
-# less than the solution (benchmarks/speed).
+# Number of judged classes, and of the nearest opponents of each. It bounds the time: the choice
+# takes less than the solution (benchmarks/speed).
 _N_JUDGED = 10
 
 # Grid of temperatures: powers of two, times the typical margin.
 _TEMPERATURES = 2.0 ** torch.arange(-6.0, 2.5, 0.5, dtype=torch.float64, device="cpu")
 
-# Difference of two cross-entropies that counts as rounding. Candidates within it are equal, and
-# the first one of them is chosen.
+# Difference of two cross-entropies that counts as rounding. The first of equal candidates wins.
 _ENTROPY_ROUNDING = 1e-9
 
-# Distance from the centre of the means, relative to their root mean square length, of a point to
-# which no two classes have the same distance, unless they are equal.
+# Distance of a point from the centre of the means, relative to their root mean square length. No
+# two classes have the same distance from the point, unless they are equal.
 _OFF_CENTRE = 1e-6
 
-# Least share of a covariance that is left along a sample without the sample, and least shrinkage:
-# beyond about 1e5 samples a class covariance is as good as known, and less only loses digits.
+# Least share of a covariance that remains along a sample without the sample, and least shrinkage:
+# about 1e5 samples determine a class covariance, and a smaller share only loses digits.
 LEAST_SHARE = 1e-3
 
 
@@ -85,7 +84,7 @@ class LeftOutSamples:
 
     @cached_property
     def _draws(self) -> torch.Tensor:
-        """Normal numbers, one for each opponent."""
+        """Standard normal draws, a column for each opponent."""
         return normal_draws(self.gaussians.seed, self._n_opponents, self.means.device)
 
     def _judged_classes(self) -> list[int]:
@@ -257,7 +256,7 @@ def _off_centre(means: torch.Tensor) -> torch.Tensor:
 
 
 def first_of_least(entropies: Sequence[float]) -> int:
-    """Return the position of the first cross-entropy that exceeds the least one by rounding."""
+    """Return the position of the first cross-entropy that equals the least up to rounding."""
     largest = min(entropies) + _ENTROPY_ROUNDING
     is_least = np.asarray(entropies) <= largest
     return int(is_least.argmax())

@@ -26,7 +26,7 @@ class _Buffers(nn.Module):
 class PlaneScores(_Buffers):
     """An affine function of the responses of planes, or of their tanh.
 
-    The `mixing` matrix and the `shift` are those of the function.
+    The function multiplies by the `mixing` matrix and adds the `shift`.
     """
 
     planes: torch.Tensor
@@ -70,22 +70,28 @@ class DistanceScores(_Buffers):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores of samples."""
-        x = features[:, : self.centre.shape[0]] - self.centre
+        n_features = self.centre.shape[0]
+        x = features[:, :n_features] - self.centre
         linear = torch.addmm(self.offsets, x, self.planes.T)
         if self.rows.shape[0] == 0:
             return linear / self._temperature + self.shift
         responses = torch.addmm(-self.shifts, x, self.rows.T)
-        size = responses.abs().amax(1, keepdim=True).clamp_min(1.0)
+        size = responses.abs().amax(1, keepdim=True)
+        size = size.clamp_min(1.0)
         linear = linear / size / size
         squares = (responses / size).square()
         # The sum has the shape of the squares, which an expanded index would fix in an export.
-        classes = (squares < 0.0).long() + self.class_of
-        own = torch.zeros_like(linear).scatter_add(1, classes, squares)
-        scores = linear + 0.5 * own
-        nearest = own.gather(1, scores.argmax(1, keepdim=True))
-        temperatures = self._temperature / size / size + self._own_temperature * nearest
+        zeros = (squares < 0.0).long()
+        classes = zeros + self.class_of
+        in_own_axes = torch.zeros_like(linear)
+        in_own_axes = in_own_axes.scatter_add(1, classes, squares)
+        scores = linear + 0.5 * in_own_axes
+        nearest = scores.argmax(1, keepdim=True)
+        temperatures = self._temperature / size / size
+        temperatures = temperatures + self._own_temperature * in_own_axes.gather(1, nearest)
         # Without a temperature of own axes the scores may leave the range of the numbers.
-        least = scores.abs().amax(1, keepdim=True) * torch.finfo(scores.dtype).tiny
+        largest = scores.abs().amax(1, keepdim=True)
+        least = largest * torch.finfo(scores.dtype).tiny
         return scores / torch.maximum(temperatures, least) + self.shift
 
 
@@ -99,7 +105,8 @@ class LossLogits(nn.Module):
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return minus the logarithms of the losses."""
-        return -torch.log(0.5 * (self._n_others - scores) + self._added)
+        losses = 0.5 * (self._n_others - scores)
+        return -torch.log(losses + self._added)
 
 
 class AsinhLogits(nn.Module):
@@ -113,7 +120,10 @@ class AsinhLogits(nn.Module):
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Return the logits; runtimes of ONNX lack asinh, and the square of y may overflow."""
         y = self._scale * scores
-        size = y.abs().clamp_min(1.0)
-        root = size * ((y / size).square() + size.reciprocal().square()).sqrt()
-        values = torch.log(y.abs() + root)
+        modulus = y.abs()
+        size = modulus.clamp_min(1.0)
+        scaled_square = (y / size).square()
+        scaled_one = size.reciprocal().square()
+        root = size * (scaled_square + scaled_one).sqrt()
+        values = torch.log(modulus + root)
         return self._power * torch.where(y < 0.0, -values, values)

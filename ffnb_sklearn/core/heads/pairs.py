@@ -25,10 +25,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import DiagonalPlusGram, cholesky, solve_in_place
 from ..settings import Settings
-from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import NUMBERS_TOGETHER, Choice, Head, Rows
 from .modules import LossLogits, PlaneScores

@@ -27,10 +27,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..device import as_array, as_tensor
+from ..device import Array, as_array, as_tensor
 from ..linalg import NotPositiveDefiniteError
 from ..settings import Settings
-from ..statistics import Array
 from .gaussians import ClassGaussians
 from .interface import Choice, Head, Rows
 from .judge import LEAST_SHARE, LeftOutSamples, Metric, normal_draws
@@ -199,11 +198,15 @@ def _leverages(
     gaussians = left_out.gaussians
     n_classes = len(gaussians.weights)
     rows = gaussians.parts()[c]
-    in_means = ((rows @ metric.planes.T) * (rows @ solved.T)).sum() / n_classes
-    h = left_out.mean_length(c, metric) - in_means / gaussians.weights[c]
+    products_within = rows @ metric.planes.T
+    products_in_total = rows @ solved.T
+    along_means = (products_within * products_in_total).sum() / n_classes
+    along_means = along_means / gaussians.weights[c]
+    h = left_out.mean_length(c, metric) - along_means
     # A sample has its share of all samples within the classes, and of its class between them.
     within = h.clamp_min(0.0) / gaussians.counts.sum()
-    between = (1.0 + 2.0 * products + squared_mean) / n_classes / gaussians.counts[c]
+    from_centre = 1.0 + 2.0 * products + squared_mean
+    between = from_centre / n_classes / gaussians.counts[c]
     return (within + between).clamp_min(0.0)
 
 
@@ -221,7 +224,9 @@ def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tens
 def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:
     """Draw numbers for each class: normal ones with an exponentially distributed variance."""
     n_classes = len(gaussians.weights)
-    draws = normal_draws(gaussians.seed, n_classes + 2, gaussians.weights.device)
+    device = gaussians.weights.device
+    draws = normal_draws(gaussians.seed, n_classes + 2, device)
     # Half the squared length in a plane is exponentially distributed.
-    variances = 0.5 * draws[:, :2].square().sum(1, keepdim=True)
+    squares = draws[:, :2].square()
+    variances = 0.5 * squares.sum(1, keepdim=True)
     return draws[:, 2:] * variances.sqrt()

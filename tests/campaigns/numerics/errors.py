@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from ffnb_sklearn import FFNBClassifier
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.bound import forgetting_bound, open_axes
+from ffnb_sklearn.core.class_moments import merge, moments_of
 from ffnb_sklearn.core.model import Task
-from ffnb_sklearn.core.statistics import merge, moments_of
 from tests.campaigns.numerics.exact import Classes, bound, moments, relative_error
 from tests.core.small_models import CPU, SETTINGS, learnt
 
@@ -39,8 +40,8 @@ def model_errors(offset=0.0, scale=1.0, seed=0):
     classes = Classes(parts, INPUTS.shrinkage, INPUTS.epsilon)
     exactly = [moments(*part) for part in parts]
     pairs = list(zip(model.moments, exactly, strict=True))
-    fisher = model.solution(CPU).classifier
-    distances = learnt([task], INPUTS, classifier="gaussian").solution(CPU).classifier
+    fisher = prediction.solve_once(model, CPU).classifier
+    distances = prediction.solve_once(learnt([task], INPUTS, classifier="gaussian"), CPU).classifier
     rows = torch.as_tensor(new)
     errors = {
         "means": max(relative_error(one.mean[None], mean) for one, (mean, _) in pairs),

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from ffnb_sklearn._inputs.sparse import WideSamples
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.heads import HEADS, Head
 from ffnb_sklearn.core.solution import n_classifier_weights
 from ffnb_sklearn.core.sparse import SparseRows
@@ -23,8 +24,8 @@ def solved(request):
     samples = task(0, 1, 2, n=20, seed=9)
     model = learnt([samples], classifier=request.param, skip_connection=True, band_size=0, p=(0.5,))
     model = replace(model, settings=replace(model.settings, shrinkage=0.4, epsilon=0.2))
-    x = model.view(torch.as_tensor(np.random.default_rng(0).normal(size=(70, D))))
-    return model, model.solution(CPU).classifier, x
+    x = prediction.view(model, torch.as_tensor(np.random.default_rng(0).normal(size=(70, D))))
+    return model, prediction.solve_once(model, CPU).classifier, x
 
 
 def test_a_name_of_the_parameter_is_a_head(solved):

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 from sklearn.datasets import make_circles, make_gaussian_quantiles
 
+from ffnb_sklearn.core.class_moments import moments_of
 from ffnb_sklearn.core.features.feature_map import FeatureMap
 from ffnb_sklearn.core.features.shared_band import SharedBand, draw_shared_band
 from ffnb_sklearn.core.heads import judge
@@ -17,7 +18,6 @@ from ffnb_sklearn.core.heads.judge import (
     first_of_least,
     normal_draws,
 )
-from ffnb_sklearn.core.statistics import moments_of
 from tests.core.small_models import CPU
 
 D, RIDGE = 12, 0.5

@@ -117,4 +117,6 @@ def has_stalled(losses: Sequence[float], patience: int | None) -> bool:
     """Return whether none of the last epochs, `patience` in number, had a lower loss."""
     if patience is None or len(losses) <= patience:
         return False
-    return min(losses[-patience:]) >= min(losses[:-patience])
+    recent_losses = losses[-patience:]
+    earlier_losses = losses[:-patience]
+    return min(recent_losses) >= min(earlier_losses)

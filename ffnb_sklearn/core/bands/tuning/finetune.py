@@ -102,10 +102,13 @@ def finetune(
     for or a single class is known. `path` records the steps of the descent, see `MomentumSteps`.
     Raise `ValueError` if the learning rate or the weight decay is too large.
     """
-    n_classes = max(len(model.moments), int(task.classes.max()) + 1)
-    if model.settings.descent.max_epochs == 0 or n_classes == 1:
+    n_epochs = model.settings.descent.max_epochs
+    last_class = int(task.classes.max())
+    n_classes = max(len(model.moments), last_class + 1)
+    if n_epochs == 0 or n_classes == 1:
         return list(drafts), ()
-    return _Tuning(model, task, drafts).run(path)
+    tuning = _Tuning(model, task, drafts)
+    return tuning.run(path)
 
 
 class _Tuning:
@@ -153,10 +156,12 @@ class _Tuning:
 
         def loss(batch: torch.Tensor) -> torch.Tensor:
             samples = self._samples.take(batch)
-            losses = network.hinge(samples, self._rows_of(leaves))
-            return (samples.weights * losses).mean()
+            rows = self._rows_of(leaves)
+            losses = samples.weights * network.hinge(samples, rows)
+            return losses.mean()
 
-        steps.epoch(loss, len(self._samples.classes), self._rng)
+        n_samples = len(self._samples.classes)
+        steps.epoch(loss, n_samples, self._rng)
 
     def _rows_of(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Return the rows W of each layer, within the open axes."""
@@ -168,11 +173,15 @@ class _Tuning:
     def _drafts_of(self, leaves: Sequence[torch.Tensor]) -> list[Draft]:
         """Return the bands whose rows the leaves hold."""
         drafts: list[Draft] = []
-        outputs = self._samples.features[:, :0]
-        for start, rows in zip(self._start, self._rows_of(leaves), strict=True):
-            columns = as_slice(self._model.features.layer(start.layer - 1))
-            below = torch.cat([self._samples.features[:, columns], outputs], dim=1)
-            responses = below @ rows.T + start.corrections
+        features = self._samples.features
+        outputs = features[:, :0]
+        rows_of_layers = self._rows_of(leaves)
+        for start, rows in zip(self._start, rows_of_layers, strict=True):
+            layer_below = self._model.features.layer(start.layer - 1)
+            old_inputs = features[:, as_slice(layer_below)]
+            below = torch.cat([old_inputs, outputs], dim=1)
+            responses = below @ rows.T
+            responses = responses + start.corrections
             draft = replace(start, rows=rows, responses=responses)
             band = draft.band(self._task.weights, self._model.settings)
             outputs = band.output(responses)
@@ -194,11 +203,13 @@ class _Tuning:
 
     def _mean_loss(self, network: Network, rows: Sequence[torch.Tensor]) -> float:
         """Return the mean loss of all samples, computed for some samples at a time."""
-        n_samples = len(self._samples.classes)
-        numbers = torch.arange(n_samples, device=self._samples.classes.device)
+        classes = self._samples.classes
+        numbers = torch.arange(len(classes), device=classes.device)
         losses = []
         with torch.no_grad():
             for chunk in torch.split(numbers, self._model.settings.chunk_size):
                 samples = self._samples.take(chunk)
-                losses.append(samples.weights * network.hinge(samples, rows))
-        return float(torch.cat(losses).mean())
+                hinge = network.hinge(samples, rows)
+                losses.append(samples.weights * hinge)
+        mean_loss = torch.cat(losses).mean()
+        return float(mean_loss)

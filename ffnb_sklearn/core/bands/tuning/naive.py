@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from ...device import as_array, as_tensor
+from ...device import Array, as_array, as_tensor
 from ...features.activations import ACTIVATIONS
 from ...features.feature_map import Band, FeatureMap
 from ...features.shared_band import SharedBand
 from ...settings import Descent
-from ...statistics import Array
 from .descent import MomentumSteps, multi_class_hinge
 
 

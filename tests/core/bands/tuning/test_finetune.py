@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.bands.drafts import append_drafts, draft_bands
 from ffnb_sklearn.core.bands.tuning import finetune as module
 from ffnb_sklearn.core.bands.tuning.descent import MomentumSteps, multi_class_hinge
@@ -198,7 +199,9 @@ def last_task(**changes):
     model = replace(model, moments=updated_moments(model, new, fresh))
     zeros = torch.zeros(len(new.X), sum(len(draft.rows) for draft in drafts), dtype=torch.float64)
     samples = Samples(before.features(new.X), zeros, new.classes, new.weights)
-    network = Network(before, model.features.bands[-2:], model.solution(CPU).classifier, CPU)
+    network = Network(
+        before, model.features.bands[-2:], prediction.solve_once(model, CPU).classifier, CPU
+    )
     return model, new, samples, [draft.rows for draft in drafts], network
 
 
@@ -218,7 +221,7 @@ def test_the_hinge_is_that_of_the_models_scores(
 
     found = network.hinge(samples, rows)
 
-    expected = multi_class_hinge(model.scores(new.X), new.classes)
+    expected = multi_class_hinge(prediction.scores(model, new.X), new.classes)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 

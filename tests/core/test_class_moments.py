@@ -1,5 +1,7 @@
 """Class moments against dense numpy, and what merging must satisfy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ffnb_sklearn.core import statistics
-from ffnb_sklearn.core.device import as_array
-from ffnb_sklearn.core.statistics import (
-    TurningPairs,
+from ffnb_sklearn.core import class_moments, scatter
+from ffnb_sklearn.core.class_moments import (
+    check_size,
     merge,
     merge_classes,
     moments_of,
-    without_spare_axes,
+    remove_spare_axes,
 )
-from tests.core.small_models import principal_rows, second_moment
+from ffnb_sklearn.core.device import as_array
+from ffnb_sklearn.core.scatter import TurningPairs
+from tests.core.small_models import samples, second_moment
 
 CPU = torch.device("cpu")
 
@@ -28,7 +31,7 @@ def stored_in_double(monkeypatch):
     def stored(factor, _):
         return as_array(factor), torch.zeros(factor.shape[1], dtype=torch.float64)
 
-    monkeypatch.setattr(statistics, "stored", stored)
+    monkeypatch.setattr(class_moments, "pack_factor", stored)
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, float), (1e-30, float)])
@@ -43,13 +46,6 @@ def test_truncated_factors_are_stored_in_single_precision_within_its_range(
     assert_allclose(stored.factor, exact.factor, rtol=1e-5, atol=1e-6 * size)
     assert_array_equal(stored.residual, exact.residual)
     assert stored.append(np.zeros(1), np.zeros((3, 1)), np.zeros(1)).factor.dtype == dtype
-
-
-def samples(n, d, seed=0):
-    """Correlated samples far from the origin, and weights."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 10.0 * rng.normal(size=d)
-    return X, rng.uniform(0.2, 3.0, size=n)
 
 
 def moments(X, w=None, max_rank=None, n_chunks=1):
@@ -181,8 +177,8 @@ def test_rank_auto_grows_with_the_class():
 
 @pytest.mark.parametrize("cuts", [[], [20], [1, 2, 3], [3, 17, 30, 39]])
 def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
-    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
-    monkeypatch.setattr(statistics, "_MOST_AXES", 4)
+    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
+    monkeypatch.setattr(scatter, "_MOST_AXES", 4)
     X, w = samples(40, 6)
     parts = [moments(X[rows], w[rows]) for rows in np.split(np.arange(40), cuts)]
 
@@ -193,8 +189,8 @@ def test_exact_parts_merge_into_the_moments_of_rank_auto(cuts, monkeypatch):
 
 
 def test_rank_auto_counts_what_the_parts_have_left_out(monkeypatch):
-    monkeypatch.setattr(statistics, "FEWEST_AXES", 2)
-    monkeypatch.setattr(statistics, "_MOST_AXES", 30)
+    monkeypatch.setattr(scatter, "FEWEST_AXES", 2)
+    monkeypatch.setattr(scatter, "_MOST_AXES", 30)
     X = spread_samples(np.linspace(2.0, 1.0, 30))
     part = moments(X[:300], max_rank=4)
     # The four rows hold far less than 95 % of the trace, so that all of them are kept.
@@ -301,28 +297,9 @@ def test_appended_columns_stand_in_few_blocks_behind_those_that_stay_in_place():
     for columns in (slice(None), slice(2, 7), slice(5, 33), slice(20, 40), np.array([38, 2, 9])):
         assert_array_equal(one.columns(columns), whole.factor[:, columns])
     assert_allclose(one.scatter(), whole.scatter())
-    assert_allclose(one.weighted(2.0).scatter(), 2.0 * whole.scatter())
+    assert_allclose(one.scale_weights(2.0).scatter(), 2.0 * whole.scatter())
     assert_allclose(merge([one, one], device=CPU).scatter(), 2.0 * whole.scatter(), atol=1e-6)
     assert_array_equal(one.take(np.arange(40)[::-1]).factor, whole.factor[:, ::-1])
-
-
-@pytest.mark.parametrize(("n", "d"), [(4, 9), (30, 9)])
-def test_principal_rows_have_the_outer_products_and_are_sorted(n, d):
-    rows = torch.as_tensor(samples(n, d)[0])
-
-    principal = principal_rows(rows)
-
-    assert len(principal) == min(n, d)
-    assert_allclose(principal.T @ principal, rows.T @ rows, rtol=1e-9)
-    assert (principal.norm(dim=1).diff() < 0).all()
-
-
-def test_no_sample_stands_among_the_principal_rows():
-    rows = torch.as_tensor(samples(5, 30)[0])
-
-    distance = torch.cdist(principal_rows(rows), rows)
-
-    assert distance.min() > 0.01 * rows.norm(dim=1).min()
 
 
 @pytest.mark.parametrize("n", [6, 30])
@@ -334,10 +311,6 @@ def test_two_samples_that_are_equal_in_single_precision_add_no_axis(n, max_rank)
     X[1] = X[0] + 1e-9 * rng.normal(size=12)
 
     assert moments(X, max_rank=max_rank).rank == 3
-
-
-def test_rows_of_zeros_have_no_principal_rows():
-    assert principal_rows(torch.zeros(3, 4, dtype=torch.float64)).shape == (0, 4)
 
 
 @pytest.mark.parametrize("max_rank", [None, 40, 8, "auto"])
@@ -377,7 +350,8 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
 
     def of(rows):
         chunk = torch.as_tensor(rows), torch.ones(n, dtype=torch.float64)
-        return pairs.levelled(moments_of([chunk], max_rank, pairs=pairs))
+        moments = moments_of([chunk], max_rank, pairs=pairs)
+        return replace(moments, residual=pairs.level(moments.residual))
 
     plain, turned = of(X), of(factor * X @ turn)
 
@@ -385,16 +359,6 @@ def test_pairs_that_turn_with_the_unit_change_the_moments_by_the_turn_alone(n, m
     assert_allclose(turned.residual, factor**2 * plain.residual, rtol=1e-9, atol=1e-9)
     scatter = factor**2 * turn.T @ plain.scatter() @ turn
     assert_allclose(turned.scatter(), scatter, rtol=1e-9, atol=1e-9 * np.trace(scatter))
-
-
-def test_rounding_of_large_columns_is_no_principal_row_of_a_small_one():
-    rng = np.random.default_rng(0)
-    # Rank 6, of axes that lie in single columns and differ by up to 1000.
-    rows = rng.normal(size=(40, 6)) * np.geomspace(1.0, 1e-3, 6)
-
-    principal = principal_rows(torch.as_tensor(np.hstack([rows, np.zeros((40, 60))])))
-
-    assert len(principal) == 6
 
 
 @pytest.mark.parametrize("small", [1e-42, 1e-60, 1e-100])
@@ -433,18 +397,18 @@ def test_the_number_of_samples_is_the_weight_of_repetitions_and_that_of_kish_of_
         assert moments(X, factor * w / 3.0).n_samples == pytest.approx(kish, rel=1e-12)
         halves = [moments(X[part], factor * w[part] / 3.0) for part in (slice(9), slice(9, 30))]
         assert merge(halves, device=CPU).n_samples == pytest.approx(kish, rel=1e-12)
-        assert moments(X, w / 3.0).weighted(factor).n_samples == pytest.approx(kish, rel=1e-12)
+        assert moments(X, w / 3.0).scale_weights(factor).n_samples == pytest.approx(kish, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-160, 1e-200])
 def test_samples_whose_squares_are_lost_are_an_error_only_if_there_are_no_others(size):
     X = samples(40, 6)[0]
 
-    statistics.check_size([moments(size * X), moments(X)])
-    statistics.check_size([moments(0.0 * X)])
-    statistics.check_size([moments(1e-149 * X)])
+    check_size([moments(size * X), moments(X)])
+    check_size([moments(0.0 * X)])
+    check_size([moments(1e-149 * X)])
     with pytest.raises(ValueError, match=r"samples must have values of at least 1e-150"):
-        statistics.check_size([moments(size * X)])
+        check_size([moments(size * X)])
 
 
 @pytest.mark.parametrize("size", [1e-290, 1e290])
@@ -468,7 +432,7 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         (grown,) = merge_classes([grown], [(0, part)], 4, device=CPU)
 
     assert (whole.rank, cut.rank, grown.rank) == (4, 4, 12)
-    seen = without_spare_axes(grown, 4)
+    seen = remove_spare_axes(grown, 4)
     assert seen.rank == 4
     assert_allclose(np.diag(seen.scatter()), np.diag(whole.scatter()))
 
@@ -478,12 +442,12 @@ def test_spare_axes_let_a_class_grow_row_by_row():
         return np.square(whole.factor @ basis).sum() / np.square(whole.factor).sum()
 
     assert share(seen) > share(cut) + 0.1
-    assert without_spare_axes(whole, 4) is whole
+    assert remove_spare_axes(whole, 4) is whole
 
 
 def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
-    monkeypatch.setattr(statistics, "FEWEST_AXES", 3)
-    monkeypatch.setattr(statistics, "_MOST_AXES", 9)
+    monkeypatch.setattr(scatter, "FEWEST_AXES", 3)
+    monkeypatch.setattr(scatter, "_MOST_AXES", 9)
     X = samples(60, 14)[0] * 0.5 ** np.arange(14)
     whole = moments(X, max_rank="auto")
     parts = [moments(rows, max_rank="auto") for rows in np.array_split(X, 6)]
@@ -492,4 +456,4 @@ def test_spare_axes_of_rank_auto_go_beyond_what_one_fit_keeps(monkeypatch):
         (grown,) = merge_classes([grown], [(0, part)], "auto", device=CPU)
 
     assert grown.rank > whole.rank
-    assert without_spare_axes(grown, "auto").rank == whole.rank
+    assert remove_spare_axes(grown, "auto").rank == whole.rank

@@ -1,0 +1,346 @@
+r"""Moments of a class: its weight, its mean, and its scatter as a factor and a residual.
+
+The scatter of a class, :math:`S = \sum_i w_i (x_i - \mu)(x_i - \mu)^\top`, is stored as
+:math:`S = F^\top F + \mathrm{diag}(v)` (`ffnb_sklearn.core.scatter`).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .device import Array, as_array, as_tensor
+from .linalg import LEAST_ENERGY, LENGTH_ROUNDING
+from .scatter import (
+    Rank,
+    Scatter,
+    TurningPairs,
+    check_finite,
+    fewest_axes,
+    n_auto_axes,
+    pack_factor,
+)
+
+Columns = npt.NDArray[np.intp] | slice
+
+
+@dataclass(frozen=True)
+class ClassMoments:
+    """Moments of the samples of one class: the sum of their weights, and their mean.
+
+    `weight_norm` is the root of the sum of the squared weights, which neither overflows nor
+    underflows where the weights do not.
+
+    `factor` holds the first columns of F, of shape (r, d), in single precision unless the rank is
+    None, and `inferred` the further columns in a few blocks: new neurons leave the first columns
+    where they are in memory. `residual` is v, of shape (d,) and never negative.
+    """
+
+    weight: float
+    weight_norm: float
+    mean: Array
+    factor: Array
+    residual: Array
+    inferred: tuple[Array, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Number of rows of the factor."""
+        return len(self.factor)
+
+    @property
+    def n_samples(self) -> float:
+        """Effective number of samples: the weight, or Kish's number if that is larger.
+
+        With the weight W and the sum Q of the squared weights, Kish's number is W^2 / Q. Whole
+        weights are repetitions, and Q is at least W; a common factor below one makes the samples
+        no fewer.
+        """
+        kish_number = (self.weight / self.weight_norm) ** 2
+        return max(self.weight, kish_number)
+
+    def columns(self, columns: Columns, out: Array | None = None) -> Array:
+        """Return some columns of F, as a view if they are in one block, or in `out`."""
+        factor = self.factor
+        if self.inferred and not _lies_within(columns, factor.shape[1]):
+            factor = np.concatenate([factor, *self.inferred], axis=1)
+        values: Array = factor[:, columns]
+        if out is None:
+            return values
+        out[:] = values
+        return out
+
+    def scatter(self) -> Array:
+        """Return the scatter matrix."""
+        factor = self.columns(slice(None))
+        factor = factor.astype(np.float64)
+        residual = np.diag(self.residual)
+        scatter: Array = factor.T @ factor + residual
+        return scatter
+
+    def along_axes(
+        self, samples: torch.Tensor, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return the parts of samples along the axes of F, and their leverages in these axes.
+
+        The samples are among those that were added up. A sample x of weight w, less than the weight
+        n of the class, adds :math:`w' z z^\top` with :math:`z = x - \mu` and
+        :math:`w' = w n / (n - w)` to the scatter. The first result is the part of z along the axes.
+        The leverage, :math:`w' |(F^+)^\top z|^2`, is at most 1, and 1 if no other sample has a part
+        along the sample.
+        """
+        factor = as_tensor(self.columns(slice(None)), device=samples.device)
+        mean = as_tensor(self.mean, device=samples.device)
+        deviations = samples - mean
+        # The rows of F are orthogonal.
+        energies = factor.square().sum(1).clamp_min(LEAST_ENERGY)
+        coordinates = deviations @ factor.T / energies
+        scatter_weights = weights * (self.weight / (self.weight - weights))
+        leverages = scatter_weights * coordinates.square().sum(1)
+        return coordinates @ factor, leverages
+
+    def equals(self, other: "ClassMoments", n_columns: int) -> bool:
+        """Return whether the moments of the first columns equal those of other samples exactly."""
+        columns = slice(n_columns)
+        return (
+            self.weight == other.weight
+            and np.array_equal(self.mean[columns], other.mean[columns])
+            and np.array_equal(self.residual[columns], other.residual[columns])
+            and np.array_equal(self.columns(columns), other.columns(columns))
+        )
+
+    def take(self, columns: Columns) -> "ClassMoments":
+        """Return the moments of some features, or of all features in another order."""
+        factor = np.ascontiguousarray(self.columns(columns))
+        return replace(
+            self,
+            mean=self.mean[columns],
+            factor=factor,
+            residual=self.residual[columns],
+            inferred=(),
+        )
+
+    def scale_weights(self, share: float) -> "ClassMoments":
+        """Return the moments of the same samples, their weights times a positive share."""
+        return ClassMoments(
+            self.weight * share,
+            self.weight_norm * share,
+            self.mean,
+            self.columns(slice(None)) * share**0.5,
+            self.residual * share,
+        )
+
+    def append(self, mean: Array, factor: Array, residual: Array) -> "ClassMoments":
+        """Return the moments with further features behind the present ones."""
+        blocks = list(self.inferred)
+        last = factor.astype(self.factor.dtype)
+        # Each column is copied at most once per doubling of the width behind it.
+        while blocks and blocks[-1].shape[1] <= last.shape[1]:
+            last = np.concatenate([blocks.pop(), last], axis=1)
+        blocks.append(last)
+        mean = np.concatenate([self.mean, mean])
+        residual = np.concatenate([self.residual, residual])
+        return replace(self, mean=mean, residual=residual, inferred=tuple(blocks))
+
+
+def _lies_within(columns: Columns, width: int) -> bool:
+    """Return whether columns are a slice that ends within the first `width` columns."""
+    if not isinstance(columns, slice) or columns.stop is None:
+        return False
+    return bool(0 <= columns.stop <= width)
+
+
+def check_weight(weight: float) -> None:
+    """Raise ValueError if the weight of a class has no inverse."""
+    least = np.finfo(np.float64).tiny
+    if weight < least:
+        raise ValueError(
+            f"the sample weights of a class must add up to at least {least:.1e}; their sum is "
+            f"{weight:.1e}."
+        )
+
+
+def check_size(moments: Iterable[ClassMoments]) -> None:
+    """Raise ValueError if the features of all classes are so small that their squares are lost."""
+    least = LEAST_ENERGY**0.5
+    size = 0.0
+    for each in moments:
+        mean_size = float(np.abs(each.mean).max(initial=0.0))
+        size = max(size, mean_size)
+        # The mean of the first class suffices in nearly every model.
+        if size >= least:
+            return
+        longest = float(np.abs(each.factor).max(initial=0.0))
+        size = max(size, longest / each.weight**0.5)
+        if size >= least:
+            return
+    if size > 0.0:
+        raise ValueError(
+            f"the samples must have values of at least {least:.0e}, or squares are lost; the "
+            f"largest moment is {size:.0e}. Rescale the features."
+        )
+
+
+def remove_spare_axes(moments: ClassMoments, max_rank: Rank) -> ClassMoments:
+    """Return moments with as many axes as one fit keeps; the residual gets the spare axes."""
+    count = fewest_axes(max_rank)
+    if count is None or moments.rank <= count:
+        return moments
+    if max_rank == "auto":
+        count = _n_axes_of_one_fit(moments)
+    factor = moments.columns(slice(None))
+    spare_energies = np.square(factor[count:], dtype=np.float64).sum(axis=0)
+    residual = moments.residual + spare_energies
+    return replace(moments, factor=factor[:count], residual=residual, inferred=())
+
+
+def _n_axes_of_one_fit(moments: ClassMoments) -> int:
+    """Return the number of axes that one fit keeps with rank "auto".
+
+    Neurons that came later play no part in it.
+    """
+    factor = moments.factor
+    residual = moments.residual[: factor.shape[1]]
+    energies = np.einsum("ij,ij->i", factor, factor, dtype=np.float64)
+    trace = float(energies.sum() + residual.sum())
+    return n_auto_axes(energies, trace)
+
+
+def moments_of(
+    chunks: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    max_rank: Rank = None,
+    *,
+    pairs: TurningPairs | None = None,
+    with_spare: bool = False,
+) -> ClassMoments:
+    """Compute the moments of the samples of one class from at least one chunk.
+
+    Chunks are features of shape (n_samples, d) and positive weights. The factor has at most
+    `max_rank` rows, or a quarter more with spare axes; None stores the scatter exactly. The order
+    of the samples and the chunks changes the result by rounding alone. Raise `ValueError` if the
+    moments are not finite.
+    """
+    parts = map(_centre, chunks)
+    return _moments_of_union(parts, max_rank, pairs, with_spare=with_spare)
+
+
+def merge(
+    parts: Sequence[ClassMoments],
+    max_rank: Rank = None,
+    *,
+    device: torch.device,
+    pairs: TurningPairs | None = None,
+    with_spare: bool = False,
+) -> ClassMoments:
+    r"""Compute the moments of the union of disjoint sets of samples, as `moments_of` would.
+
+    The scatters add up, and each further mean adds one row to the factor: the union of weights
+    :math:`n_1, n_2` gains :math:`\sqrt{n_1 n_2 / (n_1 + n_2)} \, (\mu_2 - \mu_1)` (Chan, Golub and
+    LeVeque: Algorithms for computing the sample variance. The American Statistician 37(3), 1983).
+    Only the union is truncated, so exact parts may be cut in any way. With spare axes, the result
+    has up to a quarter more.
+    """
+    elsewhere = float(sum(each.residual.sum() for each in parts))
+    tensors = (_place(each, device) for each in parts)
+    union = _moments_of_union(tensors, max_rank, pairs, elsewhere, with_spare=with_spare)
+    residual = union.residual
+    for each in parts:
+        residual = residual + each.residual
+    return replace(union, residual=residual)
+
+
+def merge_classes(
+    known: Sequence[ClassMoments],
+    new: Iterable[tuple[int, ClassMoments]],
+    max_rank: Rank,
+    *,
+    device: torch.device,
+    pairs: TurningPairs | None = None,
+) -> tuple[ClassMoments, ...]:
+    """Add the moments of new samples to those of all classes; the known classes stay first.
+
+    `new` has ascending class numbers; those of new classes continue those of the known classes.
+    """
+    moments = list(known)
+    for label, added in new:
+        if label < len(known):
+            moments[label] = merge(
+                [known[label], added], max_rank, device=device, pairs=pairs, with_spare=True
+            )
+        else:
+            moments.append(added)
+    return tuple(moments)
+
+
+class _Part(NamedTuple):
+    """Some samples of a class: sum and norm of the weights, mean, and rows of the scatter."""
+
+    weight: float
+    weight_norm: float
+    mean: torch.Tensor
+    rows: torch.Tensor
+
+
+def _centre(chunk: tuple[torch.Tensor, torch.Tensor]) -> _Part:
+    r"""Return the moments of some samples before any truncation.
+
+    The rows are :math:`\sqrt{w_i} \, (x_i - \mu)`.
+    """
+    features, weights = chunk
+    weight = weights.sum()
+    mean = weights @ features / weight
+    rows = features - mean
+    rows.mul_(weights.sqrt()[:, None])
+    return _Part(float(weight), norm_of_weights(weights), mean, rows)
+
+
+def _place(moments: ClassMoments, device: torch.device) -> _Part:
+    """Return the weights, the mean and the factor of moments as tensors on a device."""
+    mean = as_tensor(moments.mean, device=device)
+    factor = as_tensor(moments.columns(slice(None)), device=device)
+    return _Part(moments.weight, moments.weight_norm, mean, factor)
+
+
+def norm_of_weights(weights: torch.Tensor) -> float:
+    """Return the root of the sum of squared positive weights, whatever their size."""
+    largest = weights.max()
+    # Squares of the weights themselves may leave the range of double precision.
+    relative_norm = torch.linalg.vector_norm(weights / largest)
+    return float(largest * relative_norm)
+
+
+def _moments_of_union(
+    parts: Iterable[_Part],
+    max_rank: Rank,
+    pairs: TurningPairs | None,
+    elsewhere: float = 0.0,
+    *,
+    with_spare: bool = False,
+) -> ClassMoments:
+    """Return the moments of the union of sets of samples, by the formula of `merge`."""
+    parts = iter(parts)
+    weight, weight_norm, mean, rows = next(parts)
+    scatter = Scatter(len(mean), pairs).add([rows])
+    for part in parts:
+        gap = part.mean - mean
+        total = weight + part.weight
+        share = part.weight / total
+        # The product of two weights may leave the range of double precision.
+        between = weight * share
+        row_between = between**0.5 * gap[None]
+        scatter = scatter.add([row_between, part.rows])
+        weight = total
+        weight_norm = math.hypot(weight_norm, part.weight_norm)
+        mean = mean + share * gap
+    check_finite(weight)
+    check_weight(weight)
+    # The mean of equal samples is not quite the sample; their spread is only rounding.
+    rounding = weight * (LENGTH_ROUNDING * mean).square()
+    factor, residual = scatter.factor(max_rank, rounding, elsewhere, with_spare=with_spare)
+    packed_factor, lost_energies = pack_factor(factor, max_rank)
+    residual = residual + lost_energies
+    return ClassMoments(weight, weight_norm, as_array(mean), packed_factor, as_array(residual))

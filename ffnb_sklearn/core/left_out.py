@@ -1,0 +1,151 @@
+"""Likeness of the samples of a task to the model without each of them.
+
+A class keeps quantiles of it. Shrinkage and ridge are those of all samples.
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .device import Array, as_array, as_tensor, few_threads, plain_torch
+from .heads.interface import NUMBERS_TOGETHER
+from .likeness import LeftOutLikeness, pooled_likeness
+from .linalg import LENGTH_ROUNDING
+from .model import Model, Samples, Task, task_features
+from .prediction import classifier_view, n_operations, relative_distances
+from .sparse import SparseInputs
+
+# Samples whose left-out likeness is computed: a quantile of 5 % is then known up to 0.7 %.
+_ENOUGH = 1000
+
+# Samples that are compared at a time.
+_BLOCK = 1024
+
+
+def left_out_likeness(
+    before: Model, task: Task, learned: Model, fresh: torch.Tensor | None
+) -> tuple[LeftOutLikeness, ...]:
+    """Return the left-out likeness of all classes, given the models before and after a task.
+
+    `fresh` is that of `updated_moments`.
+    """
+    n_classes = len(learned.moments)
+    rng = np.random.default_rng([before.seed, len(before.moments), 2])
+    numbers, weights = _distinct_samples(task)
+    classes = task.classes.cpu().numpy()[numbers]
+    class_weights = np.array([each.weight for each in learned.moments])
+    # Without all samples of a class there would be no class.
+    least_weights = (1.0 - LENGTH_ROUNDING) * class_weights[classes]
+    has_others = weights < least_weights
+    candidates = np.flatnonzero(has_others)
+    chosen = candidates[_fair_choice(classes[candidates], rng)]
+    values = np.empty(0)
+    if len(chosen):
+        values = _likeness_of_each(learned, task, fresh, numbers[chosen], weights[chosen])
+    n_missing = n_classes - len(before.left_out)
+    left_out = list(before.left_out)
+    left_out += [LeftOutLikeness()] * n_missing
+    chosen_classes = classes[chosen]
+    chosen_weights = weights[chosen]
+    for label in np.unique(classes):
+        members = chosen_classes == label
+        added = LeftOutLikeness.of(values[members], chosen_weights[members], n_classes)
+        if label < len(before.left_out):
+            task_weight = float(weights[classes == label].sum())
+            summands = [(left_out[label], before.moments[label].weight), (added, task_weight)]
+            added = pooled_likeness(summands)
+        left_out[label] = added
+    return tuple(left_out)
+
+
+@plain_torch
+def _likeness_of_each(
+    learned: Model,
+    task: Task,
+    fresh: torch.Tensor | None,
+    numbers: npt.NDArray[np.intp],
+    weights: Array,
+) -> Array:
+    """Return the likeness of samples of a task, with given numbers, to the model without each.
+
+    `weights`, each less than that of its class, are left out with the samples.
+    """
+    device = task.classes.device
+    relative = relative_distances(learned, device)
+    n_features = learned.features.n_features
+    size = max(1, min(learned.settings.chunk_size, NUMBERS_TOGETHER // n_features))
+    results = []
+    with few_threads(2.0 * n_operations(learned, len(numbers))):
+        for start in range(0, len(numbers), size):
+            chunk = torch.from_numpy(numbers[start : start + size])
+            chunk_weights = as_tensor(weights[start : start + size], device=device)
+            samples, _ = task_features(learned, task, fresh, chunk)
+            classes = task.classes[chunk]
+            along_axes, leverages = _along_axes(learned, samples, classes, chunk_weights)
+            values = relative.left_out_likeness(
+                classifier_view(learned, samples),
+                classifier_view(learned, along_axes),
+                classes,
+                chunk_weights,
+                leverages,
+            )
+            results.append(values)
+        return as_array(torch.cat(results))
+
+
+def _along_axes(
+    model: Model, samples: torch.Tensor, classes: torch.Tensor, weights: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the parts of samples along the axes of their classes, and their leverages."""
+    along_axes = torch.zeros_like(samples)
+    leverages = torch.zeros_like(weights)
+    if model.settings.covariance == "identity":
+        return along_axes, leverages
+    for label in torch.unique(classes).tolist():
+        members = classes == label
+        (moments,) = model.classifier_moments([label])
+        along_axes[members], leverages[members] = moments.along_axes(
+            samples[members], weights[members]
+        )
+    return along_axes, leverages
+
+
+def _fair_choice(classes: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Choose up to 1000 samples at random, as many of each class as there are."""
+    turns = np.empty(len(classes), dtype=np.intp)
+    for label in np.unique(classes):
+        members = rng.permutation(np.flatnonzero(classes == label))
+        turns[members] = np.arange(len(members))
+    return np.argsort(turns, kind="stable")[:_ENOUGH]
+
+
+def _distinct_samples(task: Task) -> tuple[npt.NDArray[np.intp], Array]:
+    """Return the number of the first of equal samples of a class, and their total weight.
+
+    They are left out together: a model that has learned an equal sample knows the sample.
+    """
+    labels = task.classes.tolist()
+    first_numbers: dict[tuple[int, bytes], int] = {}
+    groups = np.empty(len(labels), dtype=np.intp)
+    for number, row in enumerate(_rows(task.samples)):
+        digest = blake2b(row, digest_size=16).digest()
+        key = labels[number], digest
+        groups[number] = first_numbers.setdefault(key, number)
+    numbers = np.array(list(first_numbers.values()))
+    weights = np.bincount(groups, as_array(task.weights))
+    return numbers, weights[numbers]
+
+
+def _rows(samples: Samples) -> Iterator[bytes]:
+    """Yield the inputs of each sample as bytes, which are equal for equal inputs."""
+    for start in range(0, len(samples), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        if isinstance(samples, SparseInputs):
+            yield from samples.sparse(block).row_bytes()
+        else:
+            # The sum turns -0.0 into 0.0.
+            for row in as_array(samples[block] + 0.0):
+                yield row.tobytes()

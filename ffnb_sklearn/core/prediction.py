@@ -1,0 +1,218 @@
+"""Predictions of a model: its classifier, solved once, and scores of samples.
+
+Results that follow from a model are in its cache. Samples are mapped to features a few at a time,
+and copies of the solved classifier stay on the devices of the samples.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from operator import is_
+from threading import RLock
+from typing import TypeVar, cast
+
+import torch
+
+from .device import Array, as_tensor, few_threads, place_arrays, plain_torch
+from .features.feature_map import classifier_columns
+from .heads.distances import GaussianDistances
+from .heads.interface import Rows
+from .model import Earlier, Model, Samples
+from .novelty import RelativeDistances, fit_relative_distances
+from .settings import Settings
+from .solution import Solution, chosen_gaussians, follow, solve
+from .sparse import SparseInputs, SparseRows
+
+_T = TypeVar("_T")
+
+
+@plain_torch
+def solve_once(model: Model, device: torch.device) -> Solution:
+    """Return the classifier that the moments imply, solved at the first call.
+
+    Of concurrent first calls a single one solves it, and the others wait.
+    """
+    if model.solution is None:
+        # A thread that holds the lock does not exist in a forked process.
+        with model.cache.setdefault(("lock", os.getpid()), RLock()):
+            if model.solution is None:
+                with few_threads(n_operations(model, model.features.n_features)):
+                    model.cache["solution"] = _solve(model, device)
+    return cast(Solution, model.solution)
+
+
+def _solve(model: Model, device: torch.device) -> Solution:
+    """Solve the classifier, or let it follow an earlier solution."""
+    earlier = model.earlier
+    if earlier is None or not _may_follow(model, earlier):
+        return _solve_anew(model, device)
+    changed = []
+    for number, moments in enumerate(model.moments):
+        if moments is not earlier.moments[number]:
+            changed.append(number)
+    solution = follow(
+        earlier.solution,
+        model.features,
+        model.classifier_moments(changed),
+        changed,
+        model.settings,
+        device=device,
+    )
+    if solution is not None:
+        return solution
+    solution = _solve_anew(model, device, earlier)
+    return solution._replace(chosen_at=earlier.solution.chosen_at)
+
+
+def _solve_anew(model: Model, device: torch.device, earlier: Earlier | None = None) -> Solution:
+    """Solve the classifier for all classes, with the choice of an earlier solution if given."""
+    moments = model.classifier_moments(range(len(model.moments)))
+    choice = None
+    if earlier is not None:
+        choice = earlier.solution.choice
+    return solve(
+        model.features, moments, model.settings, device=device, seed=model.seed, choice=choice
+    )
+
+
+def _may_follow(model: Model, earlier: Earlier) -> bool:
+    """Return whether an earlier solution still holds for all classes without new samples."""
+    if earlier.settings != model.settings or earlier.features is not model.features:
+        return False
+    if len(earlier.moments) != len(model.moments):
+        # A new class changes what all classes share.
+        return False
+    weight = sum(each.weight for each in model.moments)
+    growth = 1.0 + model.settings.refresh
+    return weight <= growth * earlier.solution.chosen_at
+
+
+def apply_parameters(
+    model: Model, parameters: Sequence[object], settings: Callable[[], Settings]
+) -> Model:
+    """Return the model with the settings that the parameters of its classifier have now.
+
+    It is the model itself if its settings are these. It is the model of the last call, with the
+    classifier that it has solved, if each of the parameters is the same object as then; else
+    `settings` computes the settings.
+    """
+    last_parameters, result = model.cache.get("parameters", ((), None))
+    is_same = len(last_parameters) == len(parameters)
+    if not is_same or not all(map(is_, last_parameters, parameters)):
+        new_settings = settings()
+        # A reference to the model would keep it in memory until a garbage collection.
+        result = None
+        if new_settings != model.settings:
+            result = replace(model, settings=new_settings)
+        model.cache["parameters"] = parameters, result
+    return model if result is None else cast(Model, result)
+
+
+@plain_torch
+def scores(model: Model, X: Samples) -> torch.Tensor:
+    """Compute class scores, of shape (n_samples, n_classes)."""
+    classifier = solve_once(model, X.device).classifier
+    classifier = _place(model, "classifier", classifier, X)
+    return _map_chunks(model, X, classifier.scores)
+
+
+@plain_torch
+def most_likely(model: Model, X: Samples, order: Array) -> torch.Tensor:
+    """Return the class of the highest score of each sample, of shape (n_samples,).
+
+    Among classes of equal scores it is the first in `order`, which holds all classes.
+    """
+    classifier = solve_once(model, X.device).classifier
+    classifier = _place(model, "classifier", classifier, X)
+    numbers = torch.as_tensor(order, device=X.device)
+    return _map_chunks(model, X, lambda rows: classifier.most_likely(rows, numbers))
+
+
+@plain_torch
+def likeness(model: Model, X: Samples) -> torch.Tensor:
+    """Compute the likeness of samples to the classes learned, of shape (n_samples,)."""
+    relative = _place(model, "relative", relative_distances(model, X.device), X)
+    return _map_chunks(model, X, relative.likeness)
+
+
+@plain_torch
+def view(model: Model, X: torch.Tensor) -> torch.Tensor:
+    """Compute the features that the classifier sees, of shape (n_samples, d)."""
+    features = _place(model, "features", model.features, X)
+    return classifier_view(model, features(X))
+
+
+def classifier_view(model: Model, features: torch.Tensor) -> torch.Tensor:
+    """Return those of all features that the classifier sees."""
+    columns = classifier_columns(model.features, model.settings.skip_connection)
+    if len(columns) == model.features.n_features:
+        return features
+    return features[:, torch.as_tensor(columns, device=features.device)]
+
+
+def relative_distances(model: Model, device: torch.device) -> RelativeDistances:
+    """Return the distances that the likeness compares, solved at the first call."""
+    if "relative" not in model.cache:
+        relative = _solve_relative_distances(model, device)
+        model.cache.setdefault("relative", relative)
+    return cast(RelativeDistances, model.cache["relative"])
+
+
+def _solve_relative_distances(model: Model, device: torch.device) -> RelativeDistances:
+    """Solve the distances that the likeness compares, and use those of the classifier if equal."""
+    settings = model.settings
+    head, choice, _ = solve_once(model, device)
+    distances = None
+    # Classes that are Gaussian in the inputs have log-determinants, and distances that follow an
+    # earlier solution belong to other moments.
+    if isinstance(head, GaussianDistances) and choice.temperature is None and not settings.refresh:
+        distances = head
+    moments = model.classifier_moments(range(len(model.moments)))
+    gaussians, _ = chosen_gaussians(model.features, moments, settings, choice, device, model.seed)
+    return fit_relative_distances(
+        gaussians,
+        distances,
+        covariance=settings.covariance,
+        shrinkage=choice.shrinkage,
+        epsilon=choice.epsilon,
+    )
+
+
+def n_operations(model: Model, n_rows: int) -> float:
+    """Estimate the number of operations of a product of some rows with all weights."""
+    features = model.features
+    n_classes = len(model.moments)
+    n_axes = sum(each.rank for each in model.moments)
+    n_in_classifier = (n_classes + n_axes) * features.n_features
+    n_weights = features.n_weights + n_in_classifier
+    return 2.0 * n_rows * n_weights
+
+
+def _place(model: Model, name: str, value: _T, X: Samples) -> _T:
+    """Return a value with tensors on the device of samples, which stay for later calls."""
+    if X.device.type == "cpu" or isinstance(X, SparseInputs):
+        # Tensors share the memory of the arrays.
+        return value
+    key = name, X.device
+    if key not in model.cache:
+        model.cache[key] = place_arrays(value, partial(as_tensor, device=X.device))
+    return cast(_T, model.cache[key])
+
+
+def _map_chunks(model: Model, X: Samples, function: Callable[[Rows], torch.Tensor]) -> torch.Tensor:
+    """Return a function of the features of samples, computed for a few samples at a time."""
+    size = model.settings.chunk_size
+    results = []
+    with few_threads(n_operations(model, len(X))):
+        for start in range(0, len(X), size):
+            rows = _classifier_rows(model, X, slice(start, start + size))
+            results.append(function(rows))
+        return torch.cat(results)
+
+
+def _classifier_rows(model: Model, X: Samples, rows: slice) -> Rows:
+    """Return the features of some samples in the form that a head takes."""
+    if isinstance(X, SparseInputs):
+        return SparseRows(X.sparse(rows))
+    return view(model, X[rows].double())

@@ -1,0 +1,49 @@
+"""Verdicts on the claims of the paper, computed from the recorded runs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.paper import verdicts
+from benchmarks.paper.runs import Plan, Runner
+from benchmarks.paper.tables import paper_tables
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks" / "paper.rst"
+
+
+def test_the_page_has_the_verdicts_of_the_recorded_runs():
+    page = PAGE.read_text(encoding="utf-8")
+    assert "\n".join(f"   {line}" for line in verdicts.lines(verdicts.RESULTS)) in page
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([1.0, 2.0, 3.0], "yes"),
+        ([-1.0, -2.0, -3.0], "no"),
+        ([-1.0, 1.0, 3.0], "open"),
+        ([0.0, 0.0, 0.0], "open"),
+        ([2.0, 2.0, 2.0], "yes"),
+    ],
+)
+def test_a_verdict_needs_two_standard_errors(differences, verdict):
+    assert verdicts.Judgement(np.array(differences)).verdict == verdict
+
+
+def test_standard_error_is_that_of_the_mean_of_the_differences():
+    found = verdicts.Judgement(np.array([1.0, 2.0, 3.0, 6.0]))
+    # Deviations -2, -1, 0, 3: variance 14 / 3, standard error sqrt(14 / 12).
+    assert found.mean == 3.0
+    assert found.standard_error == pytest.approx(np.sqrt(14 / 12))
+
+
+def test_every_claim_compares_rows_of_a_table():
+    tables = paper_tables()
+    runners = {
+        name: Runner(Plan(Path(), verdicts.SEEDS), verdicts.RESULTS / f"{name}.csv")
+        for name in ("sbu", "fpha")
+    }
+    for claim in verdicts.CLAIMS:
+        found = [verdicts.judgement(claim, one, tables, runners) for one in verdicts.STREAMS]
+        assert any(one is not None for one in found), claim.text

@@ -1,0 +1,42 @@
+"""Left-out samples: equal rows together, and as many of each class as there are."""
+
+import numpy as np
+import torch
+from numpy.testing import assert_array_equal
+
+from ffnb_sklearn.core import left_out as module
+from ffnb_sklearn.core.left_out import left_out_likeness
+from ffnb_sklearn.core.model import Task
+from tests.core.small_models import SETTINGS, learnt, task
+
+
+def test_equal_rows_of_a_class_are_one_sample_with_their_total_weight():
+    rows = torch.tensor([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0], [1.0, 0.0]])
+    weights = torch.tensor([0.5, 1.0, 2.0, 4.0])
+
+    numbers, totals = module._distinct_samples(Task(rows, torch.tensor([0, 0, 0, 1]), weights))
+
+    assert_array_equal(numbers, [0, 1, 3])
+    assert_array_equal(totals, [2.5, 1.0, 4.0])
+
+
+def test_small_classes_are_chosen_entirely(monkeypatch):
+    monkeypatch.setattr(module, "_ENOUGH", 10)
+    classes = np.repeat([0, 1, 2], [50, 2, 30])
+
+    chosen = module._fair_choice(classes, np.random.default_rng(0))
+
+    assert_array_equal(np.bincount(classes[chosen]), [4, 2, 4])
+    assert len(np.unique(chosen)) == 10
+
+
+def test_classes_without_new_samples_keep_their_likeness():
+    before = learnt([task(0, 1)], SETTINGS, novelty=True, band_size=0)
+    new = task(1, 2, seed=4)
+    learned = learnt([task(0, 1), new], SETTINGS, band_size=0)
+
+    first, second, third = left_out_likeness(before, new, learned, None)
+
+    assert first is before.left_out[0]
+    assert (len(second.values), second.n_classes) == (16, 3)
+    assert (len(third.values), third.n_classes) == (8, 3)

@@ -1,0 +1,103 @@
+"""Principal rows of a scatter: sorted, orthogonal, and of the right number."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from ffnb_sklearn.core.linalg import longest_rows
+from ffnb_sklearn.core.scatter import (
+    Scatter,
+    TurningPairs,
+    add_spare_axes,
+    fewest_axes,
+    n_auto_axes,
+    pack_factor,
+)
+from tests.core.small_models import principal_rows, samples
+
+
+@pytest.mark.parametrize(("n", "d"), [(4, 9), (30, 9)])
+def test_principal_rows_have_the_outer_products_and_are_sorted(n, d):
+    rows = torch.as_tensor(samples(n, d)[0])
+
+    principal = principal_rows(rows)
+
+    assert len(principal) == min(n, d)
+    assert_allclose(principal.T @ principal, rows.T @ rows, rtol=1e-9)
+    assert (principal.norm(dim=1).diff() < 0).all()
+
+
+def test_no_sample_stands_among_the_principal_rows():
+    rows = torch.as_tensor(samples(5, 30)[0])
+
+    distance = torch.cdist(principal_rows(rows), rows)
+
+    assert distance.min() > 0.01 * rows.norm(dim=1).min()
+
+
+def test_rows_of_zeros_have_no_principal_rows():
+    assert principal_rows(torch.zeros(3, 4, dtype=torch.float64)).shape == (0, 4)
+
+
+def test_rounding_of_large_columns_is_no_principal_row_of_a_small_one():
+    rng = np.random.default_rng(0)
+    # Rank 6, of axes that lie in single columns and differ by up to 1000.
+    rows = rng.normal(size=(40, 6)) * np.geomspace(1.0, 1e-3, 6)
+
+    principal = principal_rows(torch.as_tensor(np.hstack([rows, np.zeros((40, 60))])))
+
+    assert len(principal) == 6
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_truncated_factor_and_its_residual_add_up_to_the_diagonal(count):
+    rows = torch.as_tensor(samples(30, 6)[0])
+
+    factor, residual = Scatter(6).add([rows[:11], rows[11:]]).factor(count)
+
+    assert_allclose(factor.abs(), longest_rows(rows, count).abs(), rtol=1e-9)
+    assert_allclose(factor.square().sum(0) + residual, rows.square().sum(0), rtol=1e-12)
+
+
+def test_a_sum_of_rounding_has_no_rows():
+    rows = torch.full((3, 4), 1e-9, dtype=torch.float64)
+
+    factor, residual = Scatter(4).add([rows]).factor(rounding=torch.full((4,), 1e-17))
+
+    assert factor.shape == (0, 4)
+    assert_array_equal(residual, np.zeros(4))
+
+
+def test_numbers_of_axes():
+    assert [fewest_axes(rank) for rank in (None, 5, "auto")] == [None, 5, 64]
+    assert [add_spare_axes(count) for count in (None, 4, 80)] == [None, 12, 100]
+    assert [n_auto_axes(np.ones(n), 100.0) for n in (10, 80, 100)] == [64, 81, 95]
+
+
+def test_pairs_turn_by_the_logarithm_of_the_size_of_the_inputs():
+    pairs = TurningPairs(2, 3, np.array([0.5]))
+    energies = torch.tensor([3.0, 1.0, 7.0, 1.0, 1.0], dtype=torch.float64)
+    directions = torch.as_tensor(np.arange(10.0).reshape(5, 2))
+
+    turned = pairs.turn(directions, energies).numpy()
+
+    # The size is 2, so that the angle is log(2) / 2.
+    angle = 0.5 * np.log(2.0)
+    turn = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    assert_array_equal(turned[:3], directions[:3])
+    assert_allclose(turned[3:], turn @ directions[3:].numpy(), rtol=1e-14)
+    assert_array_equal(pairs.turn(directions, 0.0 * energies), directions)
+    assert_array_equal(pairs.level(np.arange(5.0)), [0.0, 1.0, 2.0, 3.5, 3.5])
+
+
+def test_single_precision_reports_the_energy_that_it_loses():
+    factor = torch.tensor([[1.0, 1e-42], [0.5, 2.0]], dtype=torch.float64)
+
+    packed, lost = pack_factor(factor, 5)
+
+    assert packed.dtype == np.float32
+    assert_array_equal(packed, [[1.0, 0.0], [0.5, 2.0]])
+    assert_allclose(lost, [0.0, 1e-84])
+    assert pack_factor(factor, None)[0].dtype == np.float64
+    assert pack_factor(1e30 * factor, 5)[0].dtype == np.float64
