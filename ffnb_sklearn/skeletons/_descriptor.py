@@ -97,7 +97,6 @@ class SkeletonDescriptor(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import ArrayLike, NDArray
     >>> from ffnb_sklearn.skeletons import SkeletonDescriptor
     >>> rng = np.random.default_rng(0)
     >>> sequences = [rng.normal(size=(n_frames, 21, 3)) for n_frames in (5, 40)]

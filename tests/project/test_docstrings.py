@@ -1,5 +1,7 @@
-"""Docstrings of all public names pass numpydoc's checks, as scikit-learn selects them."""
+"""Docstrings of all public names pass numpydoc's checks, and their examples run."""
 
+import copy
+import doctest
 import inspect
 import re
 
@@ -57,6 +59,14 @@ def own_members(found):
             yield name
 
 
+EXAMPLES = {
+    test.name: test
+    for name, found in PUBLIC.items()
+    if callable(found)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(found, name, globs={})
+    if test.examples
+}
+
 MEMBERS = [f"{name}.{member}" for name, found in CLASSES.items() for member in own_members(found)]
 
 
@@ -81,6 +91,18 @@ def test_docstring_of_public_member_is_valid(name):
     if isinstance(inspect.getattr_static(CLASSES[owner], member), property):
         allowed |= OF_PROPERTIES
     assert [error for error in errors(name) if error[0] not in allowed] == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_docstring_run(name):
+    source = EXAMPLES[name].docstring
+    for package in ("dask", "matplotlib", "timm"):
+        if f"import {package}" in source or f"{package}." in source:
+            pytest.importorskip(package)
+    test = copy.copy(EXAMPLES[name])
+    test.globs = {}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert runner.run(test).failed == 0
 
 
 def test_members_were_found():

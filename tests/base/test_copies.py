@@ -1,0 +1,53 @@
+"""Steps that learn in copies, and fitted attributes that are replaced at once."""
+
+from threading import Lock
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ffnb_sklearn._base.copies import learned_in_copies, replace_fitted
+
+X = np.array([[0.0], [2.0]])
+
+
+def test_a_call_that_fails_leaves_the_steps():
+    scaler = StandardScaler()
+    pipeline = Pipeline([("scaler", scaler)])
+
+    def fail(draft):
+        draft[0].fit(X)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        learned_in_copies(pipeline, [scaler], fail)
+    assert pipeline[0] is scaler
+    assert not hasattr(scaler, "mean_")
+
+
+def test_frozen_steps_are_not_copied():
+    frozen = FrozenEstimator(StandardScaler().fit(X))
+    scaler = StandardScaler()
+    pipeline = Pipeline([("frozen", frozen), ("scaler", scaler)])
+    assert learned_in_copies(pipeline, [frozen, scaler], lambda draft: draft[1].fit(X).mean_) == 1.0
+    assert pipeline[0] is frozen
+    assert pipeline[1] is not scaler
+
+
+def test_a_step_that_cannot_be_copied_is_named():
+    step = StandardScaler()
+    step.lock_ = Lock()
+    with pytest.raises(TypeError) as caught:
+        learned_in_copies(Pipeline([("scaler", step)]), [step], lambda draft: None)
+    assert "Wrap a fitted StandardScaler" in caught.value.__notes__[0]
+
+
+def test_stale_attributes_go_and_other_attributes_stay():
+    estimator = BaseEstimator()
+    estimator.old_ = 1
+    estimator.parameter = 2
+    replace_fitted(estimator, ("old_", "new_"), {"new_": 3})
+    assert vars(estimator) == {"parameter": 2, "new_": 3}

@@ -1,0 +1,46 @@
+"""The learned state: its labels after tasks, after forgetting and after a merge."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from ffnb_sklearn._base.state import State
+
+
+def state_of(*tasks):
+    """Return a state without a model after tasks with some labels."""
+    state = State(2)
+    for labels in tasks:
+        known = [] if state.arrived is None else state.arrived.tolist()
+        state = state.after_task(None, np.array([*known, *labels]))
+    return state
+
+
+def labels_of(state):
+    return [labels.tolist() for labels in state.task_classes]
+
+
+def test_a_task_without_new_labels_adds_none():
+    state = state_of([3, 5], [], [1])
+    assert labels_of(state) == [[3, 5], [1]]
+    assert state.n_arrived == 3
+    assert_array_equal(state.arrived, [3, 5, 1])
+    assert_array_equal(state.classes, [1, 3, 5])
+
+
+def test_a_declared_label_has_a_column_of_missing_values():
+    state = state_of([3, 1]).declaring(np.array([2]))
+    assert_array_equal(state.by_class(np.array([[0.3, 0.1]]), -1.0), [[0.1, -1.0, 0.3]])
+
+
+def test_a_task_that_loses_all_labels_is_gone():
+    state = state_of([3, 5], [1]).without(np.array([1, 3]), None)
+    assert labels_of(state) == [[5]]
+    assert_array_equal(state.classes, [5])
+
+
+@pytest.mark.parametrize("first", [[[1, 2]], [[2], [1]]])
+def test_a_merge_adds_the_labels_that_are_new(first):
+    merged = state_of(*first).merged(state_of([2, 3], [1]))
+    assert labels_of(merged) == [*first, [3]]
+    assert_array_equal(merged.classes, [1, 2, 3])
