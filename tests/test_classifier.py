@@ -15,11 +15,11 @@ from sklearn.exceptions import NotFittedError
 from ffnb_sklearn import (
     Bands,
     FFNBClassifier,
-    classifier,
     load,
     make_continual_pipeline,
     save,
 )
+from ffnb_sklearn._base import learning
 from ffnb_sklearn._base.bound import descent_bound
 from ffnb_sklearn.core import prediction
 from ffnb_sklearn.core.features.feature_map import FeatureMap
@@ -516,7 +516,8 @@ def test_data_on_disk_is_learnt_as_if_it_were_in_memory(on_disk):
 
 def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
     seen, shared = [], []
-    features, learn = FeatureMap.__call__, classifier.learn
+    features = FeatureMap.__call__
+    learn = learning.learn
 
     def counted(self, values):
         seen.append(len(values))
@@ -527,7 +528,7 @@ def test_data_on_disk_is_read_in_chunks(on_disk, monkeypatch):
         return learn(model, task, *others)
 
     monkeypatch.setattr(FeatureMap, "__call__", counted)
-    monkeypatch.setattr(classifier, "learn", watched)
+    monkeypatch.setattr(learning, "learn", watched)
     model = estimator(band_size=0, chunk_size=15).partial_fit(on_disk, CODES)
     model.predict(on_disk)
 

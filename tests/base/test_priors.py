@@ -13,7 +13,6 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
 from ffnb_sklearn import FFNBClassifier, make_continual_pipeline
-from ffnb_sklearn._base.base import ClassIncrementalClassifier
 from ffnb_sklearn.core import prediction
 from tests.separated_classes import CODES, NAMES, X, failing, learned, of, unchanged
 
@@ -92,8 +91,8 @@ def test_predictions_have_the_largest_score_and_probability(head):
 def test_uniform_priors_leave_the_scores_as_they_are(head):
     model = near(classifier=head)
     samples = model._samples(model._state, NEAR_X)
-    scores = ClassIncrementalClassifier._scores(model, model._state, samples)
-    assert_array_equal(model.decision_function(NEAR_X), scores)
+    scores = prediction.scores(model._state.model, samples)
+    assert_array_equal(model.decision_function(NEAR_X), scores.numpy())
 
 
 def test_empirical_priors_are_those_of_the_regression_of_indicators():
