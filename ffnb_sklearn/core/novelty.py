@@ -140,7 +140,7 @@ class RelativeDistances:
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        x = self.distances.centred(x)
+        x = self.distances.subtract_centre(x)
         nearest = self._to_nearest(x)
         return self._score(nearest, self.total.lengths(x))
 
@@ -243,7 +243,7 @@ class RelativeDistances:
     def _to_classes(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
         ratios = self.distances.log_ratios(x)
-        lengths = self.shared.lengths(self.distances.centred(x))
+        lengths = self.shared.lengths(self.distances.subtract_centre(x))
         return lengths[:, None] - 2.0 * ratios
 
     def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
@@ -255,7 +255,7 @@ class RelativeDistances:
 
     def _from_all(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples from the mean of all data."""
-        deviations = self.distances.centred(x)
+        deviations = self.distances.subtract_centre(x)
         return self.total.lengths(deviations)
 
 
@@ -300,7 +300,7 @@ def fit_relative_distances(
     `distances` are the distances to the classes, without log-determinants; None solves them.
     """
     if covariance == "identity":
-        gaussians = gaussians.with_identity()
+        gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
     ridge = epsilon * gaussians.ridge_unit() * gaussians.penalties
     shared = gaussians.shared_covariance(shrinkage, epsilon)

@@ -40,7 +40,7 @@ __all__ = [
     "left_out_distances",
     "ridge_growth",
     "separation_energy",
-    "with_choice",
+    "apply_choice",
 ]
 
 # Ridges of the pooled discriminant, relative to the mean variance within classes, in the order in
@@ -110,7 +110,7 @@ def choose(
     return discriminant.choice(energy, shrinkage, epsilon)
 
 
-def with_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
+def apply_choice(gaussians: ClassGaussians, blocks: Blocks, choice: Choice) -> ClassGaussians:
     """Return the classes with the penalties of a choice, and over the features that count."""
     if choice.candidate == "densities":
         gaussians = gaussians.first(blocks.n_inputs)
@@ -250,7 +250,7 @@ def ledoit_wolf(left_out: LeftOutSamples, metric: Metric, ridge: float) -> float
     for c in left_out.classes:
         rows = gaussians.parts()[c]
         weight = gaussians.weights[c]
-        solved = metric.solved_rows(c)
+        solved = metric.solve_rows(c)
         # Squares of tiny weights would underflow.
         gram = (rows @ solved.T).div_(weight)
         trace = gram.trace()

@@ -13,7 +13,7 @@ from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
 from .scatter import FEWEST_AXES
-from .selection import Choice, choose, with_choice
+from .selection import Choice, choose, apply_choice
 from .settings import Settings
 
 __all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]
@@ -46,7 +46,7 @@ def solve(
     `IllConditionedWarning` if the diagonal of one had to be raised.
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
-    head = HEADS[settings.classifier].solved(gaussians, choice, settings)
+    head = HEADS[settings.classifier].from_gaussians(gaussians, choice, settings)
     return Solution(head, choice, sum(each.weight for each in moments))
 
 
@@ -71,7 +71,7 @@ def follow(
     if solution.choice.candidate == "densities":
         blocks = classifier_blocks(features, settings.skip_connection)
         gaussians = gaussians.first(blocks.n_inputs)
-    head = solution.classifier.followed(gaussians, numbers)
+    head = solution.classifier.update_classes(gaussians, numbers)
     if head is None:
         return None
     return solution._replace(classifier=head)
@@ -91,7 +91,7 @@ def chosen_gaussians(
     gaussians = ClassGaussians.from_moments(moments, columns, device=device, seed=seed)
     if choice is None:
         choice = choose(gaussians, blocks, settings, features.shared, HEADS[settings.classifier])
-    gaussians = with_choice(gaussians, blocks, choice)
+    gaussians = apply_choice(gaussians, blocks, choice)
     return replace(gaussians, absolute_ridge=settings.units == "absolute"), choice
 
 

@@ -41,7 +41,7 @@ from ffnb_sklearn.core.selection import (
     choose,
     left_out_distances,
     separation_energy,
-    with_choice,
+    apply_choice,
 )
 from ffnb_sklearn.core.solution import solve
 from tests.core.small_models import CPU, SETTINGS
@@ -111,7 +111,7 @@ def assert_same_choice(found, expected, rtol=1e-6):
 
 def error_of(choice, model, X, labels):
     """Share of some samples that the distances take for another class."""
-    gaussians = with_choice(*classes_of(model), choice)
+    gaussians = apply_choice(*classes_of(model), choice)
     distances = fit_distances(
         gaussians,
         covariance="class",
@@ -303,7 +303,7 @@ def test_draws_follow_the_seed():
     entropies = []
     for seed in (0, 0, 1):
         gaussians, blocks = classes_of(model, seed=seed)
-        gaussians = with_choice(gaussians, blocks, Choice(1.0, 1.0, 0.7))
+        gaussians = apply_choice(gaussians, blocks, Choice(1.0, 1.0, 0.7))
         base, left_out = gaussians.shared_covariance(1.0, 0.7), LeftOutSamples(gaussians)
         entropies.append(left_out.cross_entropy(left_out.metric(base))[0])
 
@@ -727,8 +727,8 @@ def test_inputs_and_shared_band_enter_by_their_class_separation(signs):
 
 @pytest.mark.parametrize("energy", [0.1, 300.0])
 def test_a_given_energy_weighs_one_block(energy):
-    found = with_choice(*stacked(BARE), Choice(energy, 1.0, 1.0)).penalties
-    equal = with_choice(*stacked(BARE), Choice(1.0, 1.0, 1.0)).penalties
+    found = apply_choice(*stacked(BARE), Choice(energy, 1.0, 1.0)).penalties
+    equal = apply_choice(*stacked(BARE), Choice(1.0, 1.0, 1.0)).penalties
 
     assert_allclose(found / equal, np.repeat([1.0, energy], [4, 6]))
 

@@ -14,7 +14,7 @@ from ffnb_sklearn.core.heads.pairs import PairwiseFisher
 from ffnb_sklearn.core.heads.ridge import OneVsAllRidge
 from ffnb_sklearn.core.linalg import IllConditionedWarning, NotPositiveDefiniteError
 from ffnb_sklearn.core.model import Task, empty_model
-from ffnb_sklearn.core.selection import with_choice
+from ffnb_sklearn.core.selection import apply_choice
 from ffnb_sklearn.core.solution import chosen_gaussians, n_classifier_weights, solve
 from tests.core.small_models import CPU, SETTINGS, D, learnt, task
 
@@ -140,7 +140,7 @@ def test_the_temperature_of_an_absolute_ridge_is_that_of_the_same_relative_one(
     _, choice = chosen_gaussians(model.features, model.moments, settings, None, CPU, 0)
     gaussians = ClassGaussians.from_moments(model.moments, columns, device=CPU)
     blocks = classifier_blocks(model.features, skip)
-    variance = float(with_choice(gaussians, blocks, choice).pooled_variance())
+    variance = float(apply_choice(gaussians, blocks, choice).pooled_variance())
 
     absolute = solved(model, units="absolute", epsilon=0.6)
     relative = solved(model, epsilon=0.3 / variance)

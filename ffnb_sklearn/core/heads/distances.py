@@ -87,7 +87,7 @@ class GaussianDistances(Head):
     tuned_as = "ovo"
 
     @classmethod
-    def solved(
+    def from_gaussians(
         cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
     ) -> "GaussianDistances":
         """Solve the distances."""
@@ -100,7 +100,7 @@ class GaussianDistances(Head):
             keeps_base=settings.refresh > 0.0,
         )
 
-    def followed(
+    def update_classes(
         self, gaussians: ClassGaussians, numbers: Sequence[int]
     ) -> "GaussianDistances | None":
         """Return the distances with some classes solved again, under the same B and temperature."""
@@ -137,7 +137,7 @@ class GaussianDistances(Head):
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        linear, squares = self.terms(self.centred(x))
+        linear, squares = self.terms(self.subtract_centre(x))
         scores = linear.add_(squares, alpha=0.5)
         nearest = scores.argmax(1, keepdim=True)
         temperatures = squares.gather(1, nearest).mul_(self.own_temperature)
@@ -147,7 +147,7 @@ class GaussianDistances(Head):
         """Return the class of the highest score; single precision decides where it suffices."""
         if not isinstance(x, torch.Tensor) or not len(self.rows) or not is_exact(x):
             return super().most_likely(x, order)
-        centred = self.centred(x)
+        centred = self.subtract_centre(x)
         assert isinstance(centred, torch.Tensor)
         possible, linear = self.possible_classes(centred)
         most_likely = possible.byte().argmax(1)
@@ -207,12 +207,12 @@ class GaussianDistances(Head):
 
     def log_ratios(self, x: Rows) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""
-        linear, squares = self.terms(self.centred(x))
+        linear, squares = self.terms(self.subtract_centre(x))
         return linear.add_(squares, alpha=0.5)
 
     def own_lengths(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return the squared length of each sample in the own axes of one class."""
-        centred = self.centred(x)
+        centred = self.subtract_centre(x)
         assert isinstance(centred, torch.Tensor)
         zeros = x.new_zeros((len(x), len(self.planes)))
         columns = classes[:, None]
@@ -221,7 +221,7 @@ class GaussianDistances(Head):
         halves = self._some_scores(centred, zeros, chosen)
         return 2.0 * halves.gather(1, columns)[:, 0]
 
-    def centred(self, x: Rows) -> Rows:
+    def subtract_centre(self, x: Rows) -> Rows:
         """Return samples minus the centre, over the features that count."""
         centre = as_tensor(self.centre, device=x.device)
         if isinstance(x, torch.Tensor):
@@ -315,7 +315,7 @@ def fit_distances(
     moments = gaussians
     is_identity = covariance == "identity"
     if is_identity:
-        gaussians = gaussians.with_identity()
+        gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
     base = gaussians.shared_covariance(shrinkage, epsilon)
     centre = gaussians.weights @ gaussians.means / gaussians.weights.sum()
@@ -426,9 +426,9 @@ def _replace_by_own_axes(
     for group in _groups(gaussians.lengths, n_features):
         group_rows = gaussians.rows[group.rows]
         rows = torch.split(group_rows, group.lengths)
-        solved_rows = torch.split(base.solve(group_rows), group.lengths)
+        solve_rows = torch.split(base.solve(group_rows), group.lengths)
         numbers = range(n_classes)[group.classes]
-        for c, axes, solved in zip(numbers, rows, solved_rows, strict=True):
+        for c, axes, solved in zip(numbers, rows, solve_rows, strict=True):
             share = (1.0 - shrinkage) / gaussians.weights[c]
             scale = share.sqrt()
             system = axes @ solved.T

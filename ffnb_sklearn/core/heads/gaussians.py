@@ -222,7 +222,7 @@ class ClassGaussians:
         squares_on_diagonal = lower.diagonal().square().sum()
         return float(2.0 * squares - squares_on_diagonal)
 
-    def with_identity(self) -> "ClassGaussians":
+    def replace_by_identity(self) -> "ClassGaussians":
         """Return the classes with the identity, times the mean variance, as covariance."""
         unit = self.pooled_variance()
         if self.absolute_ridge:

@@ -71,10 +71,10 @@ class Head(ABC):
 
     @classmethod
     @abstractmethod
-    def solved(cls, gaussians: ClassGaussians, choice: Choice, settings: Settings) -> "Head":
+    def from_gaussians(cls, gaussians: ClassGaussians, choice: Choice, settings: Settings) -> "Head":
         """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
 
-    def followed(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
+    def update_classes(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":
         """Return the head with some known classes solved again; None if it cannot.
 
         `gaussians` holds the classes with the given numbers, over the features that count.

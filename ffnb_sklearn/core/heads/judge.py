@@ -190,7 +190,7 @@ class LeftOutSamples:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
         gaussians = self.gaussians
         rows = gaussians.parts()[c]
-        products = rows * metric.solved_rows(c)
+        products = rows * metric.solve_rows(c)
         return products.sum() / gaussians.weights[c]
 
     def root(self, c: int, functions: torch.Tensor) -> torch.Tensor:
@@ -239,7 +239,7 @@ class Metric:
         self._rows = rows
         self._solved = dict[int, torch.Tensor]()
 
-    def solved_rows(self, c: int) -> torch.Tensor:
+    def solve_rows(self, c: int) -> torch.Tensor:
         """Return the rows of a class times the inverse of `base`, solved at the first call."""
         if c not in self._solved:
             self._solved[c] = self.base.solve(self._rows[c])

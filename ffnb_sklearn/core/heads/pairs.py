@@ -60,7 +60,7 @@ class PairwiseFisher(Head):
     tuned_as = "ovo"
 
     @classmethod
-    def solved(
+    def from_gaussians(
         cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
     ) -> "PairwiseFisher":
         """Solve the hyperplanes."""
@@ -181,7 +181,7 @@ def fit_pairwise(
         The hyperplanes of all pairs.
     """
     if covariance == "identity":
-        gaussians = gaussians.with_identity()
+        gaussians = gaussians.replace_by_identity()
         shrinkage = 0.0
     means = gaussians.means
     if shrinkage == 0.0:
@@ -238,14 +238,14 @@ def _planes_by_rows(
 ) -> torch.Tensor:
     """Solve a system of 2 w rows for each pair, by the Woodbury identity."""
     n_classes, width, _ = rows.shape
-    solved_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
+    solve_rows = base.solve(rows.flatten(0, 1)).reshape(rows.shape)
     solved_means = base.solve(means)
-    grams = rows @ solved_rows.mT
+    grams = rows @ solve_rows.mT
     at_means = rows @ solved_means.T
     at_own_mean = at_means.diagonal(dim1=0, dim2=2).T
     planes = [means[:0]]
     for t in range(1, n_classes):
-        products = solved_rows[:t].flatten(0, 1) @ rows[t].T
+        products = solve_rows[:t].flatten(0, 1) @ rows[t].T
         cross = products.reshape(t, width, width)
         upper = torch.cat([grams[t].expand_as(cross), cross.mT], dim=2)
         lower = torch.cat([cross, grams[:t]], dim=2)
@@ -259,8 +259,8 @@ def _planes_by_rows(
         coefficients_of_t = coefficients[:, :width, 0]
         coefficients_of_r = coefficients[:, None, width:, 0]
         block = solved_means[t] - solved_means[:t]
-        block -= coefficients_of_t @ solved_rows[t]
-        block -= (coefficients_of_r @ solved_rows[:t])[:, 0]
+        block -= coefficients_of_t @ solve_rows[t]
+        block -= (coefficients_of_r @ solve_rows[:t])[:, 0]
         block /= scale[t, :t, None]
         planes.append(block)
     return torch.cat(planes)

@@ -67,7 +67,7 @@ class OneVsAllRidge(Head):
     tuned_as = "ova"
 
     @classmethod
-    def solved(
+    def from_gaussians(
         cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
     ) -> "OneVsAllRidge":
         """Solve the regression, which has no covariances of classes."""

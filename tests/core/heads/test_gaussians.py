@@ -165,4 +165,4 @@ def test_classes_without_rows_have_no_relative_square():
 def test_the_seed_is_kept_by_all_that_derives_from_the_classes():
     gaussians = ClassGaussians.from_moments(classes(), COLUMNS, device=CPU, seed=7)
 
-    assert gaussians.first(2).with_identity().weigh_blocks(Blocks(1, 1), 2.0).seed == 7
+    assert gaussians.first(2).replace_by_identity().weigh_blocks(Blocks(1, 1), 2.0).seed == 7

@@ -29,7 +29,7 @@ def drawn_samples(n=400, scale=1.0):
 
 
 def possible_of(distances, x):
-    return distances.possible_classes(distances.centred(x))[0]
+    return distances.possible_classes(distances.subtract_centre(x))[0]
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-30, 1.0, 1e30])
@@ -46,7 +46,7 @@ def test_the_most_likely_classes_are_those_of_double_precision(scale):
 def test_the_bound_exceeds_the_errors_of_single_precision():
     distances, x = drawn_distances(), drawn_samples()
     exact, rough = (
-        distances.terms(distances.centred(x), one)[1] for one in (torch.float64, torch.float32)
+        distances.terms(distances.subtract_centre(x), one)[1] for one in (torch.float64, torch.float32)
     )
     # A second class that is ahead or behind by the largest error of all must stay possible.
     error = 0.5 * float((exact - rough).abs().max())
