@@ -97,10 +97,14 @@ class ClassMoments:
         mean = as_tensor(self.mean, device=samples.device)
         deviations = samples - mean
         # The rows of F are orthogonal.
-        energies = factor.square().sum(1).clamp_min(LEAST_ENERGY)
-        coordinates = deviations @ factor.T / energies
-        scatter_weights = weights * (self.weight / (self.weight - weights))
-        leverages = scatter_weights * coordinates.square().sum(1)
+        energies = factor.square().sum(1)
+        energies = energies.clamp_min(LEAST_ENERGY)
+        products = deviations @ factor.T
+        coordinates = products / energies
+        remaining_weights = self.weight - weights
+        scatter_weights = weights * (self.weight / remaining_weights)
+        squared_lengths = coordinates.square().sum(1)
+        leverages = scatter_weights * squared_lengths
         return coordinates @ factor, leverages
 
     def equals(self, other: "ClassMoments", n_columns: int) -> bool:
@@ -314,7 +318,7 @@ def norm_of_weights(weights: torch.Tensor) -> float:
 
 
 def _moments_of_union(
-    parts: Iterable[_Part],
+    sets: Iterable[_Part],
     max_rank: Rank,
     pairs: TurningPairs | None,
     elsewhere: float = 0.0,
@@ -322,19 +326,19 @@ def _moments_of_union(
     with_spare: bool = False,
 ) -> ClassMoments:
     """Return the moments of the union of sets of samples, by the formula of `merge`."""
-    parts = iter(parts)
-    weight, weight_norm, mean, rows = next(parts)
+    sets = iter(sets)
+    weight, weight_norm, mean, rows = next(sets)
     scatter = Scatter(len(mean), pairs).add([rows])
-    for part in parts:
-        gap = part.mean - mean
-        total = weight + part.weight
-        share = part.weight / total
+    for addition in sets:
+        gap = addition.mean - mean
+        total = weight + addition.weight
+        share = addition.weight / total
         # The product of two weights may leave the range of double precision.
         between = weight * share
         row_between = between**0.5 * gap[None]
-        scatter = scatter.add([row_between, part.rows])
+        scatter = scatter.add([row_between, addition.rows])
         weight = total
-        weight_norm = math.hypot(weight_norm, part.weight_norm)
+        weight_norm = math.hypot(weight_norm, addition.weight_norm)
         mean = mean + share * gap
     check_finite(weight)
     check_weight(weight)

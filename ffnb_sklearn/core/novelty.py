@@ -1,4 +1,4 @@
-"""Likeness of samples to the classes learned, for telling samples of none of them.
+"""Likeness of samples to the learned classes, which detects samples of unknown classes.
 
 docs/theory/default.rst ("Samples of no class learned") has the formulas. It relates two Mahalanobis
 distances as J. Ren et al. do (A simple fix to Mahalanobis distance for improving near-OOD
@@ -38,19 +38,22 @@ class InverseCovariance:
         """Return the squared lengths of rows of shape (n, d)."""
         diagonal = as_tensor(self.diagonal, device=x.device)
         rows = as_tensor(self.rows, device=x.device)
-        explained = (x @ rows.T).square_().sum(1)
+        responses = x @ rows.T
+        explained = responses.square_().sum(1)
         if isinstance(x, torch.Tensor):
             lengths = x.square() @ diagonal
         else:
             # Sparse rows have no squares of their own.
             lengths = x.squares_times(diagonal)
-        return lengths.add_(explained, alpha=self.sign).clamp_min_(0.0)
+        lengths.add_(explained, alpha=self.sign)
+        return lengths.clamp_min_(0.0)
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
-        explained = np.square(self.rows) @ diagonal
-        trace = self.diagonal @ diagonal + self.sign * explained.sum()
-        return float(trace)
+        energies = np.square(self.rows) @ diagonal
+        trace_of_rows = self.sign * energies.sum()
+        trace_of_diagonal = self.diagonal @ diagonal
+        return float(trace_of_diagonal + trace_of_rows)
 
 
 @dataclass(frozen=True)
@@ -84,21 +87,30 @@ class InverseTotal:
     @classmethod
     def from_gaussians(cls, gaussians: ClassGaussians, within: DiagonalPlusGram) -> "InverseTotal":
         """Return the inverse for classes with their weights as shares, given W."""
-        shares = gaussians.weights / gaussians.weights.sum()
-        deviations = gaussians.means - shares @ gaussians.means
-        means = deviations * shares.sqrt()[:, None]
-        solved = within.solve(means)
-        values, vectors = torch.linalg.eigh(means @ solved.T)
+        weights = gaussians.weights
+        shares = weights / weights.sum()
+        centre = shares @ gaussians.means
+        deviations = gaussians.means - centre
+        root_shares = shares.sqrt()
+        m = deviations * root_shares[:, None]
+        solved = within.solve(m)
+        h = m @ solved.T
+        values, vectors = torch.linalg.eigh(h)
         # Means that depend on each other, as centred means do, leave eigenvalues of rounding.
-        rounding = len(values) * torch.finfo(values.dtype).eps * values[-1]
+        eps = torch.finfo(values.dtype).eps
+        rounding = len(values) * eps * values[-1]
         varying = values > rounding
         values = values[varying]
-        mixing = (vectors[:, varying] / values.sqrt()).T
+        vectors = vectors[:, varying]
+        scaled_vectors = vectors / values.sqrt()
+        functions = scaled_vectors.T @ solved
+        axes = scaled_vectors.T @ m
+        shrunk = 1.0 / (1.0 + values)
         return cls(
             within=InverseCovariance.from_covariance(within),
-            functions=as_array(mixing @ solved),
-            axes=as_array(mixing @ means),
-            shrunk=as_array(1.0 / (1.0 + values)),
+            functions=as_array(functions),
+            axes=as_array(axes),
+            shrunk=as_array(shrunk),
         )
 
     def lengths(self, x: Rows) -> torch.Tensor:
@@ -112,7 +124,9 @@ class InverseTotal:
             remainders = x - coordinates @ axes
             return self.within.lengths(remainders) + squares @ shrunk
         # Sparse rows minus their parts along the means would be dense.
-        return (self.within.lengths(x) - squares @ (1.0 - shrunk)).clamp_min_(0.0)
+        along_means = squares @ (1.0 - shrunk)
+        lengths = self.within.lengths(x) - along_means
+        return lengths.clamp_min_(0.0)
 
     def trace_with(self, diagonal: Array) -> float:
         """Return the trace of the product with a diagonal matrix."""
@@ -140,23 +154,27 @@ class RelativeDistances:
 
     def likeness(self, x: Rows) -> torch.Tensor:
         """Return the likeness of samples to the classes, not positive and of shape (n_samples,)."""
-        x = self.distances.subtract_centre(x)
-        nearest = self._to_nearest(x)
-        return self._score(nearest, self.total.lengths(x))
+        deviations = self.distances.subtract_centre(x)
+        to_nearest = self._to_nearest(deviations)
+        from_all = self.total.lengths(deviations)
+        return self._score(to_nearest, from_all)
 
     def _to_nearest(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of centred samples to the nearest class."""
         linear, squares = self.distances.terms(x)
-        ratios, nearest = linear.add_(squares, alpha=0.5).max(1)
+        log_ratios = linear.add_(squares, alpha=0.5)
+        largest_ratios, nearest = log_ratios.max(1)
         if not isinstance(x, torch.Tensor):
             # Sparse rows minus the mean of a class would be dense.
-            distances = self.shared.lengths(x) - 2.0 * ratios
+            distances = self.shared.lengths(x) - 2.0 * largest_ratios
             return distances.clamp_min_(0.0)
         # Distances from the centre would lose the digits of classes that are small beside them.
         centre = as_tensor(self.distances.centre, device=x.device)
         means = as_tensor(self.means, device=x.device) - centre
-        in_own_axes = squares.gather(1, nearest[:, None])[:, 0]
-        distances = self.shared.lengths(x - means[nearest]) - in_own_axes
+        deviations = x - means[nearest]
+        squares_of_nearest = squares.gather(1, nearest[:, None])
+        in_own_axes = squares_of_nearest[:, 0]
+        distances = self.shared.lengths(deviations) - in_own_axes
         return distances.clamp_min_(0.0)
 
     def left_out_likeness(
@@ -182,10 +200,10 @@ class RelativeDistances:
         Returns
         -------
         Tensor of shape (n_samples,)
-            The likeness if the scatters of the class, of all classes and of all samples, each
-            divided as now, lacked the sample, and the means of its class and of all samples too.
+            The likeness without the sample in the scatters of its class, of all classes and of all
+            samples, each divided as before, and without it in the means.
         """
-        # Further features do not count.
+        # The distances use the first features only.
         n_features = self.means.shape[1]
         x = x[:, :n_features]
         along_axes = along_axes[:, :n_features]
@@ -197,22 +215,27 @@ class RelativeDistances:
         in_class = in_pooled + (1.0 - self.shrinkage) * scatter / n
         to_own = self._to_class(x, classes)
         # Axes that were cut off do not hold the sample.
-        share_in_axes = (leverages / (in_class * to_own)).clamp_max(1.0).nan_to_num(1.0)
+        share_in_axes = leverages / (in_class * to_own)
+        share_in_axes = share_in_axes.clamp_max(1.0)
+        share_in_axes = share_in_axes.nan_to_num(1.0)
 
-        left_out = self._left_out_of_pooled(x, classes, share_in_axes * in_pooled)
+        distances = self._left_out_of_pooled(x, classes, share_in_axes * in_pooled)
         means = as_tensor(self.means, device=x.device)
-        along = self._to_class(means[classes] + along_axes, classes)
+        nearby_points = means[classes] + along_axes
+        along = self._to_class(nearby_points, classes)
         to_own = _left_out_distances(to_own, along, in_class, leverages)
-        from_mean = n / (n - weights)
-        left_out_of_own = from_mean.square() * to_own
-        left_out.scatter_(1, classes[:, None], left_out_of_own[:, None])
+        growth_from_mean = n / (n - weights)
+        from_left_out_mean = growth_from_mean.square() * to_own
+        distances.scatter_(1, classes[:, None], from_left_out_mean[:, None])
+        to_nearest = distances.amin(1)
+        to_nearest = to_nearest.clamp_min_(0.0)
 
-        from_centre = total / (total - weights)
+        growth_from_centre = total / (total - weights)
         from_all = self._from_all(x)
-        in_all = share_in_axes * weights * from_centre / total
-        from_all = from_centre.square() * from_all / _remainders(in_all * from_all)
-        nearest = left_out.amin(1).clamp_min_(0.0)
-        return self._score(nearest, from_all)
+        in_all = share_in_axes * weights * growth_from_centre / total
+        remainders = _remainders(in_all * from_all)
+        from_all = growth_from_centre.square() * from_all / remainders
+        return self._score(to_nearest, from_all)
 
     def _left_out_of_pooled(
         self, x: torch.Tensor, classes: torch.Tensor, removed: torch.Tensor
@@ -229,12 +252,15 @@ class RelativeDistances:
         means = as_tensor(self.means, device=x.device)
         distances = self._to_classes(x)
         labels, positions = torch.unique(classes, return_inverse=True)
-        at_mean = self._to_classes(means[labels])[positions]
-        beyond = self._to_classes(x + (x - means[classes]))
+        from_means = self._to_classes(means[labels])
+        at_mean = from_means[positions]
+        z = x - means[classes]
+        beyond = self._to_classes(x + z)
         products = 0.25 * (beyond - at_mean)
         lengths = 0.5 * (beyond + at_mean) - distances
         k = removed[:, None]
-        return distances + k * products.square() / _remainders(k * lengths)
+        remainders = _remainders(k * lengths)
+        return distances + k * products.square() / remainders
 
     def _score(self, nearest: torch.Tensor, from_all: torch.Tensor) -> torch.Tensor:
         """Return the score of squared distances to the nearest class and from all data."""
@@ -242,15 +268,17 @@ class RelativeDistances:
 
     def _to_classes(self, x: Rows) -> torch.Tensor:
         """Return the squared distances of samples to the classes, of shape (n_samples, C)."""
-        ratios = self.distances.log_ratios(x)
-        lengths = self.shared.lengths(self.distances.subtract_centre(x))
-        return lengths[:, None] - 2.0 * ratios
+        log_ratios = self.distances.log_ratios(x)
+        deviations = self.distances.subtract_centre(x)
+        lengths = self.shared.lengths(deviations)
+        return lengths[:, None] - 2.0 * log_ratios
 
     def _to_class(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         """Return the squared distance of each sample to one class, of shape (n_samples,)."""
         means = as_tensor(self.means, device=x.device)
+        deviations = x - means[classes]
         in_own_axes = self.distances.own_lengths(x, classes)
-        distances = self.shared.lengths(x - means[classes]) - in_own_axes
+        distances = self.shared.lengths(deviations) - in_own_axes
         return distances.clamp_min_(0.0)
 
     def _from_all(self, x: Rows) -> torch.Tensor:
@@ -278,13 +306,16 @@ def _left_out_distances(
     samples.
     """
     lost = in_class * distances
-    # Diagonals of axes that were cut off let it exceed 1.
-    by_leverage = torch.where(lost < 1.0, distances / _remainders(lost), torch.inf)
-    # Axes turn away from a sample that is left out, so that more of the sample is outside of them.
+    # The diagonals of axes that were cut off let it exceed 1.
+    is_valid = lost < 1.0
+    by_leverage = torch.where(is_valid, distances / _remainders(lost), torch.inf)
+    # Without a sample the axes turn away from it, so more of the sample lies outside the axes.
     growth = (1.0 + leverages) / _remainders(leverages)
-    across = (distances - along).clamp_min(0.0) * growth
+    across = (distances - along).clamp_min(0.0)
+    left_out_across = across * growth
     left_out_along = along / _remainders(in_class * along)
-    return torch.minimum(by_leverage, left_out_along + across)
+    by_axes = left_out_along + left_out_across
+    return torch.minimum(by_leverage, by_axes)
 
 
 def fit_relative_distances(

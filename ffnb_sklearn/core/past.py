@@ -81,19 +81,22 @@ class Past:
     def empty(cls, n_columns: int, device: torch.device) -> "Past":
         """Return the past of a layer before the first task."""
         basis = torch.empty((0, n_columns), dtype=torch.float64, device=device)
-        return cls(basis, basis[:, :0], np.zeros(n_columns), 0, device)
+        coordinates = basis[:, :0]
+        residual = np.zeros(n_columns)
+        return cls(basis, coordinates, residual, 0, device)
 
     def extend(self, moments: Sequence[ClassMoments], columns: Columns) -> "Past":
         """Return the past of all classes, given their moments and the columns of the layer."""
         past = self
-        for one_class in moments[self.n_classes :]:
-            past = past._add_class(one_class, columns)
+        for class_moments in moments[self.n_classes :]:
+            past = past._add_class(class_moments, columns)
         return past
 
     def _add_class(self, moments: ClassMoments, columns: Columns) -> "Past":
         """Return the past with one more class."""
         mean_row = np.sqrt(moments.weight) * moments.mean[columns]
-        block = np.vstack([moments.columns(columns), mean_row])
+        factor = moments.columns(columns)
+        block = np.vstack([factor, mean_row])
         rows = as_tensor(block, device=self.device)
         residual = self.residual + moments.residual[columns]
         n_rows = len(self.coordinates) + len(rows)
@@ -101,7 +104,8 @@ class Past:
         if self.basis is None:
             coordinates = torch.addmm(self.coordinates, rows.T, rows)
         elif n_rows > len(residual):
-            all_rows = torch.cat([self.coordinates @ self.basis, rows])
+            old_rows = self.coordinates @ self.basis
+            all_rows = torch.cat([old_rows, rows])
             coordinates = all_rows.T @ all_rows
         else:
             basis, coordinates = _append_rows(self.basis, self.coordinates, rows)
@@ -111,12 +115,15 @@ class Past:
     def principal(self) -> PrincipalAxes:
         """Principal axes of S."""
         moment = self._moment()
-        check_finite(float(moment.diagonal().sum()))
+        trace = moment.diagonal().sum()
+        check_finite(float(trace))
         rising_energies, rising_axes = torch.linalg.eigh(moment)
-        energies = rising_energies.flip(0).clamp_min(0.0)
+        energies = rising_energies.flip(0)
+        energies = energies.clamp_min(0.0)
         axes = rising_axes.flip(1)
         rounding = SUM_ROUNDING * energies.sum()
-        rank = int((energies > rounding).sum())
+        is_above_rounding = energies > rounding
+        rank = int(is_above_rounding.sum())
         return PrincipalAxes(self.basis, axes, energies, rank)
 
     def _moment(self) -> torch.Tensor:
@@ -126,7 +133,8 @@ class Past:
             return self.coordinates + residual.diag()
         moment = self.coordinates.T @ self.coordinates
         if self.residual.any():
-            moment += (self.basis * residual) @ self.basis.T
+            weighted_basis = self.basis * residual
+            moment += weighted_basis @ self.basis.T
         return moment
 
 
@@ -142,13 +150,17 @@ def _append_rows(
     beyond = torch.addmm(rows, along, basis, alpha=-1.0)
     axes, triangle = torch.linalg.qr(beyond.T)
     lengths = torch.linalg.vector_norm(rows, dim=1)
-    parts_beyond = triangle.diagonal().abs()
-    if bool((parts_beyond < LEAST_PART * lengths).any()):
-        # Rounding of rows that depend on one another is not orthogonal to the basis.
+    lengths_beyond = triangle.diagonal().abs()
+    is_nearly_within = lengths_beyond < LEAST_PART * lengths
+    if bool(is_nearly_within.any()):
+        # The rounding errors of rows that depend on each other are not orthogonal to the basis.
         rounding = basis @ axes
         axes, correction = torch.linalg.qr(axes - basis.T @ rounding)
-        along = along + (rounding @ triangle).T
+        rounding_of_rows = rounding @ triangle
+        along = along + rounding_of_rows.T
         triangle = correction @ triangle
     old_coordinates = torch.nn.functional.pad(coordinates, (0, len(rows)))
     new_coordinates = torch.cat([along, triangle.T], dim=1)
-    return torch.cat([basis, axes.T]), torch.cat([old_coordinates, new_coordinates])
+    longer_basis = torch.cat([basis, axes.T])
+    all_coordinates = torch.cat([old_coordinates, new_coordinates])
+    return longer_basis, all_coordinates

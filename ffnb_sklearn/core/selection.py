@@ -34,13 +34,13 @@ __all__ = [
     "Choice",
     "GaussianDensities",
     "PooledDiscriminant",
+    "apply_choice",
     "best_discriminant",
     "choose",
     "ledoit_wolf",
     "left_out_distances",
     "ridge_growth",
     "separation_energy",
-    "apply_choice",
 ]
 
 # Ridges of the pooled discriminant, relative to the mean variance within classes, in the order in

@@ -13,7 +13,7 @@ from .heads import HEADS, Head
 from .heads.gaussians import ClassGaussians
 from .linalg import SUM_ROUNDING
 from .scatter import FEWEST_AXES
-from .selection import Choice, choose, apply_choice
+from .selection import Choice, apply_choice, choose
 from .settings import Settings
 
 __all__ = ["Solution", "chosen_gaussians", "follow", "n_classifier_weights", "solve"]

@@ -38,10 +38,10 @@ from ffnb_sklearn.core.model import Task, empty_model
 from ffnb_sklearn.core.selection import (
     Choice,
     GaussianDensities,
+    apply_choice,
     choose,
     left_out_distances,
     separation_energy,
-    apply_choice,
 )
 from ffnb_sklearn.core.solution import solve
 from tests.core.small_models import CPU, SETTINGS

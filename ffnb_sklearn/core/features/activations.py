@@ -56,13 +56,14 @@ class Activation(ABC):
         nodes = torch.as_tensor(rule[0], dtype=mean.dtype, device=mean.device)
         weights = torch.as_tensor(rule[1], dtype=mean.dtype, device=mean.device)
         weights = weights / weights.sum()
-        deviations = variance.sqrt()[..., None] * nodes
-        z = mean[..., None] + deviations
+        deviation = variance.sqrt()
+        z = mean[..., None] + deviation[..., None] * nodes
         values = self.value(z)
         output_mean = values @ weights
-        squares = (values - output_mean[..., None]).square()
-        slopes = self.derivative(z)
-        return ActivationMoments(output_mean, squares @ weights, slopes @ weights)
+        output_deviations = values - output_mean[..., None]
+        output_variance = output_deviations.square() @ weights
+        mean_slope = self.derivative(z) @ weights
+        return ActivationMoments(output_mean, output_variance, mean_slope)
 
 
 class _ReLU(Activation):
@@ -75,7 +76,8 @@ class _ReLU(Activation):
         return torch.relu(z)
 
     def derivative(self, z: torch.Tensor) -> torch.Tensor:
-        return (z > 0.0).to(z.dtype)
+        is_positive = z > 0.0
+        return is_positive.to(z.dtype)
 
     def gaussian_moments(self, mean: torch.Tensor, variance: torch.Tensor) -> ActivationMoments:
         r"""Compute moments of the rectified Gaussian without cancellation far from its corner.
@@ -92,13 +94,15 @@ class _ReLU(Activation):
         divisor = torch.where(is_constant, torch.ones_like(deviation), deviation)
         # Far from the corner the distribution function is 0 or 1, as for a vanishing variance.
         limit = torch.sign(mean) * 1e3
-        ratio = torch.where(is_constant, limit, mean / divisor).clamp(-1e3, 1e3)
-        density = torch.exp(-0.5 * ratio.square()) / (2.0 * torch.pi) ** 0.5
-        above = _normal_distribution(ratio)
-        below = _normal_distribution(-ratio)
+        t = torch.where(is_constant, limit, mean / divisor)
+        t = t.clamp(-1e3, 1e3)
+        normaliser = (2.0 * torch.pi) ** 0.5
+        density = torch.exp(-0.5 * t.square()) / normaliser
+        above = _normal_distribution(t)
+        below = _normal_distribution(-t)
         output_mean = mean * above + deviation * density
-        spread = ratio.square() * above * below
-        skew = ratio * density * (below - above)
+        spread = t.square() * above * below
+        skew = t * density * (below - above)
         relative_variance = above + (spread + skew) - density.square()
         output_variance = variance * relative_variance.clamp_min(0.0)
         return ActivationMoments(output_mean, output_variance, above)
@@ -106,7 +110,8 @@ class _ReLU(Activation):
 
 def _normal_distribution(t: torch.Tensor) -> torch.Tensor:
     """Return the distribution function of a standard normal variable, with all digits for -t."""
-    values: torch.Tensor = 0.5 * torch.special.erfc(-t * 0.5**0.5)
+    scaled = -t * 0.5**0.5
+    values: torch.Tensor = 0.5 * torch.special.erfc(scaled)
     return values
 
 
@@ -117,7 +122,8 @@ class _Tanh(Activation):
         return torch.tanh(z)
 
     def derivative(self, z: torch.Tensor) -> torch.Tensor:
-        return 1.0 - torch.tanh(z).square()
+        value = torch.tanh(z)
+        return 1.0 - value.square()
 
 
 class _Sigmoid(Activation):

@@ -43,7 +43,8 @@ class SharedBand:
         if self.seed is None:
             return super().__reduce__()
         n_inputs = self.rows.shape[1] - 1
-        return _draw_again, (len(self), n_inputs, self.mirrored, self.seed)
+        arguments = (len(self), n_inputs, self.mirrored, self.seed)
+        return _draw_again, arguments
 
     @classmethod
     def empty(cls, n_inputs: int) -> "SharedBand":
@@ -60,24 +61,29 @@ class SharedBand:
 
     def moduli(self) -> slice:
         """Return the numbers of the rectified neurons without a bias."""
-        return slice(self.n_rectified // _NEURONS_PER_BIASED, self.n_rectified)
+        n_biased = self.n_rectified // _NEURONS_PER_BIASED
+        return slice(n_biased, self.n_rectified)
 
     def pairs(self) -> TurningPairs | None:
         """Return the cosines with their sines among the features, if there are any."""
         if not len(self.frequencies):
             return None
         n_inputs = self.rows.shape[1] - 1
-        return TurningPairs(n_inputs, n_inputs + self.n_rectified, self.frequencies[::2])
+        start = n_inputs + self.n_rectified
+        frequencies = self.frequencies[::2]
+        return TurningPairs(n_inputs, start, frequencies)
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """Compute outputs of shape (n_samples, n_neurons) from inputs (n_samples, n_inputs)."""
         norms = _norms(X)
         inputs = torch.cat([X, norms], dim=1)
         rows = as_tensor(self.rows, device=X.device)
-        rectified = self._rectify(inputs @ rows[: self.n_rectified].T)
+        rectified_rows = rows[: self.n_rectified]
+        rectified = self._rectify(inputs @ rectified_rows.T)
         if not len(self.frequencies):
             return rectified
-        cosines = self._turn(inputs @ rows[self.n_rectified :].T, norms)
+        cosine_rows = rows[self.n_rectified :]
+        cosines = self._turn(inputs @ cosine_rows.T, norms)
         return torch.cat([rectified, cosines], dim=1)
 
     def _rectify(self, responses: torch.Tensor) -> torch.Tensor:
@@ -85,7 +91,8 @@ class SharedBand:
         if not self.mirrored:
             return responses.relu_()
         # The factor gives |z| the mean energy of a ReLU.
-        return responses.abs_().mul_(0.5**0.5)
+        responses.abs_()
+        return responses.mul_(0.5**0.5)
 
     def _turn(self, responses: torch.Tensor, norms: torch.Tensor) -> torch.Tensor:
         r"""Return the outputs of cosines and sines, in place of their responses r.x + b |x|.
@@ -93,19 +100,24 @@ class SharedBand:
         They are :math:`\sqrt{2 / M}\, \|x\| \cos((r \cdot x + b \|x\|) / \|x\|
         + \omega \log \|x\|)` in a band of M neurons.
         """
-        divisors = norms.clamp_min(torch.finfo(norms.dtype).tiny)
+        tiny = torch.finfo(norms.dtype).tiny
+        divisors = norms.clamp_min(tiny)
         frequencies = as_tensor(self.frequencies, device=responses.device)
         angles = responses.div_(divisors)
-        angles = angles.addmm_(divisors.log(), frequencies[None])
+        angles.addmm_(divisors.log(), frequencies[None])
         amplitudes = norms * (2.0 / len(self)) ** 0.5
-        return angles.cos_().mul_(amplitudes)
+        cosines = angles.cos_()
+        return cosines.mul_(amplitudes)
 
 
 def _norms(X: torch.Tensor) -> torch.Tensor:
     """Return the norms of rows, of shape (n_samples, 1), whose squares may leave the range."""
-    largest = X.abs().amax(1, keepdim=True)
-    units = torch.where(largest > 0.0, largest, torch.ones_like(largest))
-    norms: torch.Tensor = torch.linalg.vector_norm(X / units, dim=1, keepdim=True)
+    moduli = X.abs()
+    largest = moduli.amax(1, keepdim=True)
+    ones = torch.ones_like(largest)
+    units = torch.where(largest > 0.0, largest, ones)
+    scaled = X / units
+    norms: torch.Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
     return units * norms
 
 

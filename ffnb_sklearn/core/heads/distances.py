@@ -64,7 +64,7 @@ class GaussianDistances(Head):
     own_temperature : float
         Factor by which own axes add to it.
     base : DiagonalPlusGram or None
-        B, factored, if classes are to be solved again (`followed`).
+        B, factored, if classes are to be solved again (`update_classes`).
     shrinkage : float
         rho.
     is_normal : bool
@@ -137,11 +137,14 @@ class GaussianDistances(Head):
 
     def scores(self, x: Rows) -> torch.Tensor:
         """Return the scores of all classes, of shape (n_samples, C), for a softmax."""
-        linear, squares = self.terms(self.subtract_centre(x))
+        deviations = self.subtract_centre(x)
+        linear, squares = self.terms(deviations)
         scores = linear.add_(squares, alpha=0.5)
         nearest = scores.argmax(1, keepdim=True)
-        temperatures = squares.gather(1, nearest).mul_(self.own_temperature)
-        return scores.div_(temperatures.add_(self.temperature))
+        temperatures = squares.gather(1, nearest)
+        temperatures.mul_(self.own_temperature)
+        temperatures.add_(self.temperature)
+        return scores.div_(temperatures)
 
     def most_likely(self, x: Rows, order: torch.Tensor) -> torch.Tensor:
         """Return the class of the highest score; single precision decides where it suffices."""
@@ -153,7 +156,11 @@ class GaussianDistances(Head):
         most_likely = possible.byte().argmax(1)
         is_ambiguous = possible.sum(1) > 1
         ambiguous = torch.nonzero(is_ambiguous)[:, 0]
-        scores = self._some_scores(centred[ambiguous], linear[ambiguous], possible[ambiguous])
+        scores = self._some_scores(
+            x=centred[ambiguous],
+            linear=linear[ambiguous],
+            chosen=possible[ambiguous],
+        )
         positions = scores[:, order].argmax(1)
         most_likely[ambiguous] = order[positions]
         return most_likely
@@ -174,11 +181,15 @@ class GaussianDistances(Head):
             The part of the scores that is computed in double precision.
         """
         linear, squares = self.terms(x, torch.float32)
+        rows, shifts = self._axes(x.device)
         scores = torch.add(linear, squares, alpha=0.5)
-        errors = score_errors(x, squares, *self._axes(x.device))
-        least = torch.sub(scores, errors).amax(1, keepdim=True)
+        errors = score_errors(x, squares, rows, shifts)
+        lower_bounds = torch.sub(scores, errors)
+        largest_lower_bound = lower_bounds.amax(1, keepdim=True)
+        upper_bounds = scores.add_(errors)
         # Values that overflow in single precision compare as false.
-        return ~(scores.add_(errors) < least), linear
+        is_impossible = upper_bounds < largest_lower_bound
+        return ~is_impossible, linear
 
     def with_priors(self, scores: Array, priors: Array) -> Array:
         """Add the logarithms of the priors, relative to equal priors."""
@@ -207,7 +218,8 @@ class GaussianDistances(Head):
 
     def log_ratios(self, x: Rows) -> torch.Tensor:
         """Return s, the scores at temperature 1, of shape (n_samples, C)."""
-        linear, squares = self.terms(self.subtract_centre(x))
+        deviations = self.subtract_centre(x)
+        linear, squares = self.terms(deviations)
         return linear.add_(squares, alpha=0.5)
 
     def own_lengths(self, x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
@@ -265,10 +277,12 @@ class GaussianDistances(Head):
         """Return s of centred samples and chosen classes, and minus infinity of other classes."""
         rows, shifts = self._axes(x.device)
         scores = linear.masked_fill(~chosen, -torch.inf)
-        classes = torch.nonzero(chosen.any(0))[:, 0]
+        is_chosen = chosen.any(0)
+        classes = torch.nonzero(is_chosen)[:, 0]
         for c in classes.tolist():
             samples = torch.nonzero(chosen[:, c])[:, 0]
-            responses = x[samples] @ rows[c].T
+            samples_of_class = x[samples]
+            responses = samples_of_class @ rows[c].T
             responses.sub_(shifts[c])
             squares = responses.square_().sum(1)
             scores[samples, c] += 0.5 * squares

@@ -71,7 +71,9 @@ class Head(ABC):
 
     @classmethod
     @abstractmethod
-    def from_gaussians(cls, gaussians: ClassGaussians, choice: Choice, settings: Settings) -> "Head":
+    def from_gaussians(
+        cls, gaussians: ClassGaussians, choice: Choice, settings: Settings
+    ) -> "Head":
         """Solve the head; `gaussians`, whose rows may be overwritten, have the penalties."""
 
     def update_classes(self, gaussians: ClassGaussians, numbers: Sequence[int]) -> "Head | None":

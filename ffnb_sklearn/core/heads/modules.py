@@ -71,15 +71,18 @@ class DistanceScores(_Buffers):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the scores of samples."""
         n_features = self.centre.shape[0]
-        x = features[:, :n_features] - self.centre
+        inputs = features[:, :n_features]
+        x = inputs - self.centre
         linear = torch.addmm(self.offsets, x, self.planes.T)
         if self.rows.shape[0] == 0:
             return linear / self._temperature + self.shift
         responses = torch.addmm(-self.shifts, x, self.rows.T)
-        size = responses.abs().amax(1, keepdim=True)
+        moduli = responses.abs()
+        size = moduli.amax(1, keepdim=True)
         size = size.clamp_min(1.0)
         linear = linear / size / size
-        squares = (responses / size).square()
+        scaled_responses = responses / size
+        squares = scaled_responses.square()
         # The sum has the shape of the squares, which an expanded index would fix in an export.
         zeros = (squares < 0.0).long()
         classes = zeros + self.class_of
@@ -87,12 +90,15 @@ class DistanceScores(_Buffers):
         in_own_axes = in_own_axes.scatter_add(1, classes, squares)
         scores = linear + 0.5 * in_own_axes
         nearest = scores.argmax(1, keepdim=True)
-        temperatures = self._temperature / size / size
-        temperatures = temperatures + self._own_temperature * in_own_axes.gather(1, nearest)
+        square_of_nearest = in_own_axes.gather(1, nearest)
+        shared_temperature = self._temperature / size / size
+        temperatures = shared_temperature + self._own_temperature * square_of_nearest
         # Without a temperature of own axes the scores may leave the range of the numbers.
-        largest = scores.abs().amax(1, keepdim=True)
-        least = largest * torch.finfo(scores.dtype).tiny
-        return scores / torch.maximum(temperatures, least) + self.shift
+        sizes_of_scores = scores.abs()
+        largest = sizes_of_scores.amax(1, keepdim=True)
+        tiny = torch.finfo(scores.dtype).tiny
+        temperatures = torch.maximum(temperatures, largest * tiny)
+        return scores / temperatures + self.shift
 
 
 class LossLogits(nn.Module):

@@ -46,7 +46,8 @@ def test_the_most_likely_classes_are_those_of_double_precision(scale):
 def test_the_bound_exceeds_the_errors_of_single_precision():
     distances, x = drawn_distances(), drawn_samples()
     exact, rough = (
-        distances.terms(distances.subtract_centre(x), one)[1] for one in (torch.float64, torch.float32)
+        distances.terms(distances.subtract_centre(x), one)[1]
+        for one in (torch.float64, torch.float32)
     )
     # A second class that is ahead or behind by the largest error of all must stay possible.
     error = 0.5 * float((exact - rough).abs().max())
