@@ -30,7 +30,8 @@ def learn(model: Model, task: Task, settings: Settings) -> Model:
             learned = learned.store_earlier(model)
         if not settings.novelty:
             return learned
-        return learned.replace_left_out(left_out_likeness(model, task, learned, fresh))
+        likeness = left_out_likeness(model, task, learned, fresh)
+        return learned.replace_left_out(likeness)
 
 
 def _learn_moments(
@@ -50,8 +51,10 @@ def _learn_moments(
     if settings.band_size and _has_new_classes(model, task):
         if settings.sees_past:
             model = store_inputs_past(model, task.classes.device)
-        drafts, loss_curve = finetune(model, task, draft_bands(model, task))
-        model, fresh = append_drafts(replace(model, loss_curve=loss_curve), task, drafts)
+        first_drafts = draft_bands(model, task)
+        drafts, loss_curve = finetune(model, task, first_drafts)
+        model = replace(model, loss_curve=loss_curve)
+        model, fresh = append_drafts(model, task, drafts)
     moments = updated_moments(model, task, fresh)
     return model.replace_moments(moments), fresh
 

@@ -53,7 +53,8 @@ def column_energies(rows: torch.Tensor) -> torch.Tensor:
     """Return the sum of the squares in each column, of shape (d,)."""
     # Torch takes several times as long to sum columns as to multiply by ones.
     ones = rows.new_ones(len(rows))
-    return ones @ rows.square()
+    squares = rows.square()
+    return ones @ squares
 
 
 def lower_gram(rows: torch.Tensor) -> torch.Tensor:
@@ -80,14 +81,19 @@ def cholesky(
     factor: torch.Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     # An infinite diagonal passes the factorisation itself.
-    finite = factor.diagonal(dim1=-2, dim2=-1).isfinite().all()
-    if bool(finite & ~info.any()):
+    diagonal_of_factor = factor.diagonal(dim1=-2, dim2=-1)
+    is_finite = diagonal_of_factor.isfinite().all()
+    has_failed = info.any()
+    if bool(is_finite & ~has_failed):
         return factor
-    if not bool(torch.isfinite(matrix.tril()).all()):
+    triangle = matrix.tril()
+    if not bool(torch.isfinite(triangle).all()):
         raise NotPositiveDefiniteError(f"{name} has entries that are NaN or infinite.")
-    mean_diagonal = matrix.diagonal(dim1=-2, dim2=-1).mean(-1)
-    # Factored matrices stay as they are.
-    unit_shift = torch.diag_embed((mean_diagonal * (info > 0))[..., None].expand(matrix.shape[:-1]))
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    mean_diagonal = diagonal.mean(-1)
+    # Matrices that were factored remain unchanged.
+    shifts = mean_diagonal * (info > 0)
+    unit_shift = torch.diag_embed(shifts[..., None].expand(matrix.shape[:-1]))
     for jitter in _JITTERS:
         factor, failed = torch.linalg.cholesky_ex(matrix + jitter * unit_shift)
         if not bool(failed.any()):
@@ -111,8 +117,9 @@ def symmetric_root(matrix: torch.Tensor) -> torch.Tensor:
     nor their order play a part.
     """
     values, axes = torch.linalg.eigh(matrix)
-    lengths = values.clamp_min(0.0).sqrt()
-    root: torch.Tensor = (axes * lengths) @ axes.T
+    energies = values.clamp_min(0.0)
+    scaled_axes = axes * energies.sqrt()
+    root: torch.Tensor = scaled_axes @ axes.T
     return root
 
 
@@ -173,7 +180,8 @@ class DiagonalPlusGram:
             solve_in_place(self._factor, solution.T)
             return solution
         solution = rows / self._root
-        inner = (solution @ self._rows.T).T
+        products = solution @ self._rows.T
+        inner = products.T
         solve_in_place(self._factor, inner)
         solution.addmm_(inner.T, self._rows, alpha=-1.0)
         return solution.div_(self._root)
@@ -198,10 +206,12 @@ class DiagonalPlusGram:
             ones = torch.ones_like(self._root)
             identity = torch.diag_embed(ones)
             rows = torch.linalg.solve_triangular(self._factor, identity, upper=False)
-            return torch.zeros_like(self._root), rows, 1.0
+            diagonal = torch.zeros_like(self._root)
+            return diagonal, rows, 1.0
         rows = torch.linalg.solve_triangular(self._factor, self._rows, upper=False)
         rows.div_(self._root)
-        diagonal = self._root.square().reciprocal()
+        diagonal = self._root.square()
+        diagonal = diagonal.reciprocal()
         return diagonal, rows, -1.0
 
 
@@ -233,11 +243,14 @@ def longest_rows_of_products(
     `length` is the positive root of the energy of R. From the directions :math:`\Omega` follow an
     orthonormal basis Q of :math:`R R^\top R \, \Omega` and the principal rows of :math:`Q^\top R`.
     """
-    span = times(directions).div_(length)
+    span = times(directions)
+    span.div_(length)
     # Without this basis the short axes would lose the digits of the third power of the lengths.
     basis = torch.linalg.qr(span).Q
-    span = transposed_times(basis).div_(length)
-    basis = torch.linalg.qr(times(span)).Q
+    span_of_rows = transposed_times(basis)
+    span_of_rows.div_(length)
+    span = times(span_of_rows)
+    basis = torch.linalg.qr(span).Q
     projected = transposed_times(basis).T
     return _mix_rows(projected.contiguous(), count)
 
@@ -245,7 +258,7 @@ def longest_rows_of_products(
 def longest_rows_of_gram(
     gram: torch.Tensor, count: int | None = None, directions: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the longest principal rows of a scatter, as `longest_rows`, but for zero rows."""
+    """Return the longest principal rows of a scatter, as `longest_rows`, except for zero rows."""
     if count is None or directions is None:
         rows = _rows_of_gram(gram)
     else:
@@ -268,7 +281,8 @@ def _rows_of_gram(gram: torch.Tensor) -> torch.Tensor:
     divisors = torch.where(scale > 0.0, scale, 1.0)
     correlations = gram / divisors / divisors[:, None]
     values, basis = torch.linalg.eigh(correlations)
-    lengths = values.clamp_min(0.0).sqrt()
+    energies = values.clamp_min(0.0)
+    lengths = energies.sqrt()
     rows: torch.Tensor = lengths[:, None] * basis.T
     return rows * scale
 
@@ -279,12 +293,15 @@ def _nystroem_rows(gram: torch.Tensor, directions: torch.Tensor) -> torch.Tensor
     Q is an orthonormal basis of :math:`G \, \Omega` for the random directions :math:`\Omega`.
     """
     tiny = torch.finfo(gram.dtype).tiny
-    energy = gram.diagonal().sum().clamp_min(tiny)
+    trace = gram.diagonal().sum()
+    energy = trace.clamp_min(tiny)
     # Divided by its trace, a matrix of any size stays in the range of double precision.
     unit_gram = gram / energy
-    basis = torch.linalg.qr(unit_gram @ directions).Q
+    span = unit_gram @ directions
+    basis = torch.linalg.qr(span).Q
     product = unit_gram @ basis
-    values, axes = torch.linalg.eigh(basis.T @ product)
+    inner = basis.T @ product
+    values, axes = torch.linalg.eigh(inner)
     is_above_rounding = values > SUM_ROUNDING * values[-1]
     values = values[is_above_rounding]
     axes = axes[:, is_above_rounding]
@@ -306,10 +323,13 @@ def _mix_rows(rows: torch.Tensor, count: int | None) -> torch.Tensor:
     U holds the eigenvectors of :math:`R R^\top` with the largest eigenvalues; a `count` of None
     takes all.
     """
-    _, basis = torch.linalg.eigh(lower_gram(rows))
+    gram = lower_gram(rows)
+    _, axes = torch.linalg.eigh(gram)
     # Eigenvalues are in ascending order.
-    longest = basis if count is None else basis[:, -count:]
-    principal: torch.Tensor = longest.flip(1).T @ rows
+    if count is not None:
+        axes = axes[:, -count:]
+    longest_first = axes.flip(1)
+    principal: torch.Tensor = longest_first.T @ rows
     return principal
 
 

@@ -148,7 +148,8 @@ def classifier_view(model: Model, features: torch.Tensor) -> torch.Tensor:
     columns = classifier_columns(model.features, model.settings.skip_connection)
     if len(columns) == model.features.n_features:
         return features
-    return features[:, torch.as_tensor(columns, device=features.device)]
+    numbers = torch.as_tensor(columns, device=features.device)
+    return features[:, numbers]
 
 
 def relative_distances(model: Model, device: torch.device) -> RelativeDistances:

@@ -162,7 +162,8 @@ class PooledDiscriminant:
         self._left_out = left_out
         self._ridge = ridge
         self._is_curved = is_curved
-        self.metric = left_out.metric(left_out.gaussians.shared_covariance(1.0, ridge))
+        pooled = left_out.gaussians.shared_covariance(1.0, ridge)
+        self.metric = left_out.metric(pooled)
         self.entropy, _ = left_out.cross_entropy(self.metric, limit)
 
     def choice(self, energy: float, shrinkage: float | None, epsilon: float | None) -> Choice:
@@ -367,7 +368,8 @@ def left_out_distances(
     regularised = (1.0 - shrinkage) * k * covariance + shared
     factor = cholesky(regularised, name="a class covariance")
     lengths = _squared_lengths(factor, samples)
-    leverage = (1.0 - shrinkage) * k / (n - 1.0) * lengths.mean()
+    sample_share = (1.0 - shrinkage) * k / (n - 1.0)
+    leverage = sample_share * lengths.mean()
     remainder = (1.0 - leverage).clamp_min(LEAST_SHARE)
     log_determinant = _log_determinants(factor) + remainder.log()
     return k.square() * lengths / remainder + log_determinant

@@ -47,7 +47,8 @@ def solve(
     """
     gaussians, choice = chosen_gaussians(features, moments, settings, choice, device, seed)
     head = HEADS[settings.classifier].from_gaussians(gaussians, choice, settings)
-    return Solution(head, choice, sum(each.weight for each in moments))
+    weight = sum(each.weight for each in moments)
+    return Solution(head, choice, weight)
 
 
 def follow(

@@ -43,13 +43,16 @@ def _shares(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tenso
     order = torch.argsort(positions, stable=True)
     groups = _groups_of_equal(positions[order])
     n_groups = int(groups[-1]) + 1
-    group_weights = weights.new_zeros(n_groups).index_add(0, groups, weights[order])
+    group_weights = weights.new_zeros(n_groups)
+    group_weights = group_weights.index_add(0, groups, weights[order])
     ends = group_weights.cumsum(0)
     starts = ends - group_weights
-    cuts = torch.linspace(0.0, float(ends[-1]), n_parts + 1, dtype=ends.dtype, device=ends.device)
+    total = float(ends[-1])
+    cuts = torch.linspace(0.0, total, n_parts + 1, dtype=ends.dtype, device=ends.device)
     overlap_ends = torch.minimum(ends[:, None], cuts[1:])
     overlap_starts = torch.maximum(starts[:, None], cuts[:-1])
-    overlaps = (overlap_ends - overlap_starts).clamp_min(0.0)
+    overlaps = overlap_ends - overlap_starts
+    overlaps = overlaps.clamp_min(0.0)
     group_shares = overlaps / group_weights[:, None]
     shares = X.new_empty((len(X), n_parts))
     shares[order] = group_shares[groups]
@@ -59,13 +62,15 @@ def _shares(X: torch.Tensor, weights: torch.Tensor, n_parts: int) -> torch.Tenso
 def _positions_along_axis(X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the coordinates of samples along their first principal axis."""
     mean = weights @ X / weights.sum()
-    centred = X - mean
-    weighted_rows = centred * weights.sqrt()[:, None]
+    deviations = X - mean
+    root_weights = weights.sqrt()
+    weighted_rows = deviations * root_weights[:, None]
     _, _, axes = torch.linalg.svd(weighted_rows, full_matrices=False)
     axis: torch.Tensor = axes[0]
     # The largest entry of the axis is positive, whichever sign the decomposition has.
-    largest_entry = axis[axis.abs().argmax()]
-    positions: torch.Tensor = centred @ axis
+    largest = axis.abs().argmax()
+    largest_entry = axis[largest]
+    positions: torch.Tensor = deviations @ axis
     return positions * torch.sign(largest_entry)
 
 

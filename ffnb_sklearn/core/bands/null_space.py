@@ -71,7 +71,8 @@ class NullSpace:
         energies = self._past.energies[self.n_kept :]
         if self._past.basis is None:
             return energies
-        return torch.cat([energies, energies.new_zeros(self._past.width)])
+        zeros = energies.new_zeros(self._past.width)
+        return torch.cat([energies, zeros])
 
 
 def _remove_axes(rows: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
@@ -88,9 +89,11 @@ def _split(rows: torch.Tensor, axes: torch.Tensor) -> tuple[torch.Tensor, torch.
     beyond = rows - along @ axes
     lengths = torch.linalg.vector_norm(rows, dim=-1)
     lengths_beyond = torch.linalg.vector_norm(beyond, dim=-1)
-    if bool((lengths_beyond < LEAST_PART * lengths).any()):
+    is_nearly_within = lengths_beyond < LEAST_PART * lengths
+    if bool(is_nearly_within.any()):
         # The second pass removes the rounding of large rows along the axes.
-        beyond = beyond - (beyond @ axes.T) @ axes
+        rounding = beyond @ axes.T
+        beyond = beyond - rounding @ axes
     return along, beyond
 
 

@@ -135,14 +135,16 @@ def left_out_responses(
     those of the samples in the residual axes, and `responses` are W z. A sample of a weight above 1
     leaves out a single repetition.
     """
-    unweighted_leverages = (system.solve(coordinates) * coordinates).sum(1)
+    products = system.solve(coordinates) * coordinates
+    unweighted_leverages = products.sum(1)
     leverages = unweighted_leverages * weights.clamp_max(1.0)
     contributions = leverages[:, None] * codes
     other_contributions = responses - contributions
     # A direction that a single sample has is exactly silent without this sample.
     is_rounding = other_contributions.abs() <= LENGTH_ROUNDING * contributions.abs()
     other_contributions[is_rounding] = 0.0
-    return other_contributions / (1.0 - leverages)[:, None]
+    remainders = 1.0 - leverages
+    return other_contributions / remainders[:, None]
 
 
 def random_rows(
@@ -193,5 +195,6 @@ def _measure(
 
 def _root_mean_square(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the weighted root mean square over the last dimension."""
-    mean_square = values.square() @ weights / weights.sum()
+    squares = values.square()
+    mean_square = squares @ weights / weights.sum()
     return mean_square.sqrt()

@@ -208,7 +208,8 @@ class ClassGaussians:
 
         The penalties weight the features, and the parts outside the kept axes do not count.
         """
-        trace = (self.energies.sum(0) / self.penalties).sum()
+        variances = self.energies.sum(0) / self.penalties
+        trace = variances.sum()
         if not trace > 0.0:
             return 0.0
         root = self.penalties.rsqrt()
@@ -217,9 +218,11 @@ class ClassGaussians:
         else:
             gram = self.gram * root * root[:, None]
         # Traces may be as large as 1e160, and their squares overflow.
-        lower = (gram / trace).tril()
+        relative_gram = gram / trace
+        lower = relative_gram.tril()
+        diagonal = lower.diagonal()
         squares = lower.square().sum()
-        squares_on_diagonal = lower.diagonal().square().sum()
+        squares_on_diagonal = diagonal.square().sum()
         return float(2.0 * squares - squares_on_diagonal)
 
     def replace_by_identity(self) -> "ClassGaussians":

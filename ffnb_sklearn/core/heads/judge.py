@@ -96,7 +96,8 @@ class LeftOutSamples:
         n_classes = len(classes)
         if n_classes > _N_JUDGED:
             deviations = self.means[classes] - self.off_centre
-            squared_lengths = deviations.square().sum(1)
+            squares = deviations.square()
+            squared_lengths = squares.sum(1)
             from_central = squared_lengths.argsort()
             steps = torch.linspace(0, n_classes - 1, _N_JUDGED)
             positions = steps.round().long()
@@ -130,7 +131,8 @@ class LeftOutSamples:
             margins.append(self._margins(c, metric))
             if limit < math.inf:
                 entropy, _ = self.least_cross_entropy(margins)
-                if entropy * weights[:n_judged].sum() > limit * weights.sum():
+                weight_judged = weights[:n_judged].sum()
+                if entropy * weight_judged > limit * weights.sum():
                     return math.inf, 1.0
         return self.least_cross_entropy(margins)
 
@@ -150,7 +152,8 @@ class LeftOutSamples:
         growth = n / (n - 1.0)
         k = growth / counts.sum()
         gaps, nearest = self.nearest(c, planes)
-        root = self.root(c, planes[c] - planes[nearest])
+        functions = planes[c] - planes[nearest]
+        root = self.root(c, functions)
         u = self._draws @ (share * root)
         h = share * self.mean_length(c, metric)
         # Weights below one make h too large.
@@ -174,17 +177,21 @@ class LeftOutSamples:
         weights = self.gaussians.weights[classes]
         shares = weights / weights.sum()
         # Classes that coincide have no margin but rounding.
-        typical_margin = stacked_margins.abs().median()
+        sizes = stacked_margins.abs()
+        typical_margin = sizes.median()
         typical_margin = typical_margin.clamp_min(LEAST_SHARE)
         temperatures = typical_margin * _TEMPERATURES.to(logits.device)
         entropies = []
         for temperature in temperatures:
-            losses = (logits / temperature).logsumexp(-1)
+            scaled_logits = logits / temperature
+            losses = scaled_logits.logsumexp(-1)
             mean_losses = losses.mean(-1)
             entropies.append(mean_losses @ shares)
-        position = first_of_least(torch.stack(entropies).tolist())
+        values = torch.stack(entropies).tolist()
+        position = first_of_least(values)
         entropy = float(entropies[position])
-        return entropy, float(temperatures[position])
+        temperature = float(temperatures[position])
+        return entropy, temperature
 
     def mean_length(self, c: int, metric: "Metric") -> torch.Tensor:
         """Return the mean squared length of the samples of a class in the inverse of `base`."""
@@ -204,7 +211,8 @@ class LeftOutSamples:
     def nearest(self, c: int, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least squared distances from class c to other classes, and these classes."""
         differences = self.means[c] - self.means
-        gaps = torch.linalg.vecdot(differences, planes[c] - planes)
+        plane_differences = planes[c] - planes
+        gaps = torch.linalg.vecdot(differences, plane_differences)
         # The position of a class decides between equal distances, and not its number.
         towards_point = planes @ self.off_centre
         order = gaps + 2.0 * towards_point
@@ -289,9 +297,11 @@ def dispersion(left_out: LeftOutSamples, shared: SharedBand) -> float:
         varying = variances > rounding
         deviations = variances[varying].sqrt()
         t = means[varying] / deviations
+        mean_outputs = class_mean[outputs][varying]
         # A mirrored neuron is |z| divided by the root of two.
-        mean_moduli = math.sqrt(2.0) * class_mean[outputs][varying]
-        errors = mean_moduli / deviations - _expected_moduli(t, n)
+        mean_moduli = math.sqrt(2.0) * mean_outputs
+        ratios_of_moduli = mean_moduli / deviations
+        errors = ratios_of_moduli - _expected_moduli(t, n)
         total_error = errors.square().sum()
         total_variance = _modulus_variances(t).sum()
         if total_variance > 0.0:
@@ -310,10 +320,12 @@ def _projected_variances(
     rows = gaussians.parts()[c]
     residuals = gaussians.residuals[c, :n_inputs]
     projections = rows[:, :n_inputs] @ directions
-    scatters = projections.square().sum(0)
+    squares = projections.square()
+    scatters = squares.sum(0)
     scatters += residuals @ directions.square()
     variances = scatters / gaussians.weights[c]
-    return variances * (n / (n - 1.0))
+    bessel_correction = n / (n - 1.0)
+    return variances * bessel_correction
 
 
 def _normal_density(t: torch.Tensor) -> torch.Tensor:

@@ -89,7 +89,8 @@ class PairwiseFisher(Head):
         for first, stop in _blocks(self.n_classes, len(x)):
             # Class t has t pairs (t, r), r < t.
             pairs = slice(_n_pairs(first), _n_pairs(stop))
-            margins = x @ planes[pairs].T
+            planes_of_block = planes[pairs]
+            margins = x @ planes_of_block.T
             margins += offsets[pairs]
             t, r = torch.tril_indices(stop - first, stop, first - 1, device=x.device)
             outputs = totals.new_zeros((len(x), stop - first, stop))

@@ -141,7 +141,9 @@ def fit_one_vs_all(gaussians: ClassGaussians, *, epsilon: float) -> OneVsAllRidg
     solved_within = within.solve(from_centre)
     values, axes = torch.linalg.eigh(from_centre @ solved_within.T)
     # Class means that depend on each other, as centred means do, leave axes of rounding.
-    varying = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    eps = torch.finfo(values.dtype).eps
+    rounding = len(values) * eps * values[-1]
+    varying = values > rounding
     values = values[varying]
     axes = axes[:, varying]
     shrunk = 1.0 / (1.0 + share * values)
@@ -200,14 +202,17 @@ def _leverages(
     rows = gaussians.parts()[c]
     products_within = rows @ metric.planes.T
     products_in_total = rows @ solved.T
-    along_means = (products_within * products_in_total).sum() / n_classes
+    squares_along_means = products_within * products_in_total
+    along_means = squares_along_means.sum() / n_classes
     along_means = along_means / gaussians.weights[c]
     h = left_out.mean_length(c, metric) - along_means
+    h = h.clamp_min(0.0)
     # A sample has its share of all samples within the classes, and of its class between them.
-    within = h.clamp_min(0.0) / gaussians.counts.sum()
+    within = h / gaussians.counts.sum()
     from_centre = 1.0 + 2.0 * products + squared_mean
     between = from_centre / n_classes / gaussians.counts[c]
-    return (within + between).clamp_min(0.0)
+    leverages = within + between
+    return leverages.clamp_min(0.0)
 
 
 def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tensor:
@@ -218,7 +223,8 @@ def left_out_values(values: torch.Tensor, leverages: torch.Tensor) -> torch.Tens
     indicator = torch.zeros_like(values[0])
     indicator[0] = 1.0
     remainders = (1.0 - leverages).clamp_min(LEAST_SHARE)
-    return (values - torch.outer(leverages, indicator)) / remainders[:, None]
+    contributions = torch.outer(leverages, indicator)
+    return (values - contributions) / remainders[:, None]
 
 
 def _laplace_draws(gaussians: ClassGaussians) -> torch.Tensor:

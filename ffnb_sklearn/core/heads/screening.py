@@ -64,11 +64,12 @@ def score_errors(
     eps = torch.finfo(torch.float32).eps
     unit_roundoff = 0.5 * eps
     n_terms = x.shape[1] + 3
+    unit_error = n_terms * unit_roundoff
     row_norms = _norms(rows)
     shift_norms = _norms(shifts)
     sample_norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     delta = torch.addcmul(shift_norms, sample_norms, row_norms)
-    delta.mul_(n_terms * unit_roundoff)
+    delta.mul_(unit_error)
     errors = squares.sqrt()
     errors.add_(delta, alpha=0.5)
     errors.mul_(delta)
@@ -78,5 +79,5 @@ def score_errors(
 
 def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the Frobenius norm of each tensor."""
-    norms = map(torch.linalg.vector_norm, tensors)
-    return torch.stack(list(norms))
+    norms = [torch.linalg.vector_norm(tensor) for tensor in tensors]
+    return torch.stack(norms)

@@ -68,10 +68,12 @@ class Network:
         """
         outputs = self._new_outputs(samples, rows)
         old_features = samples.features[:, self._old_columns]
-        scores = torch.addmm(self._offsets, old_features, self._planes_of_old.T)
-        scores = scores + outputs @ self._planes_of_new.T
+        scores_of_old = torch.addmm(self._offsets, old_features, self._planes_of_old.T)
+        scores_of_new = outputs @ self._planes_of_new.T
+        scores = scores_of_old + scores_of_new
         if self._pooling is not None:
-            scores = scores.tanh() @ self._pooling
+            pair_outputs = scores.tanh()
+            scores = pair_outputs @ self._pooling
         return multi_class_hinge(scores, samples.classes)
 
     def _new_outputs(self, samples: Samples, rows: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -98,8 +100,9 @@ def finetune(
 ) -> tuple[list[Draft], tuple[float, ...]]:
     """Tune the bands of a task from their drafts [Alg. 2].
 
-    Return the bands after the last epoch, and the loss after each epoch, none if no epoch was asked
-    for or a single class is known. `path` records the steps of the descent, see `MomentumSteps`.
+    Return the bands after the last epoch, and the loss after each epoch. Without epochs, or with a
+    single class, the bands remain unchanged, and there is no loss.
+    `path` records the steps of the descent, see `MomentumSteps`.
     Raise `ValueError` if the learning rate or the weight decay is too large.
     """
     n_epochs = model.settings.descent.max_epochs
@@ -157,7 +160,8 @@ class _Tuning:
         def loss(batch: torch.Tensor) -> torch.Tensor:
             samples = self._samples.take(batch)
             rows = self._rows_of(leaves)
-            losses = samples.weights * network.hinge(samples, rows)
+            hinge = network.hinge(samples, rows)
+            losses = samples.weights * hinge
             return losses.mean()
 
         n_samples = len(self._samples.classes)
@@ -199,7 +203,9 @@ class _Tuning:
         self._choice = solution.choice
         bands = model.features.bands[-len(drafts) :]
         network = Network(self._model, bands, solution.classifier, device)
-        return network, self._mean_loss(network, [draft.rows for draft in drafts])
+        rows = [draft.rows for draft in drafts]
+        mean_loss = self._mean_loss(network, rows)
+        return network, mean_loss
 
     def _mean_loss(self, network: Network, rows: Sequence[torch.Tensor]) -> float:
         """Return the mean loss of all samples, computed for some samples at a time."""
